@@ -1,0 +1,172 @@
+"""Arguments of the functions: axes, sizes, indices and `out`, brought to one form or refused with a reason."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.binding import check_output, check_overlap
+from anydml.errors import BindingError, DescError
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int, ...]
+
+_INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
+
+
+def is_movable(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are plain bytes; objects and variable-length strings are references that NumPy must count."""
+    return not dtype.hasobject and dtype.kind != "T"
+
+
+def moved_positions(x: Array) -> Array:
+    """Each element's place in ``x.reshape(-1)``: what is moved instead of elements that are not plain bytes."""
+    return np.arange(x.size).reshape(x.shape)
+
+
+def normalize_axis(name: str, x: Array, axis: int) -> int:
+    """An axis from 0 to rank − 1.
+
+    Raises:
+        DescError: it is outside −rank … rank − 1.
+    """
+    axis = operator.index(axis)
+    if not -x.ndim <= axis < x.ndim:
+        message = f"{name}: axis is {axis}, but the array has {x.ndim} dimensions"
+        raise DescError(message, name, "axis", f"axis is {-x.ndim} to {x.ndim - 1}" if x.ndim else "at least one axis")
+    return axis % x.ndim
+
+
+def vector(name: str, field: str, values: Sequence[int], rank: int) -> Sizes:
+    """One integer a dimension.
+
+    Raises:
+        DescError: there are more or fewer.
+    """
+    result = tuple(map(operator.index, values))
+    if len(result) != rank:
+        message = f"{name}: {field} has {len(result)} entries, but x has {rank} dimensions"
+        raise DescError(message, name, field, "one entry a dimension")
+    return result
+
+
+def part_sizes(name: str, sizes_or_sections: int | Sequence[int], whole: int, axis: int) -> Sizes:
+    """The parts' sizes along an axis of size `whole`.
+
+    Raises:
+        DescError: they do not add up, one is negative, or the axis does not divide.
+    """
+    if isinstance(sizes_or_sections, (int, np.integer)):
+        return _equal_parts(name, int(sizes_or_sections), whole, axis)
+    sizes = tuple(map(operator.index, sizes_or_sections))
+    if not sizes:
+        raise DescError(f"{name}: there are no parts", name, "sizes_or_sections", "at least one part")
+    if min(sizes) < 0:
+        message = f"{name}: the sizes {_some(sizes)} have a negative entry"
+        raise DescError(message, name, "sizes", "a part has 0 or more elements along axis")
+    if sum(sizes) != whole:
+        message = f"{name}: the sizes {_some(sizes)} add up to {sum(sizes)}, but axis {axis} has size {whole}"
+        raise DescError(message, name, "sizes", "the parts' sizes add up to the axis")
+    return sizes
+
+
+def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis: int) -> Sizes:
+    """The parts' sizes that SplitTraining's second input stands for.
+
+    Raises:
+        DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
+    """
+    values = np.asarray([] if split is None else split)
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        message = f"{name}: split is {values.dtype} of shape {values.shape}"
+        raise DescError(message, name, "split", "split is a 1-D array of integers")
+    if not values.size:
+        if num_outputs is None:
+            message = f"{name}: split is empty and num_outputs is not given"
+            raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
+        return _equal_parts(name, operator.index(num_outputs), whole, axis)
+    if num_outputs is not None and num_outputs != values.size:
+        message = f"{name}: split has {values.size} entries, but num_outputs is {num_outputs}"
+        raise DescError(message, name, "num_outputs", "split has one entry an output")
+    return part_sizes(name, values.tolist(), whole, axis)
+
+
+def _equal_parts(name: str, count: int, whole: int, axis: int) -> Sizes:
+    if count < 1 or whole % count:
+        message = f"{name}: axis {axis} has size {whole}, which does not divide into {count} equal parts"
+        raise DescError(message, name, "sections", "equal parts divide the axis")
+    return (whole // count,) * count
+
+
+def _some(values: Sizes) -> str:
+    return str(list(values)) if len(values) <= 16 else f"[{', '.join(map(str, values[:16]))}, … {len(values)} in all]"
+
+
+def index_array(name: str, indices: Any) -> Array:
+    """Indices as INT32, INT64, UINT32 or UINT64 in native byte order; other integers are widened to INT64.
+
+    Raises:
+        DescError: they are not integers.
+    """
+    array = np.asarray(indices)
+    if array.dtype in _INDEX_DTYPES and array.dtype.isnative:
+        return array
+    empty_list = not array.size and not isinstance(indices, np.ndarray)
+    if array.dtype.kind not in "iu" and not empty_list:
+        message = f"{name}: indices are {array.dtype}"
+        raise DescError(message, name, "indices", "indices are integers")
+    return array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize >= 4 and not empty_list else np.int64)
+
+
+def strides_key(result: Array, out: Array | None) -> Sizes | None:
+    """What a program must know of its output: nothing where we allocated it."""
+    return None if out is None else result.strides
+
+
+def output_array(name: str, out: Array | None, shape: Sizes, dtype: np.dtype[Any], inputs: Sequence[Array]) -> Array:
+    """A new array, or `out`, checked.
+
+    Raises:
+        BindingError: `out` is no writeable array of this shape and dtype, or overlaps an input.
+    """
+    if out is None:
+        return np.empty(shape, dtype)
+    _check_out(name, "out", out, shape, dtype)
+    check_overlap(name, [*_names(len(inputs)), "out"], [*inputs, out], first_output=len(inputs))
+    return out
+
+
+def output_arrays(
+    name: str, out: Sequence[Array] | None, shapes: Sequence[Sizes], dtype: np.dtype[Any], x: Array
+) -> list[Array]:
+    """New arrays, or `out`'s, checked.
+
+    Raises:
+        BindingError: there are more or fewer than parts, or one does not fit, or overlaps x or another.
+    """
+    if out is None:
+        return [np.empty(shape, dtype) for shape in shapes]
+    if len(out) != len(shapes):
+        message = f"{name}: out has {len(out)} arrays, but there are {len(shapes)} parts"
+        raise BindingError(message, name, "out", "one array a part")
+    names = [f"out[{i}]" for i in range(len(out))]
+    for field, array, shape in zip(names, out, shapes, strict=True):
+        _check_out(name, field, array, shape, dtype)
+    check_overlap(name, ["x", *names], [x, *out], first_output=1)
+    return list(out)
+
+
+def _names(count: int) -> list[str]:
+    return [f"input {i}" for i in range(count)]
+
+
+def _check_out(name: str, field: str, array: Any, shape: Sizes, dtype: np.dtype[Any]) -> None:
+    if not isinstance(array, np.ndarray):
+        raise BindingError(f"{name}: {field} is a {type(array).__name__}", name, field, "out is a NumPy array")
+    if array.shape != shape or array.dtype != dtype:
+        message = f"{name}: {field} is {array.dtype} {array.shape}, but the result is {dtype} {shape}"
+        raise BindingError(message, name, field, "out has the result's shape and dtype")
+    check_output(name, field, array)

@@ -1,0 +1,56 @@
+"""Addresses, and views of memory by byte offset and byte strides, whatever array owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    2: np.dtype("u2"),
+    4: np.dtype("u4"),
+    8: np.dtype("u8"),
+    16: np.dtype("c16"),
+}
+
+
+class _Window:
+    """Memory that an array owns, described to NumPy; keeps the owner alive."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, owner: Array, interface: dict[str, Any]) -> None:
+        self._owner = owner
+        self.__array_interface__ = interface
+
+
+def address_of(array: Array) -> int:
+    """The address of an array's first element."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def element_dtype(size: int) -> np.dtype[Any]:
+    """A dtype of `size` bytes that NumPy moves without looking inside."""
+    return _WORDS.get(size) or np.dtype((np.void, size))
+
+
+def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """A view of the memory `offset` bytes from an array's first element. The caller answers for its bounds."""
+    if offset >= 0 and array.flags.c_contiguous and array.dtype.char in "Bbhilqefdg?HILQ":
+        try:
+            return np.ndarray(sizes, dtype, array, offset, strides)
+        except ValueError:
+            pass
+    interface = {
+        "version": 3,
+        "data": (address_of(array) + offset, not array.flags.writeable),
+        "shape": tuple(sizes),
+        "strides": tuple(strides),
+        "typestr": dtype.str,
+    }
+    return np.asarray(_Window(array, interface))

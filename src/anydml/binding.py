@@ -1,0 +1,118 @@
+"""Buffers for tensors: what fits, where its elements lie, and what may not overlap. Nothing is written here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.operators.base import OperatorDesc
+from anydml.tensor import Layout, TensorDesc, has_overlap, shares_memory
+
+Array = np.ndarray[Any, Any]
+
+
+def bind_tensors(
+    desc: OperatorDesc, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> tuple[tuple[Array, ...], tuple[Layout, ...]]:
+    """Check every buffer of an operator.
+
+    Returns:
+        The operands, and their layouts as they really lie.
+
+    Raises:
+        BindingError: see `CompiledOperator.bind`.
+    """
+    operands: list[Array] = []
+    layouts: list[Layout] = []
+    names: list[str] = []
+    for kind, given, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
+        if len(given) != len(tensors):
+            expected = ", ".join(name for name, _ in tensors)
+            message = f"{desc.OPERATOR}: {len(given)} {kind} were bound, but there are {len(tensors)}: {expected}"
+            raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
+        for (name, tensor), buffer in zip(tensors, given, strict=True):
+            operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, buffer)
+            if kind == "outputs":
+                check_output(desc.OPERATOR, name, operand)
+            names.append(name)
+            operands.append(operand)
+            layouts.append(layout)
+    check_overlap(desc.OPERATOR, names, operands, first_output=len(inputs))
+
+    def host_values(number: int) -> Array:
+        dtype = desc.inputs[number][1].data_type.dtype
+        return np.ndarray(layouts[number].sizes, dtype, operands[number].tobytes(), 0, layouts[number].strides)
+
+    if problem := desc.host_problem(host_values):
+        raise BindingError(f"{desc.OPERATOR}: {problem}", desc.OPERATOR, None, "host data agrees with the desc")
+    return tuple(operands), tuple(layouts)
+
+
+def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> tuple[Array, Layout]:
+    dtype = tensor.data_type.dtype
+    if isinstance(buffer, np.ndarray):
+        array = buffer
+        if array.shape == tensor.sizes and array.dtype == dtype:
+            return array, Layout.of(array)
+        if array.ndim != 1 or array.dtype not in (dtype, np.uint8):
+            message = (
+                f"{operator}: {name} is bound to {array.dtype.name} {list(array.shape)}, but the tensor is "
+                f"{dtype.name} {list(tensor.sizes)}; bind that, or a flat {dtype.name} or uint8 buffer"
+            )
+            raise BindingError(message, operator, name, "a buffer has the tensor's type and sizes, or is flat")
+        if not array.flags.c_contiguous:
+            message = f"{operator}: {name} is bound to a flat array with gaps (strides {array.strides})"
+            raise BindingError(message, operator, name, "a flat buffer is contiguous")
+    else:
+        try:
+            array = np.frombuffer(buffer, np.uint8)
+        except (TypeError, ValueError, BufferError) as error:
+            message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is no buffer: {error}"
+            raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
+    if array.nbytes < tensor.size_in_bytes:
+        message = f"{operator}: {name} is bound to {array.nbytes} bytes, but the tensor needs {tensor.size_in_bytes}"
+        raise BindingError(message, operator, name, "a flat buffer has at least TotalTensorSizeInBytes bytes")
+    return array.view(np.uint8)[: tensor.size_in_bytes], tensor.layout
+
+
+def check_output(operator: str, name: str, array: Array) -> None:
+    """An output can be written, and each of its elements once.
+
+    Raises:
+        BindingError: it is read-only, or its strides make coordinates share an element.
+    """
+    if not array.flags.writeable:
+        raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output is writeable")
+    if has_overlap(array.shape, array.strides):
+        message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
+        raise BindingError(message, operator, name, "an output writes each element once")
+
+
+def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], first_output: int) -> None:
+    """No output shares a byte with an input or another output. Exact, but for strides too hard to decide.
+
+    Args:
+        operator: name for the error.
+        names: one a tensor, for the error.
+        arrays: inputs, then outputs.
+        first_output: number of inputs.
+
+    Raises:
+        BindingError: naming both tensors.
+    """
+    spans = sorted(
+        (*np.lib.array_utils.byte_bounds(array), number) for number, array in enumerate(arrays) if array.size
+    )
+    active: list[tuple[int, int]] = []
+    for start, end, number in spans:
+        active = [(e, n) for e, n in active if e > start]
+        for _, other in active:
+            if max(number, other) >= first_output and shares_memory(arrays[number], arrays[other]):
+                first, second = sorted((number, other))
+                message = f"{operator}: {names[second]} overlaps {names[first]} in memory"
+                rule = "an output overlaps no input and no other output"
+                raise BindingError(message, operator, names[second], rule)
+        active.append((end, number))

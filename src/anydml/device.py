@@ -1,0 +1,95 @@
+"""Device → CompiledOperator → BoundOperator: check and compile once, bind buffers once, dispatch many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.backends import open_backend
+from anydml.binding import bind_tensors
+from anydml.feature_level import FeatureLevel
+from anydml.operators.base import OperatorDesc
+
+
+class Device:
+    """A machine that runs operators, checked against a feature level.
+
+    Args:
+        name: ``"cpu"``, or ``"reference"`` for the literal formula of the documents, element by element.
+        feature_level: a `FeatureLevel`, or its text, such as ``"3_0"``.
+
+    Raises:
+        ValueError: there is no such device or level.
+    """
+
+    def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
+        self.name = name
+        self.feature_level = FeatureLevel.parse(feature_level)
+        self._backend = open_backend(name)
+
+    def compile_operator(self, desc: OperatorDesc) -> CompiledOperator:
+        """Check a desc, lower it to moves, and choose kernels (IDMLDevice::CompileOperator).
+
+        Raises:
+            DescError: the desc breaks a rule at this device's feature level.
+        """
+        desc.check(self.feature_level)
+        return CompiledOperator(self, desc)
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r}, feature_level={self.feature_level!s})"
+
+
+class CompiledOperator:
+    """An operator that is ready to be bound. ``print(operator)`` explains what was compiled."""
+
+    def __init__(self, device: Device, desc: OperatorDesc) -> None:
+        self.device = device
+        self.desc = desc
+        self._layouts = desc.layouts()
+        self._program = device._backend.compile(desc, self._layouts)
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundOperator:
+        """Check buffers against the desc's tensors and make everything ready for dispatch.
+
+        Args:
+            inputs: one a tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
+                or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, which
+                the desc's strides read.
+            outputs: likewise, writeable.
+
+        Raises:
+            BindingError: a count, type, shape or size does not fit, or an output overlaps an input or another output.
+                Nothing was written.
+        """
+        desc = self.desc
+        operands, layouts = bind_tensors(desc, inputs, outputs)
+        program = self._program
+        if layouts != self._layouts:
+            program = self.device._backend.compile(desc, layouts)
+        return BoundOperator(desc, program.bind((*operands, *desc.constants)), operands)
+
+    def __str__(self) -> str:
+        return str(self._program)
+
+
+class BoundOperator:
+    """An operator with its buffers.
+
+    Attributes:
+        dispatch: does the work; call it as often as the buffers' contents change.
+    """
+
+    __slots__ = ("_operands", "desc", "dispatch")
+
+    def __init__(
+        self, desc: OperatorDesc, dispatch: Callable[[], object], operands: tuple[np.ndarray[Any, Any], ...]
+    ) -> None:
+        self.desc = desc
+        self.dispatch = dispatch
+        self._operands = operands
+
+
+__all__ = ["BoundOperator", "CompiledOperator", "Device"]

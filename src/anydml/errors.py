@@ -1,0 +1,42 @@
+"""The three errors of anydml, each a `ValueError` that says where it happened.
+
+`DescError` is raised before any buffer is touched, `BindingError` before anything is written, and `ModelError`
+before any command of a model file runs.
+"""
+
+from __future__ import annotations
+
+
+class AnydmlError(ValueError):
+    """Base of the three errors.
+
+    Args:
+        message: one line for a person: operator, field, values, rule, and what to do.
+        operator: the operator's name, such as ``"DML_SPLIT"``, where one is known.
+        field: the field's name as DirectML writes it, such as ``"OutputTensors[1].Sizes"``, where one is known.
+        rule: the rule that was broken, as a sentence, where one is known.
+    """
+
+    operator: str | None
+    field: str | None
+    rule: str | None
+
+    def __init__(
+        self, message: str, operator: str | None = None, field: str | None = None, rule: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.operator = operator
+        self.field = field
+        self.rule = rule
+
+
+class DescError(AnydmlError):
+    """An operator desc, or the arguments of a function, break a rule of the operator's document."""
+
+
+class BindingError(AnydmlError):
+    """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written."""
+
+
+class ModelError(AnydmlError):
+    """A model file cannot be read, or says something that cannot be done."""

@@ -1,0 +1,238 @@
+"""What every operator desc has in common: its tensors, its checks in order, and its door to moves.
+
+An operator's own room adds four things: its fields, its support table, its constraints, and its two readings: `moves`
+(what is run) and `elements` (the formula of its document, element by element, that judges the first).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.errors import DescError
+from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
+from anydml.moves import Move
+from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
+
+Coordinate = tuple[int, ...]
+Element = tuple[int, Coordinate, int, Coordinate]
+"""One element's journey: output operand, its coordinate, source operand, its coordinate."""
+
+ReadIndex = Callable[[int, Coordinate], int]
+"""Reads one integer of an operand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken rule.
+
+    Attributes:
+        operator: ``"DML_SPLIT"``.
+        field: ``"OutputTensors[1].Sizes"``.
+        message: field and values, as a sentence.
+        rule: the rule, as the document has it.
+        needs: the lowest feature level that would allow it, None where no level does.
+    """
+
+    operator: str
+    field: str
+    message: str
+    rule: str
+    needs: FeatureLevel | None = None
+
+    def __str__(self) -> str:
+        return f"{self.operator}: {self.message}" + (f"; it needs {self.needs}" if self.needs else "")
+
+    def error(self) -> DescError:
+        """The error that says this."""
+        return DescError(str(self), self.operator, self.field, self.rule)
+
+
+class OperatorDesc:
+    """Base of the operator descs: frozen dataclasses with DirectML's fields in snake case.
+
+    Class attributes:
+        OPERATOR: the name that errors carry.
+        SUPPORT: rows of the document's table, newest first; empty where no feature level binds the operator.
+        INPUTS, OUTPUTS: the tensor fields, in binding order.
+        UNSUPPORTED_HINT: what to do instead of what no level supports.
+    """
+
+    __slots__ = ()
+
+    OPERATOR: ClassVar[str]
+    SUPPORT: ClassVar[SupportTable] = ()
+    INPUTS: ClassVar[tuple[str, ...]]
+    OUTPUTS: ClassVar[tuple[str, ...]]
+    UNSUPPORTED_HINT: ClassVar[str] = ""
+
+    @property
+    def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
+        """Field names and tensors of the inputs in binding order; arrays give one entry an element."""
+        return tuple(self._named(self.INPUTS))
+
+    @property
+    def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
+        """Field names and tensors of the outputs in binding order; arrays give one entry an element."""
+        return tuple(self._named(self.OUTPUTS))
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """Operands that follow inputs and outputs, known from the desc alone."""
+        return ()
+
+    def _named(self, fields: Sequence[str]) -> Iterator[tuple[str, TensorDesc]]:
+        for field in fields:
+            value = getattr(self, field)
+            if isinstance(value, TensorDesc):
+                yield camel(field), value
+            elif value is not None:
+                for i, tensor in enumerate(value):
+                    yield f"{camel(field)}[{i}]", tensor
+
+    def constraints(self) -> Iterator[Problem]:
+        """The operator's own rules; asked only when every tensor is sound by itself."""
+        raise AssertionError("each operator has its own")
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """The operator as moves between its operands: inputs, outputs, then constants.
+
+        Args:
+            layouts: where the operands' elements really lie, one a tensor; by default as the desc says.
+        """
+        raise AssertionError("each operator has its own")
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The document's formula, one element after the other."""
+        raise AssertionError("each operator has its own")
+
+    def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
+        """What is wrong with the values of inputs that are read on the host at bind, or None.
+
+        Args:
+            values: gives the values of an input by its number.
+        """
+        return None
+
+    def layouts(self) -> tuple[Layout, ...]:
+        """The layout of every input and output, as the desc says."""
+        return tuple(tensor.layout for _, tensor in (*self.inputs, *self.outputs))
+
+    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[Problem]:
+        """Every rule that this desc breaks at a feature level.
+
+        Yields:
+            The tensors' own problems; if there are none, the operator's; then what the level does not support.
+        """
+        broken = False
+        count = {*map(len, (self.inputs, self.outputs))}
+        for is_output, tensors in ((False, self.inputs), (True, self.outputs)):
+            for name, tensor in tensors:
+                for field, values, rule in tensor_problems(tensor, is_output):
+                    broken = True
+                    yield self.problem(f"{name}.{field}", f"{name}.{field} {values}", rule)
+        if 0 in count:
+            fields = self.INPUTS if not self.inputs else self.OUTPUTS
+            names = " and ".join(map(camel, fields))
+            yield self.problem(names, f"{names} has no tensors", "there is at least one")
+        elif not broken:
+            yield from self.constraints()
+        yield from self._support_problems(FeatureLevel.parse(feature_level))
+
+    def check(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
+        """Raise the first problem, if there is one.
+
+        Raises:
+            DescError: a rule is broken; the message names operator, field, values and rule.
+        """
+        for problem in self.problems(feature_level):
+            raise problem.error()
+
+    def problem(self, field: str, message: str, rule: str) -> Problem:
+        """A broken rule of this operator."""
+        return Problem(self.OPERATOR, field, message, rule)
+
+    def _support_problems(self, level: FeatureLevel) -> Iterator[Problem]:
+        table = self.SUPPORT
+        if not table:
+            return
+        row = row_at(table, level)
+        if row is None:
+            first = table[-1].level
+            rule = f"this operator was introduced in {first}"
+            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first)
+            return
+        for name, tensor in (*self.inputs, *self.outputs):
+            kind = name.partition("[")[0]
+            support = row.tensors[kind]
+            dimensions = len(tensor.sizes)
+            needs = lowest_level(table, kind, dimensions, tensor.data_type)
+            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT}"
+            low, high = support.min_dimensions, support.max_dimensions
+            if not low <= dimensions <= high:
+                rule = f"{dimension_text(low, high)} dimensions at {level}"
+                message = f"{name} has {dimensions} dimensions, but {level} supports {dimension_text(low, high)}{hint}"
+                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs)
+            if tensor.data_type not in support.data_types:
+                types = ", ".join(t.name for t in support.data_types)
+                message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
+                yield Problem(self.OPERATOR, f"{name}.DataType", message, f"{types} at {level}", needs)
+
+    def _same_kind(self, *fields: str) -> Iterator[Problem]:
+        """DataType and DimensionCount of the tensors in `fields` must match those of the first."""
+        (first, model), *others = self._named(fields)
+        for name, tensor in others:
+            if tensor.data_type != model.data_type:
+                message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
+                yield self.problem(f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} have one DataType")
+            yield from self._same_dimensions(first, model, name, tensor)
+
+    def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
+        if len(tensor.sizes) != len(model.sizes):
+            counts = f"{name} has {len(tensor.sizes)} dimensions, but {first} has {len(model.sizes)}"
+            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} have one DimensionCount")
+
+    def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
+        if not 0 <= axis < dimensions:
+            message = f"Axis is {axis}, but {tensor} has {dimensions} dimensions"
+            yield self.problem("Axis", message, f"Axis is 0 to {tensor}.DimensionCount − 1")
+
+    def _signed_axis(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
+        rank = len(tensor.sizes)
+        if not -rank <= axis < rank:
+            yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis is {-rank} to {rank - 1}")
+
+    def _host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
+        """A one-dimensional INT64 tensor with one entry a part."""
+        if tensor.data_type != DataType.INT64:
+            message = f"{name}.DataType is {tensor.data_type}"
+            yield self.problem(f"{name}.DataType", message, f"{name} is INT64")
+        if tensor.sizes != (count,):
+            message = f"{name}.Sizes is {list(tensor.sizes)}, but there are {count} parts"
+            yield self.problem(f"{name}.Sizes", message, f"{name} has one dimension, one entry a part")
+
+    def _unsigned(self, field: str, values: Sequence[int], count: int) -> Iterator[Problem]:
+        """One UINT a dimension."""
+        yield from self._count(field, values, count)
+        for i, value in enumerate(values):
+            if not 0 <= value <= UINT_MAX:
+                yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it is 0 to 4294967295 (UINT)")
+
+    def _count(self, field: str, values: Sequence[int], count: int) -> Iterator[Problem]:
+        if len(values) != count:
+            message = f"{field} has {len(values)} entries, but InputTensor has {count} dimensions"
+            yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+
+
+def camel(field: str) -> str:
+    """DirectML's spelling of a field: ``input_tensor`` is ``InputTensor``."""
+    return re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), field)
+
+
+def dimension_text(low: int, high: int) -> str:
+    """A range of dimension counts as the documents write it: ``4`` or ``1 to 8``."""
+    return str(low) if low == high else f"{low} to {high}"

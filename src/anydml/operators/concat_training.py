@@ -1,0 +1,88 @@
+"""ORT_OPERATOR_CONCAT_TRAINING: com.microsoft ConcatTraining, version 1, as a desc: SplitTraining's inverse."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.moves import Access, Move
+from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatTrainingOperatorDesc(OperatorDesc):
+    """ConcatTraining: JOIN, and a second output with each input's size along the axis, which SplitTraining takes.
+
+    Args:
+        input_tensors: at least one, of any data type.
+        output_tensor: the joined tensor.
+        per_input_length_tensor: INT64, one dimension, one entry an input; None where nobody wants it.
+        axis: −rank to rank − 1.
+    """
+
+    input_tensors: tuple[TensorDesc, ...]
+    output_tensor: TensorDesc
+    per_input_length_tensor: TensorDesc | None = None
+    axis: int = 0
+
+    OPERATOR: ClassVar[str] = "ConcatTraining"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor", "per_input_length_tensor")
+
+    def __init__(
+        self,
+        input_tensors: Sequence[TensorDesc],
+        output_tensor: TensorDesc,
+        per_input_length_tensor: TensorDesc | None = None,
+        axis: int = 0,
+    ) -> None:
+        object.__setattr__(self, "input_tensors", tuple(input_tensors))
+        object.__setattr__(self, "output_tensor", output_tensor)
+        object.__setattr__(self, "per_input_length_tensor", per_input_length_tensor)
+        object.__setattr__(self, "axis", operator.index(axis))
+
+    @property
+    def _positive_axis(self) -> int:
+        return self.axis + len(self.output_tensor.sizes) if self.axis < 0 else self.axis
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """PerInputLength is known from the desc: it is copied out like any tensor."""
+        if self.per_input_length_tensor is None:
+            return ()
+        return (np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64),)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; axis in range; parts that add up."""
+        broken = [*self._same_kind("output_tensor", "input_tensors")]
+        broken += self._signed_axis(self.axis, self.output_tensor)
+        yield from broken
+        if self.per_input_length_tensor is not None:
+            yield from self._host_vector("PerInputLengthTensor", self.per_input_length_tensor, len(self.input_tensors))
+        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
+            yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """As JOIN, and one move that copies the lengths."""
+        every = layouts or self.layouts()
+        count = len(self.input_tensors)
+        moves = part_moves((count, every[count]), tuple(enumerate(every[:count])), self._positive_axis, into_whole=True)
+        if self.per_input_length_tensor is None:
+            return moves
+        lengths = every[count + 1]
+        constant = Access(count + 2, 0, (lengths.element_size,))
+        return (*moves, Move(lengths.sizes, Access(count + 1, 0, lengths.strides), constant, lengths.element_size))
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[..., start of k + i, ...] = input[k][..., i, ...]``, then the lengths."""
+        count = len(self.input_tensors)
+        for part, at, inside in part_elements(self.input_tensors, self._positive_axis):
+            yield count, inside, part, at
+        for i in range(count if self.per_input_length_tensor else 0):
+            yield count + 1, (i,), count + 2, (i,)

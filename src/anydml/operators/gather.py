@@ -1,0 +1,181 @@
+"""DML_OPERATOR_GATHER: elements along an axis picked by an index tensor (DML_GATHER_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.moves import Access, Lookup, Move
+from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
+from anydml.tensor import DataType, Layout, TensorDesc
+
+
+def gather_moves(source: Layout, indices: Layout, destination: Layout, axis: int, index_dtype: str) -> tuple[Move, ...]:
+    """``destination[lead, i, trail] = source[lead, indices[i], trail]``: one move with one lookup.
+
+    Args:
+        source: operand 0; its axis has at least one element.
+        indices: operand 1, with its meaningful dimensions only.
+        destination: operand 2, of sizes ``source[:axis] + indices + source[axis+1:]``.
+        axis: 0 to rank − 1.
+        index_dtype: NumPy's name of the index type.
+    """
+    none = (0,) * len(indices.sizes)
+    trail = (0,) * (len(source.sizes) - axis - 1)
+    lookup_strides = (0,) * axis + indices.strides + trail
+    source_strides = source.strides[:axis] + none + source.strides[axis + 1 :]
+    lookup = Lookup(1, index_dtype, 0, lookup_strides, source.sizes[axis], source.strides[axis])
+    access = Access(0, 0, source_strides, (lookup,))
+    return (Move(destination.sizes, Access(2, 0, destination.strides), access, source.element_size),)
+
+
+def _rows() -> Iterator[SupportRow]:
+    for level, low, high, types, indices in (
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, (DataType.UINT32,)),
+        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, (DataType.UINT32,)),
+    ):
+        data = Support(low, high, types)
+        yield SupportRow(
+            level, {"InputTensor": data, "IndicesTensor": Support(low, high, indices), "OutputTensor": data}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GatherOperatorDesc(OperatorDesc):
+    """DML_GATHER_OPERATOR_DESC: ``output[...] = input[..., indices[...], ...]``.
+
+    Args:
+        input_tensor: the tensor to read.
+        indices_tensor: indices along `axis`; dimensions before the last `index_dimensions` are 1. A negative index of
+            a signed type counts from the end; what is still outside is clamped.
+        output_tensor: leading sizes of the input, index sizes, trailing sizes of the input, right-aligned.
+        axis: 0 to DimensionCount − 1.
+        index_dimensions: 0 to DimensionCount; 0 is one scalar index, and the axis disappears.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+
+    OPERATOR: ClassVar[str] = "DML_GATHER"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = tuple(_rows())
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+        index_dimensions: int,
+    ) -> None:
+        object.__setattr__(self, "input_tensor", input_tensor)
+        object.__setattr__(self, "indices_tensor", indices_tensor)
+        object.__setattr__(self, "output_tensor", output_tensor)
+        object.__setattr__(self, "axis", operator.index(axis))
+        object.__setattr__(self, "index_dimensions", operator.index(index_dimensions))
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""
+        count = len(self.input_tensor.sizes)
+        broken = [*self._same_kind("input_tensor", "output_tensor")]
+        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self._axis(self.axis, count)
+        if self.indices_tensor.data_type not in INDEX_TYPES:
+            types = ", ".join(t.name for t in INDEX_TYPES)
+            message = f"IndicesTensor.DataType is {self.indices_tensor.data_type}, which cannot index"
+            broken.append(self.problem("IndicesTensor.DataType", message, f"indices are {types}"))
+        if not 0 <= self.index_dimensions <= count:
+            message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {count} dimensions"
+            broken.append(self.problem("IndexDimensions", message, "IndexDimensions is 0 to DimensionCount"))
+        yield from broken
+        if not any(p.field in ("Axis", "IndexDimensions") or p.field.endswith(".Sizes") for p in broken):
+            yield from self._size_problems()
+
+    def _size_problems(self) -> Iterator[Problem]:
+        sizes = self.indices_tensor.sizes
+        ignored = len(sizes) - self.index_dimensions
+        if any(size != 1 for size in sizes[:ignored]):
+            message = (
+                f"IndicesTensor.Sizes is {list(sizes)}, but with IndexDimensions {self.index_dimensions} "
+                f"its first {ignored} must be 1"
+            )
+            rule = (
+                "the dimensions before the last IndexDimensions are 1; DirectML leaves others undefined, "
+                "and its drivers answer differently"
+            )
+            yield self.problem("IndicesTensor.Sizes", message, rule)
+            return
+        whole, count = self._logical_sizes(), len(self.output_tensor.sizes)
+        kept = self._kept()
+        if len(kept) > count:
+            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {count} dimensions"
+            yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
+            return
+        expected = (1,) * (count - len(kept)) + tuple(whole[d] for d in kept)
+        if expected != self.output_tensor.sizes:
+            message = f"OutputTensor.Sizes is {list(self.output_tensor.sizes)}, but must be {list(expected)}"
+            rule = "sizes are InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
+            yield self.problem("OutputTensor.Sizes", message, rule)
+
+    def _logical_sizes(self) -> tuple[int, ...]:
+        """Leading, index and trailing sizes, before right-alignment."""
+        sizes, axis = self.input_tensor.sizes, self.axis
+        return (*sizes[:axis], *self._index(self.indices_tensor.sizes), *sizes[axis + 1 :])
+
+    def _index(self, values: tuple[int, ...]) -> tuple[int, ...]:
+        """The meaningful entries of something that has one a dimension of IndicesTensor."""
+        return values[len(values) - self.index_dimensions :]
+
+    def _kept(self) -> tuple[int, ...]:
+        """The logical dimensions that the output has: leading 1s go where they would overflow it.
+
+        First those of the input's leading part, then those of the index part (example 3 of the document).
+        """
+        sizes = self._logical_sizes()
+        kept = list(range(len(sizes)))
+        for first, last in ((0, self.axis), (self.axis, self.axis + self.index_dimensions)):
+            for d in range(first, last):
+                if len(kept) <= len(self.output_tensor.sizes) or sizes[d] != 1:
+                    break
+                kept.remove(d)
+        return tuple(kept)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move with one lookup; the output's padding and the cropped 1s never show."""
+        source, indices, output = layouts or self.layouts()
+        whole, kept = self._logical_sizes(), self._kept()
+        padding = len(output.sizes) - len(kept)
+        strides = [0] * len(whole)
+        for d, stride in zip(kept, output.strides[padding:], strict=True):
+            strides[d] = stride
+        meaningful = Layout(self._index(indices.sizes), self._index(indices.strides), indices.element_size)
+        destination = Layout(whole, tuple(strides), output.element_size)
+        dtype = self.indices_tensor.data_type.name.lower()
+        return gather_moves(source, meaningful, destination, self.axis, dtype)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[...] = input[..., indices[...], ...]``, indices wrapped, then clamped."""
+        axis, count, kept = self.axis, self.index_dimensions, self._kept()
+        size = self.input_tensor.sizes[axis]
+        padding = len(self.output_tensor.sizes) - len(kept)
+        ignored = len(self.indices_tensor.sizes) - count
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            logical = [0] * len(self._logical_sizes())
+            for d, c in zip(kept, at[padding:], strict=True):
+                logical[d] = c
+            index = read(1, (*[0] * ignored, *logical[axis : axis + count]))
+            if index < 0:
+                index += size
+            index = min(max(index, 0), size - 1)
+            yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])

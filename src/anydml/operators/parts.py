@@ -1,0 +1,60 @@
+"""A whole and its parts along one axis: what SPLIT, JOIN, SplitTraining and ConcatTraining have in common."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from anydml.moves import Access, Move
+from anydml.operators.base import Coordinate, OperatorDesc, Problem
+from anydml.tensor import Layout, TensorDesc
+
+
+def part_moves(
+    whole: tuple[int, Layout], parts: Sequence[tuple[int, Layout]], axis: int, into_whole: bool
+) -> tuple[Move, ...]:
+    """One move a part, in order along `axis`.
+
+    Args:
+        whole: operand number and layout of the whole.
+        parts: operand numbers and layouts; their sizes equal the whole's but along `axis`, where they add up to it.
+        axis: 0 to rank − 1.
+        into_whole: True joins the parts into the whole, False splits it into them.
+    """
+    operand, layout = whole
+    moves = []
+    start = 0
+    for number, part in parts:
+        inside = Access(operand, start * layout.strides[axis], layout.strides)
+        outside = Access(number, 0, part.strides)
+        ends = (inside, outside) if into_whole else (outside, inside)
+        moves.append(Move(part.sizes, *ends, layout.element_size))
+        start += part.sizes[axis]
+    return tuple(moves)
+
+
+def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:
+    """For every element of every part: the part's number, the coordinate in the part, and that in the whole."""
+    start = 0
+    for number, part in enumerate(parts):
+        for at in itertools.product(*map(range, part.sizes)):
+            yield number, at, (*at[:axis], start + at[axis], *at[axis + 1 :])
+        start += part.sizes[axis]
+
+
+def part_problems(
+    desc: OperatorDesc, whole: tuple[str, TensorDesc], parts: Sequence[tuple[str, TensorDesc]], axis: int
+) -> Iterator[Problem]:
+    """The rules of DML_SPLIT_OPERATOR_DESC's pseudocode: equal sizes but along `axis`, where they add up."""
+    name, tensor = whole
+    array = parts[0][0].partition("[")[0]
+    for part_name, part in parts:
+        for d, (size, expected) in enumerate(zip(part.sizes, tensor.sizes, strict=True)):
+            if d != axis and size != expected:
+                message = f"{part_name}.Sizes[{d}] is {size}, but {name}.Sizes[{d}] is {expected}"
+                rule = f"{array} have the sizes of {name} in every dimension but Axis"
+                yield desc.problem(f"{part_name}.Sizes[{d}]", message, rule)
+    total = sum(part.sizes[axis] for _, part in parts)
+    if total != tensor.sizes[axis]:
+        message = f"{array} sizes along Axis {axis} add up to {total}, but {name}.Sizes[{axis}] is {tensor.sizes[axis]}"
+        yield desc.problem(f"{array}.Sizes[{axis}]", message, f"the sizes of {array} along Axis add up to {name}'s")

@@ -1,0 +1,124 @@
+"""DML_OPERATOR_SLICE1: a strided window, forwards or backwards (DML_SLICE1_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Move
+from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.operators.slice import slice_moves
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.tensor import Layout, TensorDesc
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+
+def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """CopyStart of the document: the window's beginning, or its end in dimensions that are walked backwards."""
+    return tuple(
+        offset + (size - 1 if stride < 0 else 0) for offset, size, stride in zip(offsets, sizes, strides, strict=True)
+    )
+
+
+def max_copied_elements(window_size: int, stride: int) -> int:
+    """``1 + (InputWindowSize − 1) / |InputWindowStride|`` (the document leaves out the bars)."""
+    return 1 + (window_size - 1) // abs(stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice1OperatorDesc(OperatorDesc):
+    """DML_SLICE1_OPERATOR_DESC: ``Output[c] = Input[CopyStart + InputWindowStrides · c]``.
+
+    Args:
+        input_tensor: the tensor to read.
+        output_tensor: the tensor to write; it may take fewer elements than the window holds, at least 1.
+        input_window_offsets: where the window begins, one a dimension.
+        input_window_sizes: how far it extends, at least 1, one a dimension.
+        input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+
+    OPERATOR: ClassVar[str] = "DML_SLICE1"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputTensor", "OutputTensor"),
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+    ) -> None:
+        object.__setattr__(self, "input_tensor", input_tensor)
+        object.__setattr__(self, "output_tensor", output_tensor)
+        object.__setattr__(self, "input_window_offsets", tuple(map(operator.index, input_window_offsets)))
+        object.__setattr__(self, "input_window_sizes", tuple(map(operator.index, input_window_sizes)))
+        object.__setattr__(self, "input_window_strides", tuple(map(operator.index, input_window_strides)))
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; a window that is not empty and lies inside; no more than it can give."""
+        count = len(self.input_tensor.sizes)
+        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self._unsigned("InputWindowOffsets", self.input_window_offsets, count)
+        yield from self._unsigned("InputWindowSizes", self.input_window_sizes, count)
+        yield from self._count("InputWindowStrides", self.input_window_strides, count)
+        window = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=False)
+        sizes = zip(self.input_tensor.sizes, self.output_tensor.sizes, strict=False)
+        for i, ((whole, taken), (offset, size, stride)) in enumerate(zip(sizes, window, strict=False)):
+            yield from self._window_problems(i, whole, taken, offset, size, stride)
+
+    def _window_problems(
+        self, i: int, whole: int, taken: int, offset: int, size: int, stride: int
+    ) -> Iterator[Problem]:
+        if size < 1:
+            yield self.problem(f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window is not empty")
+        if offset + size > whole:
+            message = (
+                f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
+                f"but InputTensor.Sizes[{i}] is {whole}"
+            )
+            yield self.problem(f"InputWindowSizes[{i}]", message, "the window lies inside the input")
+        if stride == 0 or not INT_MIN <= stride <= INT_MAX:
+            message = f"InputWindowStrides[{i}] is {stride}"
+            yield self.problem(f"InputWindowStrides[{i}]", message, "a stride is an INT and never 0")
+        elif size >= 1 and taken > (most := max_copied_elements(size, stride)):
+            message = (
+                f"OutputTensor.Sizes[{i}] is {taken}, but a window of {size} with stride {stride} gives at most {most}"
+            )
+            yield self.problem(
+                f"OutputTensor.Sizes[{i}]",
+                message,
+                "1 <= OutputSizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|",
+            )
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move; signed strides in the source, starting at CopyStart."""
+        source, destination = layouts or self.layouts()
+        start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
+        return slice_moves(source, destination, start, self.input_window_strides)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The document's pseudo-code, one output coordinate after the other."""
+        start = list(self.input_window_offsets)
+        for i, stride in enumerate(self.input_window_strides):
+            if stride < 0:
+                start[i] += self.input_window_sizes[i] - 1
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            yield 1, at, 0, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))

@@ -1,0 +1,66 @@
+"""DML_OPERATOR_SPLIT: one tensor into several along an axis (DML_SPLIT_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Move
+from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOperatorDesc(OperatorDesc):
+    """DML_SPLIT_OPERATOR_DESC: the inverse of JOIN.
+
+    Args:
+        input_tensor: the tensor to split.
+        output_tensors: at least one; sizes as the input's but along `axis`, where they add up to it.
+        axis: 0 to DimensionCount − 1.
+    """
+
+    input_tensor: TensorDesc
+    output_tensors: tuple[TensorDesc, ...]
+    axis: int
+
+    OPERATOR: ClassVar[str] = "DML_SPLIT"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
+    UNSUPPORTED_HINT: ClassVar[str] = "; anydml.split and SplitTraining split any data type and dimension count"
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputTensor", "OutputTensors"),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),
+    )
+
+    def __init__(self, input_tensor: TensorDesc, output_tensors: Sequence[TensorDesc], axis: int) -> None:
+        object.__setattr__(self, "input_tensor", input_tensor)
+        object.__setattr__(self, "output_tensors", tuple(output_tensors))
+        object.__setattr__(self, "axis", operator.index(axis))
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; Axis in range; parts that add up."""
+        broken = [
+            *self._same_kind("input_tensor", "output_tensors"),
+            *self._axis(self.axis, len(self.input_tensor.sizes)),
+        ]
+        yield from broken
+        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
+            yield from part_problems(self, self.inputs[0], self.outputs, self.axis)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move an output; the source starts further along Axis each time."""
+        whole, *parts = layouts or self.layouts()
+        return part_moves((0, whole), tuple(enumerate(parts, 1)), self.axis, into_whole=False)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[k][..., i, ...] = input[..., start of k + i, ...]``."""
+        for part, at, inside in part_elements(self.output_tensors, self.axis):
+            yield 1 + part, at, 0, inside

@@ -1,0 +1,23 @@
+"""The sets of data types that the support tables are written with, and a table of rows whose tensors are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.tensor import DataType as T
+
+ALL_TYPES = (
+    T.FLOAT64, T.FLOAT32, T.FLOAT16, T.INT64, T.INT32, T.INT16, T.INT8, T.UINT64, T.UINT32, T.UINT16, T.UINT8,
+)  # fmt: skip
+TYPES_8_TO_32 = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.INT8, T.UINT32, T.UINT16, T.UINT8)
+TYPES_16_AND_32 = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)
+FLOATS_16_AND_32 = (T.FLOAT32, T.FLOAT16)
+INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
+
+
+def table(tensors: Sequence[str], *rows: tuple[FeatureLevel, int, int, tuple[T, ...]]) -> SupportTable:
+    """A support table in which all tensors share dimension counts and data types."""
+    return tuple(
+        SupportRow(level, dict.fromkeys(tensors, Support(low, high, types))) for level, low, high, types in rows
+    )

@@ -1,0 +1,280 @@
+"""DML_TENSOR_DATA_TYPE and DML_BUFFER_TENSOR_DESC: what a tensor in a buffer is.
+
+A `TensorDesc` holds what the caller said; `tensor_problems` says what is wrong with it. Nothing here touches memory.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+UINT_MAX = 2**32 - 1
+MAX_BYTES = 2**63 - 1
+OVERLAP_WORK = 100_000
+"""Steps that one exact overlap test may take."""
+
+MAX_DIMENSIONS = 8
+
+
+class DataType(enum.IntEnum):
+    """DML_TENSOR_DATA_TYPE (directml.h), with DirectML's own values."""
+
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+
+    @classmethod
+    def parse(cls, text: str | DataType) -> DataType:
+        """Read a type from ``"FLOAT32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
+
+        Raises:
+            ValueError: the text names no type; the message lists those that exist.
+        """
+        if isinstance(text, DataType):
+            return text
+        try:
+            return cls[text.removeprefix("DML_TENSOR_DATA_TYPE_")]
+        except KeyError:
+            raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}") from None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of one element, in native byte order."""
+        return np.dtype(self.name.lower())
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TensorFlags(enum.IntFlag):
+    """DML_TENSOR_FLAGS (directml.h)."""
+
+    NONE = 0
+    OWNED_BY_DML = 1
+
+
+class Layout:
+    """Where the elements of a tensor lie: sizes, byte strides and element size. What moves are made from."""
+
+    __slots__ = ("element_size", "sizes", "strides")
+
+    def __init__(self, sizes: tuple[int, ...], strides: tuple[int, ...], element_size: int) -> None:
+        self.sizes = sizes
+        self.strides = strides
+        self.element_size = element_size
+
+    @classmethod
+    def packed(cls, sizes: tuple[int, ...], element_size: int) -> Layout:
+        """The layout of a contiguous row-major tensor."""
+        return cls(sizes, tuple(s * element_size for s in packed_strides(sizes)), element_size)
+
+    @classmethod
+    def of(cls, array: np.ndarray[Any, Any]) -> Layout:
+        """The layout of a NumPy array, seen from its first element."""
+        return cls(array.shape, array.strides, array.itemsize)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Layout)
+            and self.sizes == other.sizes
+            and self.strides == other.strides
+            and self.element_size == other.element_size
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.sizes, self.strides, self.element_size))
+
+    def __repr__(self) -> str:
+        return f"Layout({self.sizes}, {self.strides}, {self.element_size})"
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides, in elements, of a tensor without gaps."""
+    strides = []
+    stride = 1
+    for size in reversed(sizes):
+        strides.append(stride)
+        stride *= size
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    """DML_BUFFER_TENSOR_DESC (directml.h): a tensor of `sizes` in a buffer.
+
+    Args:
+        data_type: a `DataType`, or its name.
+        sizes: 1 to 8 sizes, each 1 … 2³²−1.
+        strides: one unsigned stride a dimension, in elements; None means packed. 0 broadcasts (inputs only).
+        flags: `TensorFlags`; OWNED_BY_DML is accepted and changes nothing.
+        total_tensor_size_in_bytes: bytes a bound buffer must have; defaults to `minimum_size_in_bytes`.
+        guaranteed_base_offset_alignment: 0, or a power of two no smaller than the element.
+
+    Raises:
+        TypeError, ValueError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
+    """
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    flags: TensorFlags = TensorFlags.NONE
+    total_tensor_size_in_bytes: int | None = None
+    guaranteed_base_offset_alignment: int = 0
+
+    def __init__(
+        self,
+        data_type: DataType | str,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        flags: TensorFlags = TensorFlags.NONE,
+        total_tensor_size_in_bytes: int | None = None,
+        guaranteed_base_offset_alignment: int = 0,
+    ) -> None:
+        index, put = operator.index, object.__setattr__
+        total = total_tensor_size_in_bytes
+        put(self, "data_type", DataType.parse(data_type) if isinstance(data_type, str) else DataType(data_type))
+        put(self, "sizes", tuple(map(index, sizes)))
+        put(self, "strides", None if strides is None else tuple(map(index, strides)))
+        put(self, "flags", TensorFlags(flags))
+        put(self, "total_tensor_size_in_bytes", None if total is None else index(total))
+        put(self, "guaranteed_base_offset_alignment", index(guaranteed_base_offset_alignment))
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The strides in elements, packed ones where none were given."""
+        return packed_strides(self.sizes) if self.strides is None else self.strides
+
+    @property
+    def layout(self) -> Layout:
+        """Where the elements lie in a bound flat buffer."""
+        size = self.data_type.itemsize
+        return Layout(self.sizes, tuple(stride * size for stride in self.element_strides), size)
+
+    @property
+    def span_in_bytes(self) -> int:
+        """Bytes from the first element to the end of the last, without padding."""
+        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=True))
+        return (1 + last) * self.data_type.itemsize
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The minimum implied size: the span, rounded up to a multiple of 4 bytes."""
+        return (self.span_in_bytes + 3) & ~3
+
+    @property
+    def size_in_bytes(self) -> int:
+        """TotalTensorSizeInBytes, or its default."""
+        total = self.total_tensor_size_in_bytes
+        return self.minimum_size_in_bytes if total is None else total
+
+
+def has_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two coordinates of a strided tensor share an element. Exact; strides may have either sign."""
+    dimensions = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+    reach = 0
+    for stride, size in dimensions:
+        if stride <= reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    if any(stride == 0 for stride, _ in dimensions):
+        return True
+    return _shares_an_element(dimensions)
+
+
+def _shares_an_element(dimensions: list[tuple[int, int]]) -> bool:
+    # Two coordinates share an element when a nonzero difference of coordinates has offset 0; its first nonzero entry
+    # can be taken positive, so NumPy's exact solver is asked once per dimension. The views are never read.
+    byte = np.zeros(1, np.uint8)
+    for first in range(len(dimensions)):
+        stride, size = dimensions[first]
+        rest = dimensions[first + 1 :]
+        shape, steps = [n for _, n in rest], [s for s, _ in rest]
+        view = np.lib.stride_tricks.as_strided(byte, [size, *shape], [stride, *steps], writeable=False)
+        if shares_memory(view[1:], view[:1]):
+            return True
+    return False
+
+
+def shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays share a byte. Exact, but for strides too hard to decide: those count as sharing."""
+    try:
+        return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]  # any bound is allowed
+    except np.exceptions.TooHardError:
+        return True
+
+
+def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, str, str]]:
+    """Every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
+
+    Yields:
+        ``(field, values, rule)``: the field's name, its values as text, and the rule as a sentence. What depends on
+        broken sizes or strides is not asked any further.
+    """
+    sizes, strides = tensor.sizes, tensor.strides
+    broken = False
+    if not 1 <= len(sizes) <= MAX_DIMENSIONS:
+        yield "Sizes", f"has {len(sizes)} dimensions", f"a tensor has 1 to {MAX_DIMENSIONS} dimensions"
+        broken = True
+    for i, size in enumerate(sizes):
+        if not 1 <= size <= UINT_MAX:
+            yield f"Sizes[{i}]", f"is {size}", "each size is 1 to 4294967295"
+            broken = True
+    if not broken and math.prod(sizes) > UINT_MAX:
+        yield "Sizes", f"{list(sizes)} make {math.prod(sizes)} elements", "a tensor has at most 4294967295 elements"
+        broken = True
+    if strides is not None:
+        if len(strides) != len(sizes):
+            yield "Strides", f"has {len(strides)} entries for {len(sizes)} sizes", "one stride a dimension"
+            broken = True
+        for i, stride in enumerate(strides):
+            if not 0 <= stride <= UINT_MAX:
+                yield f"Strides[{i}]", f"is {stride}", "each stride is 0 to 4294967295"
+                broken = True
+        if not broken and tensor.span_in_bytes > MAX_BYTES:
+            yield (
+                "Strides",
+                f"{list(strides)} over sizes {list(sizes)} span {tensor.span_in_bytes} bytes",
+                "a tensor spans fewer than 2^63 bytes",
+            )
+            broken = True
+        if not broken and is_output and has_overlap(sizes, strides):
+            yield (
+                "Strides",
+                f"{list(strides)} over sizes {list(sizes)} make coordinates share an element",
+                "an output writes each element once; only inputs may broadcast",
+            )
+    alignment = tensor.guaranteed_base_offset_alignment
+    if alignment and (alignment < tensor.data_type.itemsize or alignment & (alignment - 1)):
+        yield (
+            "GuaranteedBaseOffsetAlignment",
+            f"is {alignment}",
+            f"it is 0, or a power of two no smaller than the element ({tensor.data_type.itemsize} bytes)",
+        )
+    total = tensor.total_tensor_size_in_bytes
+    if not broken and total is not None and total < tensor.minimum_size_in_bytes:
+        yield (
+            "TotalTensorSizeInBytes",
+            f"is {total}, but sizes and strides need {tensor.minimum_size_in_bytes} bytes",
+            "it may not be smaller than the minimum implied size, (1 + Σ(size−1)·stride)·element rounded up to 4",
+        )
