@@ -1,0 +1,161 @@
+"""Operator descs from JSON, for every operator of the registry: fields, kinds and counts come from the dataclasses.
+
+``input_tensors: tuple[TensorDesc, ...]`` reads an array ``InputTensors``, and checks ``InputCount`` where the file has
+it; ``offsets: tuple[int, ...]`` reads an array ``Offsets``, and checks ``DimensionCount``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from anydml.dxdispatch.initializers import parse_data_type
+from anydml.dxdispatch.place import Place, names, show
+from anydml.operators import REGISTRY, OperatorDesc
+from anydml.operators.base import camel
+from anydml.tensor import TensorDesc, TensorFlags
+
+_OTHER_DISPATCHABLES = ("hlsl", "onnx", "dmlserializedgraph")
+_LARGEST = 2**64
+
+
+def parse_operator_type(text: str, place: Place) -> type[OperatorDesc]:
+    """The desc class of a dispatchable's `type`: ``"DML_OPERATOR_SPLIT"``, or ``"SPLIT"``.
+
+    Raises:
+        ModelError: another kind of dispatchable, or an operator that is not supported; with a list of those that are.
+    """
+    supported = ", ".join(sorted(REGISTRY))
+    if text.lower() in _OTHER_DISPATCHABLES:
+        raise place.error(f"dispatchables of type {show(text)} are not supported, only operators: {supported}")
+    for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
+        if prefix + text in REGISTRY:
+            return REGISTRY[prefix + text]
+    raise place.error(f"{show(text)} is not supported; supported operators are {supported}")
+
+
+def parse_desc(kind: type[OperatorDesc], value: Any, place: Place) -> OperatorDesc:
+    """An operator desc from its JSON object.
+
+    Fields that the operator does not have are ignored, as DxDispatch does. No rule of the operator is checked here.
+
+    Raises:
+        ModelError: a field is missing or is not of its type, or a count does not agree with its array.
+    """
+    desc = _object(value, place)
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for field in dataclasses.fields(typing.cast(Any, kind)):
+        name, hint = camel(field.name), hints[field.name]
+        optional = isinstance(hint, types.UnionType) and types.NoneType in hint.__args__
+        if name not in desc or (desc[name] is None and optional):
+            if field.default is not dataclasses.MISSING:
+                values[field.name] = field.default
+            elif optional:
+                values[field.name] = None
+            else:
+                raise _missing(desc, name, place)
+            continue
+        at = place / name
+        if hint == tuple[TensorDesc, ...]:
+            tensors = _array(desc[name], at)
+            values[field.name] = tuple(parse_tensor(tensor, at / i) for i, tensor in enumerate(tensors))
+            _check_count(desc, f"{name.removesuffix('Tensors')}Count", name, len(tensors), place)
+        elif hint == tuple[int, ...]:
+            values[field.name] = integers = _integers(desc[name], at)
+            _check_count(desc, "DimensionCount", name, len(integers), place)
+        elif hint is int:
+            values[field.name] = _integer(desc[name], at)
+        else:
+            values[field.name] = parse_tensor(desc[name], at)
+    return kind(**values)
+
+
+def parse_tensor(value: Any, place: Place) -> TensorDesc:
+    """A DML_TENSOR_DESC, as ``{"Type": …, "Desc": {…}}`` or with the fields of DML_BUFFER_TENSOR_DESC inline.
+
+    As in DxDispatch, empty `Strides` and a `TotalTensorSizeInBytes` of 0 say nothing.
+
+    Raises:
+        ModelError: a field is missing or is not of its type, or DimensionCount is not the number of Sizes.
+    """
+    fields = _object(value, place)
+    kind = fields.get("Type", "BUFFER")
+    if kind not in ("BUFFER", "DML_TENSOR_TYPE_BUFFER"):
+        raise (place / "Type").error(f"{show(kind)} is not supported, only DML_TENSOR_TYPE_BUFFER")
+    if "Desc" in fields:
+        place = place / "Desc"
+        fields = _object(fields["Desc"], place)
+    for name in ("DataType", "Sizes"):
+        if name not in fields:
+            raise _missing(fields, name, place)
+    sizes = _integers(fields["Sizes"], place / "Sizes")
+    _check_count(fields, "DimensionCount", "Sizes", len(sizes), place)
+    at = place / "DataType"
+    data_type = parse_data_type(_string(fields["DataType"], at), at)
+    if data_type is None:
+        raise at.error("a tensor of type UNKNOWN cannot be read")
+    strides = None if fields.get("Strides") is None else _integers(fields["Strides"], place / "Strides")
+    return TensorDesc(
+        data_type,
+        sizes,
+        strides or None,
+        _flags(fields.get("Flags", []), place / "Flags"),
+        _integer(fields.get("TotalTensorSizeInBytes", 0), place / "TotalTensorSizeInBytes") or None,
+        _integer(fields.get("GuaranteedBaseOffsetAlignment", 0), place / "GuaranteedBaseOffsetAlignment"),
+    )
+
+
+def _flags(value: Any, place: Place) -> TensorFlags:
+    flags = TensorFlags.NONE
+    for i, flag in enumerate(value if isinstance(value, list) else [value]):
+        name = _string(flag, place).removeprefix("DML_TENSOR_FLAG_")
+        if name not in TensorFlags.__members__:
+            at = place / i if isinstance(value, list) else place
+            raise at.error(f"{show(flag)} is not a tensor flag; there are {names(TensorFlags.__members__)}")
+        flags |= TensorFlags[name]
+    return flags
+
+
+def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int, place: Place) -> None:
+    if count in fields and _integer(fields[count], place / count) != length:
+        raise (place / count).error(f"is {show(fields[count])}, but {array} has {length} entries")
+
+
+def _missing(fields: Mapping[str, Any], name: str, place: Place) -> Exception:
+    similar = next((key for key in fields if key.lower() == name.lower()), None)
+    hint = f"; this object has {show(similar)}, but names are case-sensitive" if similar else ""
+    return (place / name).error(f"is required{hint}")
+
+
+def _object(value: Any, place: Place) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise place.error(f"must be an object, but it is {show(value)}")
+    return value
+
+
+def _array(value: Any, place: Place) -> list[Any]:
+    if not isinstance(value, list):
+        raise place.error(f"must be an array, but it is {show(value)}")
+    return value
+
+
+def _string(value: Any, place: Place) -> str:
+    if not isinstance(value, str):
+        raise place.error(f"must be a string, but it is {show(value)}")
+    return value
+
+
+def _integer(value: Any, place: Place) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise place.error(f"must be an integer, but it is {show(value)}")
+    if not -_LARGEST < value < _LARGEST:
+        raise place.error(f"{show(value)} does not fit 64 bits")
+    return value
+
+
+def _integers(value: Any, place: Place) -> tuple[int, ...]:
+    return tuple(_integer(item, place / i) for i, item in enumerate(_array(value, place)))

@@ -1,0 +1,162 @@
+"""Initial values of a resource: constant, sequence, array, list and file. All is checked before memory is taken.
+
+Each initializer knows its type and its size, and fills a buffer of that size when it is asked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.dxdispatch import npy, schema
+from anydml.dxdispatch.files import IMAGES, Folder, extension
+from anydml.dxdispatch.place import Place, show
+from anydml.dxdispatch.values import Array, array_of, fill_sequence, scalar_of
+from anydml.tensor import DataType
+
+
+@dataclass(frozen=True)
+class Initializer:
+    """What fills a resource.
+
+    Attributes:
+        data_type: the type of the elements; None where they are of several (UNKNOWN).
+        byte_count: bytes that `fill` writes.
+        fill: writes the values into a 1-D uint8 array of `byte_count`; raises what reading a file raises.
+    """
+
+    data_type: DataType | None
+    byte_count: int
+    fill: Callable[[Array], None]
+
+
+def parse_data_type(text: str, place: Place) -> DataType | None:
+    """DML_TENSOR_DATA_TYPE, full or abbreviated; None for UNKNOWN.
+
+    Raises:
+        ModelError: no such type.
+    """
+    if text in ("UNKNOWN", "DML_TENSOR_DATA_TYPE_UNKNOWN"):
+        return None
+    try:
+        return DataType.parse(text)
+    except ValueError as error:
+        raise place.error(str(error)) from None
+
+
+def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+    """Read `initialValues`.
+
+    Args:
+        values: what stands in the file.
+        data_type: `initialValuesDataType`, None where it is UNKNOWN or missing.
+        folder: where a `sourcePath` starts.
+        place: the place of `initialValues`.
+
+    Raises:
+        ModelError: no such initializer, a value that is not of the type, a file that cannot be used, or no values.
+    """
+    if isinstance(values, list):
+        made = _list(values, place) if data_type is None else _array(values, data_type, place)
+    elif isinstance(values, dict):
+        made = _generated(values, data_type, folder, place)
+    else:
+        raise place.error(f'must be an array, an object or "deferred", but it is {show(values)}')
+    if made.byte_count == 0:
+        raise place.error("must have at least one value")
+    return made
+
+
+def _array(values: list[Any], data_type: DataType, place: Place) -> Initializer:
+    return _stored(data_type, array_of(values, data_type, lambda i: place / i))
+
+
+def _list(values: list[Any], place: Place) -> Initializer:
+    parts = [np.empty(0, np.uint8)]
+    for i, value in enumerate(values):
+        at = place / i
+        if not isinstance(value, dict):
+            raise at.error(f"must be an object with type and value (or give an initialValuesDataType): {show(value)}")
+        element = schema.parse(schema.ListElementFields, value, at)
+        data_type = parse_data_type(element.type, at / "type")
+        if data_type is None:
+            raise (at / "type").error("UNKNOWN is not the type of a value")
+        parts.append(scalar_of(element.value, data_type, at / "value").view(np.uint8))
+    return _stored(None, np.concatenate(parts))
+
+
+def _stored(data_type: DataType | None, elements: Array) -> Initializer:
+    def fill(target: Array) -> None:
+        target[...] = elements.view(np.uint8)
+
+    return Initializer(data_type, elements.nbytes, fill)
+
+
+def _generated(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+    kinds = [key for key in ("value", "valueStart", "sourcePath") if key in values]
+    if len(kinds) != 1:
+        has = f"it has {' and '.join(kinds)}" if kinds else "it has none of them"
+        raise place.error(f"must have one of value, valueStart and sourcePath, but {has}")
+    if kinds == ["sourcePath"]:
+        return _file(values, data_type, folder, place)
+    if data_type is None:
+        raise place.error("needs an initialValuesDataType beside it, such as FLOAT32")
+    if kinds == ["value"]:
+        constant = schema.parse(schema.ConstantFields, values, place)
+        return _constant(data_type, constant, place)
+    return _sequence(data_type, schema.parse(schema.SequenceFields, values, place), place)
+
+
+def _constant(data_type: DataType, fields: schema.ConstantFields, place: Place) -> Initializer:
+    value = scalar_of(fields.value, data_type, place / "value")
+
+    def fill(target: Array) -> None:
+        target.view(data_type.dtype)[...] = value
+
+    return Initializer(data_type, fields.value_count * data_type.itemsize, fill)
+
+
+def _sequence(data_type: DataType, fields: schema.SequenceFields, place: Place) -> Initializer:
+    start = scalar_of(fields.value_start, data_type, place / "valueStart")
+    delta = scalar_of(fields.value_delta, data_type, place / "valueDelta")
+
+    def fill(target: Array) -> None:
+        fill_sequence(target.view(data_type.dtype), start, delta)
+
+    return Initializer(data_type, fields.value_count * data_type.itemsize, fill)
+
+
+def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+    written = schema.parse(schema.FileSourceFields, values, place).source_path
+    at = place / "sourcePath"
+    kind = extension(written)
+    if kind in IMAGES:
+        raise at.error(f"{show(written)} is an image; read its pixels into a .npy file first")
+    path = folder.source(written, at)
+    if kind == ".npy":
+        return _npy(path, data_type, at)
+    if data_type is None:
+        raise at.error(f"{show(written)} is raw bytes; give their initialValuesDataType")
+    size = path.stat().st_size
+
+    def fill(target: Array) -> None:
+        with path.open("rb") as file:
+            if file.readinto(target.data) != size:
+                raise at.error(f"{path} changed while it was read")
+
+    return Initializer(data_type, size, fill)
+
+
+def _npy(path: Path, data_type: DataType | None, place: Place) -> Initializer:
+    stored = npy.read_header(path, place)
+    if data_type not in (None, stored.data_type):
+        raise place.error(f"{path} holds {stored.data_type}, but initialValuesDataType is {data_type}")
+
+    def fill(target: Array) -> None:
+        npy.read_elements(stored, target.view(stored.data_type.dtype), place)
+
+    return Initializer(stored.data_type, stored.byte_count, fill)

@@ -1,0 +1,247 @@
+"""A model file, read and checked: resources, dispatchables and commands that refer to each other by object.
+
+Nothing here takes memory for a resource or runs anything. The order of work is DxDispatch's: load, then (`runner`)
+allocate, initialise, execute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anydml.dxdispatch import jsonc, schema
+from anydml.dxdispatch.descs import parse_desc, parse_operator_type
+from anydml.dxdispatch.files import IMAGES, Folder, extension
+from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
+from anydml.dxdispatch.place import Place, names, show
+from anydml.errors import ModelError
+from anydml.feature_level import FeatureLevel
+from anydml.operators import OperatorDesc, Problem
+from anydml.tensor import DataType
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """A buffer.
+
+    Attributes:
+        initializer: its initial values; None where they are "deferred": the dispatch that writes it makes it.
+        data_type: the type that its values are printed in; None where it is UNKNOWN or deferred.
+        size_in_bytes: all of it; a multiple of 4 unless the file says otherwise. 0 where deferred.
+    """
+
+    place: Place
+    name: str
+    initializer: Initializer | None
+    data_type: DataType | None
+    size_in_bytes: int
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A resource from a byte on, bound to one tensor."""
+
+    place: Place
+    resource: Resource
+    offset_in_bytes: int
+
+
+Bindings = Mapping[str, tuple[Binding, ...]]
+"""What is bound to each bind point, by the name of its field: ``{"InputTensors": (a, b)}``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dispatchable:
+    """An operator, and what is bound to it once, when it is initialised.
+
+    Attributes:
+        place: the place of its desc.
+    """
+
+    place: Place
+    name: str
+    desc: OperatorDesc
+    bindings: Bindings
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Run a dispatchable."""
+
+    place: Place
+    dispatchable: Dispatchable
+    bindings: Bindings
+
+
+@dataclass(frozen=True)
+class Print:
+    """Print a resource, in the type of its initial values."""
+
+    place: Place
+    resource: Resource
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class WriteFile:
+    """Write a resource to a file; .npy by its extension, with `dimensions` if there are any."""
+
+    place: Place
+    resource: Resource
+    target: Path
+    dimensions: tuple[int, ...]
+
+
+Command = Dispatch | Print | WriteFile
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model file."""
+
+    place: Place
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+
+    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[Place, Problem]]:
+        """Every rule that a dispatchable breaks at a feature level, with the place of the field."""
+        for dispatchable in self.dispatchables.values():
+            for problem in dispatchable.desc.problems(feature_level):
+                where = dispatchable.place
+                yield Place(where.file, f"{where.path}.{problem.field}"), problem
+
+
+def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
+    """Read a model file in the JSON format of DirectML's DxDispatch (its guide, and its parser where they differ).
+
+    Comments and trailing commas are legal. `sourcePath` and `targetPath` are relative to the file's own folder.
+
+    Args:
+        path: the file.
+        allow_outside: whether those paths may leave the folder.
+
+    Raises:
+        ModelError: the file is not such a model; the message has the line, or the JSON path, and what is wrong.
+    """
+    file = Path(path)
+    place = Place(str(path))
+    raw = schema.parse(schema.FileFields, jsonc.loads(_text(file, place), place), place)
+    folder = Folder(file.resolve().parent, allow_outside)
+    resources = {
+        name: _resource(name, value, folder, place / "resources" / name) for name, value in raw.resources.items()
+    }
+    dispatchables = {
+        name: _dispatchable(name, value, resources, place / "dispatchables" / name)
+        for name, value in raw.dispatchables.items()
+    }
+    commands = tuple(
+        _command(value, resources, dispatchables, folder, place / "commands" / i)
+        for i, value in enumerate(raw.commands)
+    )
+    return Model(place, resources, dispatchables, commands)
+
+
+def _text(file: Path, place: Place) -> str:
+    try:
+        if not file.is_file():
+            raise place.error("is not a file" if file.exists() else "there is no such file")
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror}") from None
+    except ModelError:
+        raise
+    except ValueError as error:
+        raise place.error(f"is not UTF-8 text: {error}") from None
+
+
+def _resource(name: str, value: Any, folder: Folder, place: Place) -> Resource:
+    fields = schema.parse(schema.ResourceFields, value, place)
+    data_type = parse_data_type(fields.initial_values_data_type, place / "initialValuesDataType")
+    if fields.initial_values == "deferred":
+        return Resource(place, name, None, None, 0)
+    initializer = parse_initializer(fields.initial_values, data_type, folder, place / "initialValues")
+    needed = initializer.byte_count + fields.initial_values_offset_in_bytes
+    size = fields.size_in_bytes
+    if size is None:
+        # DirectML binds multiples of 4 bytes.
+        size = (initializer.byte_count + 3) & ~3
+    if needed > size:
+        at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
+        raise (place / "sizeInBytes").error(f"{size} bytes are too few for {initializer.byte_count} bytes{at}")
+    return Resource(place, name, initializer, initializer.data_type, size)
+
+
+def _dispatchable(name: str, value: Any, resources: Mapping[str, Resource], place: Place) -> Dispatchable:
+    fields = schema.parse(schema.DispatchableFields, value, place)
+    kind = parse_operator_type(fields.type, place / "type")
+    key = next((key for key in ("Desc", "desc") if key in value), None)
+    at = place / key if key else place
+    desc = parse_desc(kind, value[key] if key else value, at)
+    return Dispatchable(at, name, desc, _bindings(fields.bindings, resources, place / "bindings"))
+
+
+def _command(
+    value: Any,
+    resources: Mapping[str, Resource],
+    dispatchables: Mapping[str, Dispatchable],
+    folder: Folder,
+    place: Place,
+) -> Command:
+    kind = schema.parse(schema.CommandFields, value, place).type.lower()
+    if kind == "dispatch":
+        dispatch = schema.parse(schema.DispatchFields, value, place)
+        dispatchable = dispatchables.get(dispatch.dispatchable)
+        if dispatchable is None:
+            known = f"the model has {names(dispatchables)}"
+            raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {known}")
+        return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
+    if kind == "print":
+        fields = schema.parse(schema.PrintFields, value, place)
+        return Print(place, _named(fields.resource, resources, place / "resource"), fields.verbose)
+    if kind == "writefile":
+        write = schema.parse(schema.WriteFileFields, value, place)
+        at = place / "targetPath"
+        if extension(write.target_path) in IMAGES:
+            raise at.error(f"{show(write.target_path)} is an image; write a .npy file instead")
+        resource = _named(write.resource, resources, place / "resource")
+        return WriteFile(place, resource, folder.target(write.target_path, at), tuple(write.dimensions))
+    kinds = names(("dispatch", "print", "writeFile"))
+    raise (place / "type").error(f"there is no such command; there are {kinds}")
+
+
+def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: Place) -> Bindings:
+    bindings: dict[str, tuple[Binding, ...]] = {}
+    for name, bound in value.items():
+        at = place / name
+        if isinstance(bound, list):
+            bindings[name] = tuple(_binding(item, resources, at / i) for i, item in enumerate(bound))
+        else:
+            bindings[name] = (_binding(bound, resources, at),)
+    return bindings
+
+
+def _binding(value: Any, resources: Mapping[str, Resource], place: Place) -> Binding:
+    if isinstance(value, str):
+        return Binding(place, _named(value, resources, place), 0)
+    if not isinstance(value, dict):
+        raise place.error(f"must be the name of a resource, or an object with its name, but it is {show(value)}")
+    fields = schema.parse(schema.BindingFields, value, place)
+    resource = _named(fields.name, resources, place / "name")
+    if fields.counter is not None:
+        _named(fields.counter, resources, place / "counter")
+    size = fields.element_size_in_bytes or (resource.data_type.itemsize if resource.data_type else 0)
+    if fields.element_offset and not size:
+        reason = f"{show(fields.name)} has no data type; give elementSizeInBytes"
+        raise (place / "elementOffset").error(reason)
+    return Binding(place, resource, fields.element_offset * size)
+
+
+def _named(name: str, resources: Mapping[str, Resource], place: Place) -> Resource:
+    resource = resources.get(name)
+    if resource is None:
+        raise place.error(f"there is no resource {show(name)}; the model has {names(resources)}")
+    return resource

@@ -1,0 +1,221 @@
+"""A model's commands as steps over byte ranges of resources, with everything checked that needs no memory.
+
+What a deferred resource holds is known here already: the dispatch that last wrote it says its type and its sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anydml.dxdispatch.files import extension
+from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
+from anydml.dxdispatch.place import Place, names, show
+from anydml.tensor import DataType, TensorDesc, TensorFlags
+
+
+@dataclass(frozen=True)
+class Range:
+    """The bytes of a resource that a tensor is bound to.
+
+    Attributes:
+        initial: whether they are read as they were when the operator was initialised, whatever is written later.
+    """
+
+    place: Place
+    resource: Resource
+    start: int
+    stop: int
+    initial: bool = False
+
+
+@dataclass(frozen=True)
+class DispatchStep:
+    """Dispatch an operator, its tensors bound to these ranges, in the desc's order."""
+
+    place: Place
+    dispatchable: Dispatchable
+    inputs: tuple[Range, ...]
+    outputs: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class PrintStep:
+    """Print the first `count` elements of a resource."""
+
+    resource: Resource
+    data_type: DataType
+    count: int
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class WriteStep:
+    """Write a file: raw bytes up to `stop`, or a .npy file of `data_type` and `dimensions`."""
+
+    place: Place
+    resource: Resource
+    target: Path
+    stop: int
+    data_type: DataType | None = None
+    dimensions: tuple[int, ...] = ()
+
+
+Contents = tuple[DataType | None, int, tuple[int, ...]]
+"""Element type, bytes of values without padding, and sizes where they are known."""
+
+Step = DispatchStep | PrintStep | WriteStep
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a model.
+
+    Attributes:
+        sizes: bytes of every resource that has any, the deferred ones included.
+        contents: what they hold after the last step.
+        written: resources that some dispatch writes.
+    """
+
+    steps: tuple[Step, ...]
+    sizes: Mapping[Resource, int]
+    contents: Mapping[Resource, Contents]
+    written: frozenset[Resource]
+
+    @property
+    def bytes_needed(self) -> int:
+        """All the memory that running the plan takes, copies of initial contents included."""
+        copies = {
+            (step.dispatchable.name, bound.resource): bound.stop - bound.start
+            for step in self.steps
+            if isinstance(step, DispatchStep)
+            for bound in step.inputs
+            if bound.initial and bound.resource in self.written
+        }
+        return sum(self.sizes.values()) + sum(copies.values())
+
+
+def plan(model: Model) -> Plan:
+    """Lay out the commands of a model whose descs break no rule.
+
+    Raises:
+        ModelError: nothing, too little or too much is bound, a resource is used before the dispatch that makes it, or
+            a resource cannot be printed or written in the way the command asks.
+    """
+    sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
+    made: dict[Resource, TensorDesc] = {}
+    steps: list[Step] = []
+    for command in model.commands:
+        if isinstance(command, Dispatch):
+            steps.append(_dispatch(command, sizes, made))
+        elif isinstance(command, Print):
+            steps.append(_print(command, made))
+        else:
+            steps.append(_write(command, made))
+    written = frozenset(bound.resource for step in steps if isinstance(step, DispatchStep) for bound in step.outputs)
+    contents = {resource: _contents(resource, made, resource.place) for resource in sizes}
+    return Plan(tuple(steps), sizes, contents, written)
+
+
+def _dispatch(command: Dispatch, sizes: dict[Resource, int], made: dict[Resource, TensorDesc]) -> DispatchStep:
+    desc = command.dispatchable.desc
+    inputs = tuple(_bound(command, desc.inputs, made, None))
+    outputs = tuple(_bound(command, desc.outputs, made, sizes))
+    return DispatchStep(command.place, command.dispatchable, inputs, outputs)
+
+
+def _bound(
+    command: Dispatch,
+    tensors: Sequence[tuple[str, TensorDesc]],
+    made: dict[Resource, TensorDesc],
+    sizes: dict[Resource, int] | None,
+) -> list[Range]:
+    """The ranges of the inputs, or (where `sizes` can grow) of the outputs."""
+    points: dict[str, list[TensorDesc]] = {}
+    for name, tensor in tensors:
+        points.setdefault(name.partition("[")[0], []).append(tensor)
+    ranges = []
+    for point, wanted in points.items():
+        bindings, initial = _at_point(command, point, wanted)
+        for i, (tensor, binding) in enumerate(zip(wanted, bindings, strict=True)):
+            name = f"{point}[{i}]" if len(wanted) > 1 else point
+            resource, start, needed = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
+            if resource.initializer:
+                size = resource.size_in_bytes
+            elif sizes is not None:
+                made[resource] = tensor
+                size = sizes[resource] = max(sizes.get(resource, 0), start + needed)
+            elif resource in made:
+                size = made[resource].size_in_bytes
+            else:
+                raise binding.place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
+            if start + needed > size:
+                after = f" from byte {start} on" if start else ""
+                raise binding.place.error(
+                    f"{show(resource.name)} has {max(size - start, 0)} bytes{after}, but {name} needs {needed}"
+                )
+            ranges.append(Range(binding.place, resource, start, start + needed, initial))
+    return ranges
+
+
+def _at_point(command: Dispatch, point: str, wanted: list[TensorDesc]) -> tuple[tuple[Binding, ...], bool]:
+    """What is bound to a bind point, by the command or at initialisation; and which of the two."""
+    initial = command.dispatchable.bindings
+    owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in wanted)
+    at = command.place / "bindings"
+    if owned and point in initial and point in command.bindings:
+        raise (at / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
+    chosen: Bindings = command.bindings if point in command.bindings else initial
+    if point not in chosen:
+        desc = command.dispatchable.desc
+        points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
+        unknown = [name for name in command.bindings if name not in points]
+        given = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
+        raise (at / point).error(f"nothing is bound to {show(command.dispatchable.name)}{given}")
+    bindings = chosen[point]
+    if len(bindings) != len(wanted):
+        place = at / point if chosen is command.bindings else bindings[0].place if bindings else at
+        raise place.error(
+            f"{len(bindings)} resources are bound, but {show(command.dispatchable.name)} has {len(wanted)}"
+        )
+    return bindings, chosen is initial
+
+
+def _print(command: Print, made: dict[Resource, TensorDesc]) -> PrintStep:
+    resource = command.resource
+    data_type, size, _ = _contents(resource, made, command.place / "resource")
+    if data_type is None:
+        raise (command.place / "resource").error(
+            f"{show(resource.name)} has values of several types: write it to a file"
+        )
+    # The padding of a resource is not printed.
+    return PrintStep(resource, data_type, size // data_type.itemsize, command.verbose)
+
+
+def _write(command: WriteFile, made: dict[Resource, TensorDesc]) -> WriteStep:
+    resource, place = command.resource, command.place
+    data_type, size, sizes = _contents(resource, made, place / "resource")
+    stop = resource.size_in_bytes or size
+    if extension(command.target.name) != ".npy":
+        return WriteStep(place, resource, command.target, stop)
+    if data_type is None:
+        raise (place / "resource").error(f"{show(resource.name)} has values of several types: write a .bin file")
+    dimensions = command.dimensions or sizes or (stop // data_type.itemsize,)
+    if math.prod(dimensions) * data_type.itemsize > stop:
+        raise (place / "dimensions").error(
+            f"{list(dimensions)} of {data_type} are {math.prod(dimensions) * data_type.itemsize} bytes, "
+            f"but {show(resource.name)} has {stop}"
+        )
+    return WriteStep(place, resource, command.target, stop, data_type, dimensions)
+
+
+def _contents(resource: Resource, made: Mapping[Resource, TensorDesc], place: Place) -> Contents:
+    if resource.initializer:
+        return resource.data_type, resource.initializer.byte_count, ()
+    if resource not in made:
+        raise place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
+    tensor = made[resource]
+    # A strided tensor is written out as it lies in memory, a packed one with its sizes.
+    return tensor.data_type, tensor.span_in_bytes, tensor.sizes if tensor.strides is None else ()

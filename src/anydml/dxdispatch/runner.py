@@ -1,0 +1,175 @@
+"""Running a model: allocate, initialise, execute, with DxDispatch's words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anydml.dxdispatch import memory, npy
+from anydml.dxdispatch.files import write_whole
+from anydml.dxdispatch.model import Dispatchable, Model, Resource
+from anydml.dxdispatch.plan import DispatchStep, Plan, PrintStep, Range, WriteStep, plan
+from anydml.dxdispatch.printing import format_elements, format_verbose
+from anydml.dxdispatch.timing import Timing, measure, report
+from anydml.dxdispatch.values import Array
+from anydml.errors import BindingError
+from anydml.feature_level import FeatureLevel
+from anydml.operators.base import OperatorDesc
+
+if TYPE_CHECKING:
+    from anydml.device import BoundOperator, CompiledOperator
+
+_Contents = dict[Resource, Array]
+_Initial = dict[tuple[str, Resource], Array]
+
+
+def run(
+    model: Model,
+    *,
+    device: str = "cpu",
+    feature_level: FeatureLevel | str = FeatureLevel.LATEST,
+    timing: Timing | None = None,
+    explain: bool = False,
+    log: Callable[[str], object] = print,
+) -> Mapping[str, Array]:
+    """Run a model's commands in their order.
+
+    Everything that can be known beforehand is checked before the first command: rules of the operators, bindings, and
+    memory. Only values that an earlier command makes (the `SplitTensor` of a SplitTraining) are checked in their turn.
+
+    Args:
+        model: what `load` returned.
+        device: a device of `anydml.Device`: ``"cpu"`` or ``"reference"``.
+        feature_level: the level that the dispatchables are checked against.
+        timing: how often to dispatch, and what to say about it.
+        explain: whether to say what each dispatchable was compiled to.
+        log: takes each line of output, without its end.
+
+    Returns:
+        The resources' contents after the last command, by name: 1-D arrays of their values without padding, in the
+        type of their initial values, or bytes where that is UNKNOWN. Deferred resources that
+        nothing wrote are left out.
+
+    Raises:
+        ModelError: a rule is broken, a binding does not fit, a file cannot be read or written, or there is not enough
+            memory; with the JSON path.
+        ValueError: there is no such device or feature level.
+    """
+    from anydml.device import Device
+
+    timing = timing or Timing()
+    machine = Device(device, feature_level)
+    for where, problem in model.problems(machine.feature_level):
+        raise where.error(str(problem), problem.operator, problem.rule)
+    todo = plan(model)
+    _check_memory(model, todo)
+    log(f"Running on '{machine.name}'")
+    contents = {resource: _allocate(resource, size) for resource, size in todo.sizes.items()}
+    operators: dict[Dispatchable, CompiledOperator] = {}
+    for name, dispatchable in model.dispatchables.items():
+        start = time.perf_counter()
+        operators[dispatchable] = machine.compile_operator(dispatchable.desc)
+        if timing.verbosity >= 1:
+            log(f"Initialize '{name}': {(time.perf_counter() - start) * 1000:.4f} ms")
+        if explain:
+            log(f"{name}: {operators[dispatchable]}")
+    initial = _initial(todo, contents)
+    _try_bindings(todo, operators, contents, initial)
+    for step in todo.steps:
+        if isinstance(step, DispatchStep):
+            bound = _bind(step, operators[step.dispatchable], contents, initial)
+            for line in report(step.dispatchable.name, measure(bound.dispatch, timing), timing):
+                log(line)
+        elif isinstance(step, PrintStep):
+            _print(step, contents[step.resource], log)
+        else:
+            _write(step, contents[step.resource], log)
+    return _results(todo, contents)
+
+
+def _check_memory(model: Model, todo: Plan) -> None:
+    needed, available = todo.bytes_needed, memory.available_memory()
+    if available is not None and needed > available:
+        amounts = f"{memory.text(needed)}, but {memory.text(available)} are available"
+        largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
+        share = memory.text(todo.sizes[largest])
+        raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
+
+
+def _allocate(resource: Resource, size: int) -> Array:
+    try:
+        buffer = np.zeros(size, np.uint8)
+    except (MemoryError, ValueError):
+        raise resource.place.error(f"{memory.text(size)} cannot be allocated") from None
+    if resource.initializer:
+        try:
+            resource.initializer.fill(buffer[: resource.initializer.byte_count])
+        except OSError as error:
+            raise resource.place.error(f"cannot be read: {error.strerror}") from None
+    return buffer
+
+
+def _initial(todo: Plan, contents: _Contents) -> _Initial:
+    """Copies of what operators keep from their initialisation, where a command will write over it."""
+    return {
+        (step.dispatchable.name, bound.resource): contents[bound.resource].copy()
+        for step in todo.steps
+        if isinstance(step, DispatchStep)
+        for bound in step.inputs
+        if bound.initial and bound.resource in todo.written
+    }
+
+
+def _try_bindings(
+    todo: Plan, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
+) -> None:
+    """Bind every dispatch once before the first runs, so that a buffer that does not fit stops all of them."""
+    written: set[Resource] = set()
+    for step in todo.steps:
+        if isinstance(step, DispatchStep):
+            reads_values = type(step.dispatchable.desc).host_problem is not OperatorDesc.host_problem
+            if not (reads_values and any(bound.resource in written for bound in step.inputs)):
+                _bind(step, operators[step.dispatchable], contents, initial)
+            written.update(bound.resource for bound in step.outputs)
+
+
+def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, initial: _Initial) -> BoundOperator:
+    def view(bound: Range) -> Array:
+        kept = initial.get((step.dispatchable.name, bound.resource)) if bound.initial else None
+        return (contents[bound.resource] if kept is None else kept)[bound.start : bound.stop]
+
+    try:
+        return operator.bind(inputs=[view(r) for r in step.inputs], outputs=[view(r) for r in step.outputs])
+    except BindingError as error:
+        raise (step.place / "bindings").error(str(error), error.operator, error.rule) from None
+
+
+def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None:
+    elements = buffer[: step.count * step.data_type.itemsize].view(step.data_type.dtype)
+    if step.verbose:
+        log(f"Resource '{step.resource.name}':\n{format_verbose(elements)}")
+    else:
+        log(f"Resource '{step.resource.name}': {format_elements(elements)}")
+
+
+def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None:
+    if step.data_type is None:
+        raw = buffer[: step.stop]
+        write_whole(step.target, lambda file: file.write(raw.data), step.place)
+    else:
+        count = math.prod(step.dimensions)
+        elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(step.dimensions)
+        write_whole(step.target, lambda file: npy.write(file, elements), step.place)
+    log(f"Resource '{step.resource.name}' written to '{step.target}'")
+
+
+def _results(todo: Plan, contents: _Contents) -> Mapping[str, Array]:
+    results = {}
+    for resource, (data_type, size, _) in todo.contents.items():
+        dtype = data_type.dtype if data_type else np.dtype(np.uint8)
+        results[resource.name] = contents[resource][: size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return results

@@ -1,0 +1,95 @@
+"""The dispatch loop and its statistics, as DxDispatch's executor has them; its lines for the CPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """DxDispatch's timing options.
+
+    Attributes:
+        iterations: samples to take (``-i``).
+        repeat: dispatches a sample (``-r``); a sample is their mean.
+        milliseconds: if given, sample until this time is over, whatever `iterations` says (``-t``).
+        interval: least time in milliseconds from one sample to the next (``-I``).
+        warmup: most samples that count as cold (``-w``); at least one always counts as hot.
+        verbosity: 0 for the hot median, 1 for initialisation, cold and hot, 2 for every sample too (``-v``).
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    iterations: int = 1
+    repeat: int = 1
+    milliseconds: float | None = None
+    interval: float = 0
+    warmup: int = 1
+    verbosity: int = 0
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise ValueError(f"repeat is {self.repeat}, but a sample needs at least one dispatch")
+        if min(self.iterations, self.warmup, self.interval, self.milliseconds or 0) < 0:
+            raise ValueError("iterations, warmup, interval and milliseconds are never negative")
+        if self.verbosity not in (0, 1, 2):
+            raise ValueError(f"verbosity is {self.verbosity}, but there are 0, 1 and 2")
+
+
+def measure(dispatch: Callable[[], object], timing: Timing) -> list[float]:
+    """Dispatch until `timing` says it is enough.
+
+    Returns:
+        Milliseconds of each sample.
+    """
+    samples: list[float] = []
+    begin = time.perf_counter()
+    while timing.milliseconds is not None or len(samples) < timing.iterations:
+        start = time.perf_counter()
+        for _ in range(timing.repeat):
+            dispatch()
+        elapsed = _since(start)
+        samples.append(elapsed / timing.repeat)
+        rest = max(0.0, timing.interval - _since(start))
+        if timing.milliseconds is not None and _since(begin) + rest > timing.milliseconds:
+            break
+        if rest:
+            time.sleep(rest / 1000)
+    return samples
+
+
+def _since(start: float) -> float:
+    return (time.perf_counter() - start) * 1000
+
+
+def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]:
+    """DxDispatch's lines about the samples of one dispatch command; none where nothing was dispatched."""
+    if not samples:
+        return
+    cold_count = min(len(samples) - 1, timing.warmup)
+    cold, hot = samples[:cold_count], samples[cold_count:]
+    head = f"Dispatch '{name}': {len(samples)} iterations"
+    if timing.verbosity == 0:
+        yield f"{head}, {_median(hot):.4f} ms median (CPU)"
+        return
+    yield head
+    if cold:
+        yield f"CPU Timings (Cold) : {_statistics(cold)}"
+    yield f"CPU Timings (Hot)  : {_statistics(hot)}"
+    if timing.verbosity == 2:
+        yield "The timings of each iteration: "
+        for i, sample in enumerate(samples):
+            yield f"iteration {i}: {sample:.4f} ms (CPU)"
+
+
+def _median(samples: Sequence[float]) -> float:
+    # DxDispatch takes the upper of two middle samples.
+    return sorted(samples)[len(samples) // 2]
+
+
+def _statistics(samples: Sequence[float]) -> str:
+    mean, low, middle, high = sum(samples) / len(samples), min(samples), _median(samples), max(samples)
+    return f"{len(samples)} samples, {mean:.4f} ms average, {low:.4f} ms min, {middle:.4f} ms median, {high:.4f} ms max"

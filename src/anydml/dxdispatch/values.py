@@ -1,0 +1,119 @@
+"""JSON numbers as elements of a data type, rounded as DxDispatch rounds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.dxdispatch.place import Place, show
+from anydml.tensor import DataType
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], Place]) -> Array:
+    """Elements of `data_type` from JSON numbers, and for floating-point types from "nan", "inf" and "-inf".
+
+    Args:
+        values: what stands in the file.
+        data_type: the type of the elements.
+        place_of: the place of the i-th value, asked only when it is wrong.
+
+    Returns:
+        A 1-D array of ``data_type.dtype``.
+
+    Raises:
+        ModelError: a value is not a number, not an integer where one is needed, or out of the type's range.
+    """
+    dtype = data_type.dtype
+    kinds = set(map(type, values))
+    if not values:
+        return np.empty(0, dtype)
+    if dtype.kind != "f":
+        bounds = np.iinfo(dtype)
+        if not kinds <= {int} or not all(bounds.min <= end <= bounds.max for end in (min(values), max(values))):
+            for i, value in enumerate(values):
+                _check_integer(value, data_type, place_of, i)
+        return np.array(values, dtype)
+    try:
+        numbers = np.array(values, np.float64) if kinds <= {int, float} else None
+    except OverflowError:
+        numbers = None
+    if numbers is None or not np.isfinite(numbers).all():
+        numbers = np.array([_real(value, place_of, i) for i, value in enumerate(values)], np.float64)
+    return _rounded(numbers, dtype)
+
+
+def scalar_of(value: Any, data_type: DataType, place: Place) -> Array:
+    """One element, as an array of one; `place` is the value's own. Raises as `array_of` does."""
+    return array_of([value], data_type, lambda _: place)
+
+
+def fill_sequence(target: Array, start: Array, delta: Array) -> None:
+    """Write start, start + delta, … into `target`, each sum rounded (or wrapped) to its type before the next."""
+    if target.dtype == np.float16:
+        _fill_half_sequence(target, start, delta)
+        return
+    target[:1] = start
+    target[1:] = delta
+    with np.errstate(all="ignore"):
+        np.add.accumulate(target, out=target)
+
+
+def _fill_half_sequence(target: Array, start: Array, delta: Array) -> None:
+    """A sum of halves is one of 65,536 values, so its successor is looked up, not computed."""
+    states = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    with np.errstate(all="ignore"):
+        successor = _rounded(states + delta.astype(np.float32), np.dtype(np.float16)).view(np.uint16).tolist()
+    bits = int(start.view(np.uint16)[0])
+    out = target.view(np.uint16)
+    for i in range(len(out)):
+        out[i] = bits
+        following = successor[bits]
+        if following == bits:
+            out[i:] = bits
+            return
+        bits = following
+
+
+def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Numbers in a narrower floating-point type: to nearest, but halves from a float and toward zero.
+
+    That is how the half.hpp that DxDispatch is built with rounds by default.
+    """
+    with np.errstate(all="ignore"):
+        if dtype != np.float16:
+            return values.astype(dtype)
+        singles = values.astype(np.float32)
+        halves = singles.astype(np.float16)
+        # Below 65536 nothing is rounded up to infinity; the bits of a half, less one, are its neighbour toward zero.
+        away = (np.abs(halves.astype(np.float32)) > np.abs(singles)) & (np.abs(singles) < 65536)
+        halves.view(np.uint16)[away] -= 1
+        return halves
+
+
+def _real(value: Any, place_of: Callable[[int], Place], i: int) -> float:
+    if isinstance(value, str) and value.lower() in _WORDS:
+        return _WORDS[value.lower()]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise place_of(i).error(f'must be a number, "nan", "inf" or "-inf", but it is {show(value)}')
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise place_of(i).error('is too large for a floating-point number; write "inf" or "-inf"')
+    return number
+
+
+def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], Place], i: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise place_of(i).error(f"must be an integer for {data_type}, but it is {show(value)}")
+    bounds = np.iinfo(data_type.dtype)
+    if not bounds.min <= value <= bounds.max:
+        raise place_of(i).error(f"{show(value)} does not fit {data_type} ({bounds.min} to {bounds.max})")
