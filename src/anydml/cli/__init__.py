@@ -1,0 +1,164 @@
+"""The command `anydml`: run and check model files, and list the operators.
+
+Everything beyond click is imported by the command that needs it, so that each starts quickly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from anydml.dxdispatch import Model
+    from anydml.feature_level import FeatureLevel
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
+_SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "token_normalize_func": lambda token: token.replace("_", "-"),
+    "max_content_width": 100,
+}
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and end the process.
+
+    Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A name that the terminal's encoding lacks is no reason to fail.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        code = _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        code = 130
+    except BrokenPipeError:
+        # Whoever read the output wants no more of it; nor may Python try once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except (ValueError, OSError) as error:
+        code = _fail(str(error))
+    sys.exit(code)
+
+
+def _fail(message: str) -> int:
+    sys.stdout.flush()
+    print("anydml:", " ".join(message.splitlines()), file=sys.stderr)
+    return 2
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"anydml {version('anydml')}")
+        context.exit()
+
+
+def _feature_level(function: F) -> F:
+    text = "Feature level to check against, such as 2_1; the newest one if not given."
+    names = ("--feature-level", "--dml-feature-level")
+    return click.option(*names, "feature_level", metavar="LEVEL", default="latest", help=text)(function)
+
+
+def _model(function: F) -> F:
+    return click.argument("model", type=click.Path())(function)
+
+
+def _allow_outside(function: F) -> F:
+    text = "Let sourcePath and targetPath leave the model's folder."
+    return click.option("--allow-outside", is_flag=True, help=text)(function)
+
+
+@click.group(context_settings=_SETTINGS)
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
+def anydml() -> None:
+    """DirectML's data-movement operators on any machine."""
+
+
+@anydml.command()
+@_model
+@click.option("--device", default="cpu", show_default=True, help="Where to run: cpu, or reference.")
+@_feature_level
+@click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
+              help="Timing samples a dispatch; 1 if not given.")  # fmt: skip
+@click.option("-r", "--dispatch-repeat", "repeat", type=click.IntRange(1), default=1, metavar="N",
+              help="Dispatches a sample; 1 if not given.")  # fmt: skip
+@click.option("-t", "--milliseconds-to-run", "milliseconds", type=click.IntRange(0), default=None, metavar="MS",
+              help="Take samples until this time is over, whatever -i says.")  # fmt: skip
+@click.option("-I", "--dispatch-interval", "interval", type=click.IntRange(0), default=0, metavar="MS",
+              help="Least time from one sample to the next.")  # fmt: skip
+@click.option("-w", "--warmup-samples", "warmup", type=click.IntRange(0), default=1, metavar="N",
+              help="Most samples that count as cold; 1 if not given.")  # fmt: skip
+@click.option("-v", "--timing-verbosity", "verbosity", type=click.IntRange(0, 2), default=0, metavar="0|1|2",
+              help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
+@_allow_outside
+@click.option("--explain", is_flag=True, help="Say what each dispatchable was compiled to.")
+def run(model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, **timing: Any) -> None:
+    """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool."""
+    from anydml import dxdispatch
+
+    dxdispatch.run(
+        dxdispatch.load(model, allow_outside=allow_outside),
+        device=device,
+        feature_level=feature_level,
+        timing=dxdispatch.Timing(**timing),
+        explain=explain,
+    )
+
+
+@anydml.command()
+@_model
+@_feature_level
+@_allow_outside
+def check(model: str, feature_level: str, allow_outside: bool) -> int:
+    """List what is wrong with MODEL, and run nothing.
+
+    Ends with 0 where nothing is, 1 where something is, and 2 where MODEL cannot be read.
+    """
+    from anydml import dxdispatch
+    from anydml.feature_level import FeatureLevel
+
+    level = FeatureLevel.parse(feature_level)
+    found = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
+    for line in found:
+        click.echo(line)
+    if not found:
+        click.echo(f"{model}: no problems at {level}")
+    return 1 if found else 0
+
+
+def _problems(model: Model, level: FeatureLevel) -> list[str]:
+    from anydml.dxdispatch.plan import plan
+    from anydml.errors import ModelError
+
+    lines = []
+    for place, problem in model.problems(level):
+        allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
+        lines += [f"{place}: {problem.operator}: {problem.message}", f"    rule: {problem.rule}", f"    {allowed}"]
+    if not lines:
+        try:
+            # What is bound is only worth a look once the tensors are sound.
+            plan(model)
+        except ModelError as error:
+            lines.append(str(error))
+    return lines
+
+
+@anydml.command()
+def ops() -> None:
+    """Show every operator: feature levels, tensors, dimension counts, data types."""
+    from anydml.cli.operator_table import operator_table
+
+    click.echo(operator_table(sys.stdout.isatty()), nl=False)
