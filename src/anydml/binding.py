@@ -43,8 +43,8 @@ def bind_tensors(
     check_overlap(desc.OPERATOR, names, operands, first_output=len(inputs))
 
     def host_values(number: int) -> Array:
-        dtype = desc.inputs[number][1].data_type.dtype
-        return np.ndarray(layouts[number].sizes, dtype, operands[number].tobytes(), 0, layouts[number].strides)
+        dtype, operand, layout = desc.inputs[number][1].data_type.dtype, operands[number], layouts[number]
+        return operand if operand.dtype == dtype else np.ndarray(layout.sizes, dtype, operand, 0, layout.strides)
 
     if problem := desc.host_problem(host_values):
         raise BindingError(f"{desc.OPERATOR}: {problem}", desc.OPERATOR, None, "host data agrees with the desc")
@@ -86,7 +86,7 @@ def check_output(operator: str, name: str, array: Array) -> None:
     """
     if not array.flags.writeable:
         raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output is writeable")
-    if has_overlap(array.shape, array.strides):
+    if has_overlap(array.shape, array.strides, array.itemsize):
         message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
         raise BindingError(message, operator, name, "an output writes each element once")
 

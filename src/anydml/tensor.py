@@ -187,30 +187,40 @@ class TensorDesc:
         return self.minimum_size_in_bytes if total is None else total
 
 
-def has_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two coordinates of a strided tensor share an element. Exact; strides may have either sign."""
+def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int = 1) -> bool:
+    """Whether two coordinates of a strided tensor share memory.
+
+    Exact, but for strides too hard to decide: those count as sharing. Strides may have either sign.
+
+    Args:
+        sizes: one a dimension.
+        strides: one a dimension, in the unit of `element_size`.
+        element_size: 1 where strides count elements; the element's bytes where they count bytes.
+    """
+    if 0 in sizes or not element_size:
+        return False
     dimensions = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
-    reach = 0
+    reach = element_size
     for stride, size in dimensions:
-        if stride <= reach:
+        if stride < reach:
             break
         reach += (size - 1) * stride
     else:
         return False
     if any(stride == 0 for stride, _ in dimensions):
         return True
-    return _shares_an_element(dimensions)
+    return _shares_an_element(dimensions, element_size)
 
 
-def _shares_an_element(dimensions: list[tuple[int, int]]) -> bool:
+def _shares_an_element(dimensions: list[tuple[int, int]], element_size: int) -> bool:
     # Two coordinates share an element when a nonzero difference of coordinates has offset 0; its first nonzero entry
     # can be taken positive, so NumPy's exact solver is asked once per dimension. The views are never read.
-    byte = np.zeros(1, np.uint8)
+    element = np.zeros(1, np.dtype((np.void, element_size)))
     for first in range(len(dimensions)):
         stride, size = dimensions[first]
         rest = dimensions[first + 1 :]
         shape, steps = [n for _, n in rest], [s for s, _ in rest]
-        view = np.lib.stride_tricks.as_strided(byte, [size, *shape], [stride, *steps], writeable=False)
+        view = np.lib.stride_tricks.as_strided(element, [size, *shape], [stride, *steps], writeable=False)
         if shares_memory(view[1:], view[:1]):
             return True
     return False
