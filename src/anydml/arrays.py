@@ -22,6 +22,14 @@ def is_movable(dtype: np.dtype[Any]) -> bool:
     return not dtype.hasobject and dtype.kind != "T"
 
 
+def joined_dtype(arrays: Sequence[Array]) -> np.dtype[Any] | None:
+    """The dtype that holds all arrays: their one dtype, or the longest of their strings'; None where they differ."""
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) > 1 and {dtype.kind for dtype in dtypes} not in ({"U"}, {"S"}):
+        return None
+    return dtypes.pop() if len(dtypes) == 1 else np.result_type(*dtypes)
+
+
 def moved_positions(x: Array) -> Array:
     """Each element's place in ``x.reshape(-1)``: what is moved instead of elements that are not plain bytes."""
     return np.arange(x.size).reshape(x.shape)

@@ -15,6 +15,7 @@ import numpy as np
 from anydml.arrays import (
     index_array,
     is_movable,
+    joined_dtype,
     moved_positions,
     normalize_axis,
     output_array,
@@ -96,7 +97,7 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Array | None = None) -> A
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 
     Args:
-        arrays: at least one, of one dtype, with equal shapes but along `axis`.
+        arrays: at least one, of one dtype (strings of any lengths are one), with equal shapes but along `axis`.
         axis: −rank to rank − 1.
         out: array of the joined shape and dtype to write to.
 
@@ -114,7 +115,7 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Array | None =
     """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
 
     Args:
-        arrays: at least one, of one dtype (strings and objects included), with equal shapes but along `axis`.
+        arrays: at least one, of one dtype, with equal shapes but along `axis`. Strings and objects are welcome.
         axis: −rank to rank − 1.
         out: array of the joined shape and dtype to write to.
 
@@ -279,16 +280,17 @@ def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tup
     first = parts[0]
     axis = normalize_axis(name, first, axis)
     before, after = first.shape[:axis], first.shape[axis + 1 :]
+    dtype = joined_dtype(parts)
     for i, part in enumerate(parts):
-        if part.dtype != first.dtype:
+        if dtype is None and part.dtype != first.dtype:
             message = f"{name}: arrays[{i}] is {part.dtype}, but arrays[0] is {first.dtype}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
         if part.ndim != first.ndim or part.shape[:axis] != before or part.shape[axis + 1 :] != after:
             message = f"{name}: arrays[{i}] has shape {part.shape}, but arrays[0] has {first.shape} and axis is {axis}"
             raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
     lengths = tuple(part.shape[axis] for part in parts)
-    result = output_array(name, out, (*before, sum(lengths), *after), first.dtype, parts)
-    if not is_movable(first.dtype):
+    result = output_array(name, out, (*before, sum(lengths), *after), dtype or first.dtype, parts)
+    if not is_movable(first.dtype) or any(part.dtype != dtype for part in parts):
         np.concatenate(parts, axis, out=result)
     elif result.size:
         shapes, strides = tuple(p.shape for p in parts), tuple(p.strides for p in parts)
