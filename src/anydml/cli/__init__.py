@@ -47,6 +47,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # Whoever read the output wants no more of it; nor may Python try once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except MemoryError:
+        code = _fail("there is not enough memory")
     except (ValueError, OSError) as error:
         code = _fail(str(error))
     sys.exit(code)
@@ -115,6 +117,7 @@ def run(model: str, device: str, feature_level: str, allow_outside: bool, explai
         feature_level=feature_level,
         timing=dxdispatch.Timing(**timing),
         explain=explain,
+        log=click.echo,
     )
 
 

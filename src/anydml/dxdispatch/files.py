@@ -28,10 +28,10 @@ class Folder:
             ModelError: there is no such file, it is not a regular file, or it lies outside.
         """
         path = self._inside(written, place)
-        if not path.exists() and self.allow_outside:
+        if not os.path.exists(path) and self.allow_outside:
             path = Path.cwd() / _portable(written)
-        if not path.is_file():
-            what = "is not a file" if path.exists() else "does not exist"
+        if not os.path.isfile(path):
+            what = "is not a file" if os.path.exists(path) else "does not exist"
             raise place.error(f"{show(written)} {what}, looked for at {path}")
         return path
 
@@ -42,7 +42,7 @@ class Folder:
             ModelError: it is a folder, or it lies outside.
         """
         path = self._inside(written, place)
-        if path.is_dir():
+        if os.path.isdir(path):
             raise place.error(f"{show(written)} is a folder; name a file in it")
         return path
 

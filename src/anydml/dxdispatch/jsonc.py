@@ -67,11 +67,13 @@ def loads(text: str, place: Place) -> Any:
         start = _SPACE.match(plain)
         root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(plain, start.end() if start else 0)
     except json.JSONDecodeError as error:
-        raise _syntax(text, error.pos, error.msg, place) from None
+        message = error.msg[:1].lower() + error.msg[1:]
+        raise _syntax(text, error.pos, message, place) from None
     except RecursionError:
         raise place.error("arrays and objects are nested too deeply to be read") from None
-    except ValueError as error:
-        raise place.error(f"a number cannot be read: {error}") from None
+    except ValueError:
+        # Python refuses to convert integers of thousands of digits.
+        raise place.error("a number has more digits than can be read") from None
     if repeated:
         where, key = next(_find(root, place))
         raise (where / key).error("this key stands twice in one object; remove one of them")
@@ -108,4 +110,4 @@ def _quoted(token: str) -> str:
 def _syntax(text: str, position: int, message: str, place: Place) -> ModelError:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
-    return place.error(f"line {line}, column {column}: {message[:1].lower()}{message[1:]}")
+    return place.error(f"line {line}, column {column}: {message}")

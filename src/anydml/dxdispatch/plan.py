@@ -199,7 +199,7 @@ def _write(command: WriteFile, made: dict[Resource, TensorDesc]) -> WriteStep:
     data_type, size, sizes = _contents(resource, made, place / "resource")
     stop = resource.size_in_bytes or size
     if extension(command.target.name) != ".npy":
-        return WriteStep(place, resource, command.target, stop)
+        return WriteStep(place / "targetPath", resource, command.target, stop)
     if data_type is None:
         raise (place / "resource").error(f"{show(resource.name)} has values of several types: write a .bin file")
     dimensions = command.dimensions or sizes or (stop // data_type.itemsize,)
@@ -208,7 +208,7 @@ def _write(command: WriteFile, made: dict[Resource, TensorDesc]) -> WriteStep:
             f"{list(dimensions)} of {data_type} are {math.prod(dimensions) * data_type.itemsize} bytes, "
             f"but {show(resource.name)} has {stop}"
         )
-    return WriteStep(place, resource, command.target, stop, data_type, dimensions)
+    return WriteStep(place / "targetPath", resource, command.target, stop, data_type, dimensions)
 
 
 def _contents(resource: Resource, made: Mapping[Resource, TensorDesc], place: Place) -> Contents:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from anydml.dxdispatch.place import Place, show
@@ -102,12 +102,16 @@ _ExecutionFlag = Literal[
 ]
 
 
+def _listed(flags: Any) -> Any:
+    return [flags] if isinstance(flags, str) else flags
+
+
 class DispatchableFields(Fields):
     """An operator. Its desc stands in `desc`, in `Desc`, or between these fields; it is read by its own class."""
 
     type: str = Field(validation_alias=AliasChoices("type", "Type"))
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
-    execution_flags: _ExecutionFlag | list[_ExecutionFlag] = "NONE"
+    execution_flags: Annotated[list[_ExecutionFlag], BeforeValidator(_listed)] = []
     bindings: dict[str, Any] = {}
 
 
@@ -174,7 +178,7 @@ def parse(kind: type[F], value: Any, place: Place) -> F:
 def _explain(error: ValidationError, value: Any, place: Place) -> ModelError:
     first = error.errors(include_url=False)[0]
     for key in first["loc"]:
-        # A union puts the name of its member into the location; only keys of the file make a path.
+        # A single flag is read as a list of one; only keys of the file make a path.
         known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
         if known:
             value = value[key]
@@ -182,5 +186,6 @@ def _explain(error: ValidationError, value: Any, place: Place) -> ModelError:
             place = place / key
     if first["type"] == "missing":
         return place.error("is required")
-    words = _WORDS.get(first["type"], first["msg"].replace("Input should be", "must be"))
+    words = first["msg"].replace("Input should be", "must be").replace("List should have", "must have")
+    words = _WORDS.get(first["type"], words)
     return place.error(f"{words}, but it is {show(value)}")
