@@ -169,9 +169,9 @@ def resolve(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtyp
         An INT64 array of the same shape with values in [0, size−1]. INT64_MIN gives 0, UINT64_MAX gives size−1.
     """
     if indices.dtype == np.uint64:
-        return np.minimum(indices, np.uint64(size - 1)).astype(np.int64)
+        clamped: np.ndarray[Any, np.dtype[np.int64]] = np.minimum(indices, np.uint64(size - 1)).astype(np.int64)
+        return clamped
     wide = indices.astype(np.int64)
     np.add(wide, size, out=wide, where=wide < 0)
     np.clip(wide, 0, size - 1, out=wide)
-    result: np.ndarray[Any, np.dtype[np.int64]] = wide
-    return result
+    return wide
