@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from anydml.dxdispatch.descs import parse_desc, parse_operator_type, parse_tensor
+from anydml.dxdispatch.place import Place
+from anydml.errors import ModelError
+from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
+from anydml.tensor import DataType, TensorDesc, TensorFlags
+
+HERE = Place("m.json", "d")
+F32 = {"DataType": "FLOAT32", "Sizes": [6]}
+T6 = TensorDesc(DataType.FLOAT32, [6])
+T3 = TensorDesc(DataType.FLOAT32, [3])
+J3 = {"DataType": "FLOAT32", "Sizes": [3]}
+SPLIT = {"InputTensor": F32, "OutputCount": 2, "OutputTensors": [J3, J3], "Axis": 0}
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_types_are_full_or_abbreviated(name):
+    assert parse_operator_type(name, HERE) is REGISTRY[name]
+    assert parse_operator_type(name.partition("OPERATOR_")[2], HERE) is REGISTRY[name]
+
+
+@pytest.mark.parametrize("name", ["DML_OPERATOR_GEMM", "split", "", "DML_OPERATOR_", "hlsl", "ONNX", "dmlSerializedGraph"])
+def test_other_types_list_those_supported(name):
+    with pytest.raises(ModelError) as caught:
+        parse_operator_type(name, HERE)
+    assert str(caught.value).startswith("m.json: d: ")
+    assert all(known in str(caught.value) for known in REGISTRY)
+
+
+@pytest.mark.parametrize("kind", REGISTRY.values())
+def test_every_operator_can_be_written_down_and_read(kind):
+    """Adding an operator to the registry is enough, whatever its fields."""
+    written, expected = {}, {}
+    for field in dataclasses.fields(kind):
+        name = "".join(part.capitalize() for part in field.name.split("_"))
+        if "TensorDesc, ..." in str(field.type):
+            written[name], expected[field.name] = [F32, J3], (T6, T3)
+            written[name.removesuffix("Tensors") + "Count"] = 2
+        elif "TensorDesc" in str(field.type):
+            written[name], expected[field.name] = J3, T3
+        elif "tuple" in str(field.type):
+            written[name], expected[field.name] = [1, -2, 3], (1, -2, 3)
+            written["DimensionCount"] = 3
+        else:
+            written[name], expected[field.name] = 1, 1
+    assert parse_desc(kind, written, HERE) == kind(**expected)
+    for name in written:
+        without = {key: value for key, value in written.items() if key != name}
+        optional = name.endswith("Count") or name in ("SplitTensor", "PerInputLengthTensor")
+        if optional or (name == "Axis" and kind.OPERATOR.endswith("Training")):
+            parse_desc(kind, without, HERE)
+        else:
+            with pytest.raises(ModelError, match=rf"^m.json: d.{name}: is required"):
+                parse_desc(kind, without, HERE)
+
+
+def test_a_split():
+    assert parse_desc(SplitOperatorDesc, SPLIT, HERE) == SplitOperatorDesc(T6, [T3, T3], 0)
+
+
+def test_optional_tensors_may_be_missing_or_null():
+    expected = SplitTrainingOperatorDesc(T6, None, [T3, T3])
+    assert parse_desc(SplitTrainingOperatorDesc, {**SPLIT, "SplitTensor": None}, HERE) == expected
+    assert parse_desc(SplitTrainingOperatorDesc, SPLIT, HERE) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"OutputCount": 3}, "d.OutputCount: is 3, but OutputTensors has 2 entries"),
+        ({"Axis": "0"}, 'd.Axis: must be an integer, but it is "0"'),
+        ({"Axis": 0.0}, "d.Axis: must be an integer, but it is 0.0"),
+        ({"Axis": True}, "d.Axis: must be an integer, but it is true"),
+        ({"Axis": 10**50}, "d.Axis: an integer of more than 40 digits does not fit 64 bits"),
+        ({"InputTensor": None}, "d.InputTensor: must be an object, but it is null"),
+        ({"OutputTensors": F32}, "d.OutputTensors: must be an array, but it is an object"),
+        ({"OutputTensors": [F32, 3]}, "d.OutputTensors[1]: must be an object, but it is 3"),
+        ({"OutputTensors": [F32, {"Sizes": [1]}]}, "d.OutputTensors[1].DataType: is required"),
+        ({"InputTensor": {"DataType": "FLOAT32", "sizes": [1]}}, "d.InputTensor.Sizes: is required; this object has"),
+    ],
+)
+def test_errors_of_a_desc(change, message):
+    with pytest.raises(ModelError) as caught:
+        parse_desc(SplitOperatorDesc, {**SPLIT, **change}, HERE)
+    assert str(caught.value).startswith(f"m.json: {message}")
+
+
+def test_dimension_count_is_checked():
+    desc = {"InputTensor": F32, "OutputTensor": J3, "DimensionCount": 2, "Offsets": [0], "Sizes": [3], "Strides": [1]}
+    with pytest.raises(ModelError, match="d.DimensionCount: is 2, but Offsets has 1 entries"):
+        parse_desc(SliceOperatorDesc, desc, HERE)
+    assert parse_desc(SliceOperatorDesc, {**desc, "DimensionCount": 1}, HERE).sizes == (3,)
+
+
+FULL = {
+    "Type": "DML_TENSOR_TYPE_BUFFER",
+    "Desc": {
+        "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+        "Flags": "DML_TENSOR_FLAG_NONE",
+        "DimensionCount": 4,
+        "Sizes": [1, 1, 2, 3],
+        "Strides": [6, 6, 3, 1],
+        "TotalTensorSizeInBytes": 24,
+        "GuaranteedBaseOffsetAlignment": 16,
+    },
+}
+
+
+def test_a_tensor_in_full():
+    expected = TensorDesc("FLOAT32", [1, 1, 2, 3], [6, 6, 3, 1], TensorFlags.NONE, 24, 16)
+    assert parse_tensor(FULL, HERE) == expected
+    assert parse_tensor({"Type": "BUFFER", **FULL["Desc"]}, HERE) == expected
+    assert parse_tensor(FULL["Desc"], HERE) == expected
+
+
+@pytest.mark.parametrize("flags", ["OWNED_BY_DML", "DML_TENSOR_FLAG_OWNED_BY_DML", ["NONE", "OWNED_BY_DML"]])
+def test_flags(flags):
+    assert parse_tensor({**F32, "Flags": flags}, HERE).flags == TensorFlags.OWNED_BY_DML
+    assert parse_tensor({**F32, "Flags": []}, HERE).flags == TensorFlags.NONE
+
+
+@pytest.mark.parametrize("nothing", [{"Strides": []}, {"Strides": None}, {"TotalTensorSizeInBytes": 0}])
+def test_fields_that_say_nothing(nothing):
+    assert parse_tensor({**F32, **nothing}, HERE) == T6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"Type": "TEXTURE"}, 'd.Type: "TEXTURE" is not supported'),
+        ({"Desc": 3}, "d.Desc: must be an object"),
+        ({"DimensionCount": 2}, "d.DimensionCount: is 2, but Sizes has 1 entries"),
+        ({"Sizes": [1, "2"]}, "d.Sizes[1]: must be an integer"),
+        ({"DataType": "UNKNOWN"}, "d.DataType: a tensor of type UNKNOWN"),
+        ({"DataType": "INT4"}, "d.DataType: unknown data type 'INT4'"),
+        ({"DataType": 1}, "d.DataType: must be a string"),
+        ({"Flags": ["NONE", "X"]}, 'd.Flags[1]: "X" is not a tensor flag'),
+        ({"Flags": "X"}, 'd.Flags: "X" is not a tensor flag'),
+    ],
+)
+def test_errors_of_a_tensor(change, message):
+    with pytest.raises(ModelError) as caught:
+        parse_tensor({**F32, **change}, HERE)
+    assert str(caught.value).startswith(f"m.json: {message}")

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from anydml.dxdispatch import npy
+from anydml.dxdispatch.place import Place
+from anydml.errors import ModelError
+from anydml.tensor import DataType
+
+HERE = Place("m.json", "here")
+DTYPES = [t.dtype.newbyteorder(order) for t in DataType for order in "<>"]
+
+
+def saved(array, **options) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+def read(path):
+    found = npy.read_header(path, HERE)
+    target = np.empty(found.byte_count // found.dtype.itemsize, found.data_type.dtype)
+    npy.read_elements(found, target, HERE)
+    return found, target
+
+
+@given(data=st.data())
+def test_what_numpy_writes_is_read_in_c_order(data, tmp_path_factory):
+    dtype = data.draw(st.sampled_from(DTYPES))
+    array = data.draw(hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=4)))
+    array = data.draw(st.sampled_from([array, np.asfortranarray(array)]))
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    path.write_bytes(saved(array))
+    found, elements = read(path)
+    assert found.shape == array.shape
+    assert elements.dtype == dtype.newbyteorder("=")
+    assert elements.astype(dtype).tobytes() == array.tobytes(order="C")
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_versions(version, tmp_path):
+    path = tmp_path / "x.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.array([1, 2], np.int16), version=version)
+    assert read(path)[1].tolist() == [1, 2]
+
+
+def test_bools_are_bytes(tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(saved(np.array([True, False])))
+    found, elements = read(path)
+    assert found.data_type == DataType.INT8
+    assert elements.tolist() == [1, 0]
+
+
+GOOD = saved(np.arange(6, dtype=np.float32))
+
+
+class Bomb:
+    """Raises when it is unpickled."""
+
+    def __reduce__(self):
+        return pytest.fail, ("unpickled",)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (GOOD[:-4], "shape (6,) of float32, 24 bytes, but 20 bytes follow it"),
+        (GOOD + b"more", "but 28 bytes follow it"),
+        (GOOD.replace(b"(6,)", b"(9,)"), "shape (9,) of float32, 36 bytes"),
+        (GOOD.replace(b"(6,), }" + b" " * 20, b"(60000000000000000000,), } "), "bytes, but 24 bytes follow it"),
+        (GOOD.replace(b"(6,), ", b"(-6,),"), "shape (-6,)"),
+        (GOOD.replace(b"(6,)", b"(1+"), "is not a .npy file"),
+        (GOOD.replace(b"'<f4'", b"'<c8'"), "elements of type complex64"),
+        (GOOD[:6] + b"\x09\x00" + GOOD[8:], "version 9 is not known"),
+        (GOOD[:20], "is not a .npy file"),
+        (b"\x93NUMPY", "is not a .npy file"),
+        (b"", "is not a .npy file"),
+        (pickle.dumps(Bomb()), "is not a .npy file"),
+        (saved(np.array([Bomb()]), allow_pickle=True), "elements of type object"),
+        (saved(np.zeros(2, [("a", "f4")])), "elements of type"),
+        (saved(np.zeros(2, "U3")), "elements of type <U3"),
+    ],
+)
+def test_files_that_lie(data, message, tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(data)
+    with pytest.raises(ModelError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"m.json: here: {path} ")
+    assert message in str(caught.value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_after_the_magic_are_an_error(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    path.write_bytes(b"\x93NUMPY" + data)
+    with pytest.raises(ModelError):
+        read(path)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_file_that_shrinks_while_it_is_read(order, tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(saved(np.ones((2, 3), np.float32, order=order)))
+    found = npy.read_header(path, HERE)
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ModelError, match="changed while it was read"):
+        npy.read_elements(found, np.empty(6, np.float32), HERE)
+
+
+def test_what_is_written_numpy_reads(tmp_path):
+    path = tmp_path / "x.npy"
+    with path.open("wb") as file:
+        npy.write(file, np.arange(6, dtype=np.int64).reshape(2, 3))
+    np.testing.assert_array_equal(np.load(path), [[0, 1, 2], [3, 4, 5]], strict=False)

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from anydml import dxdispatch
+from anydml.dxdispatch import memory
+from anydml.errors import ModelError
+
+
+def values(*numbers, kind="FLOAT32"):
+    return {"initialValuesDataType": kind, "initialValues": list(numbers)}
+
+
+def copy_of(size, **tensor):
+    """A JOIN of one part: a copy."""
+    floats = {"DataType": "FLOAT32", "Sizes": [size]}
+    return {"type": "JOIN", "desc": {"InputTensors": [{**floats, **tensor}], "OutputTensor": floats, "Axis": 0}}
+
+
+def dispatch(name, **bindings):
+    return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
+
+
+def show(name, **fields):
+    return {"type": "print", "resource": name, **fields}
+
+
+def model(resources, dispatchables, *commands):
+    return lambda m: m.update(resources=resources, dispatchables=dispatchables, commands=list(commands))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_lines(folder, device):
+    lines: list[str] = []
+    dxdispatch.run(dxdispatch.load(folder.edit(lambda m: None)), device=device, log=lines.append)
+    assert lines[0] == f"Running on '{device}'"
+    assert re.fullmatch(r"Dispatch 'every other': 1 iterations, \d+\.\d{4} ms median \(CPU\)", lines[1])
+    assert lines[2:] == ["Resource 'B': 1, 3, 5, 0, 0, 0"]
+
+
+def test_verbose_lines(folder):
+    lines: list[str] = []
+    loaded = dxdispatch.load(folder.edit(lambda m: m["commands"][1].update(verbose=True)))
+    dxdispatch.run(loaded, timing=dxdispatch.Timing(iterations=2, verbosity=1), explain=True, log=lines.append)
+    assert re.fullmatch(r"Initialize 'every other': \d+\.\d{4} ms", lines[1])
+    assert lines[2].startswith("every other: DML_SLICE")
+    assert lines[3] == "Dispatch 'every other': 2 iterations"
+    assert lines[-1].startswith("Resource 'B':\n[0] 1 (0x3F800000)\n[1] 3 (0x40400000)\n")
+
+
+def test_contents_are_returned(folder):
+    half = values(1, 2, 3, kind="FLOAT16")
+    mixed = {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT16", "value": 258}], "sizeInBytes": 8}
+    unused = {"initialValues": "deferred"}
+    file = folder.edit(lambda m: m["resources"].update(H=half, M=mixed, D=unused))
+    found = dxdispatch.run(dxdispatch.load(file), log=lambda line: None)
+    assert {name: (array.dtype.name, array.tolist()) for name, array in found.items()} == {
+        "A": ("float32", [1, 2, 3, 4, 5, 6]),
+        "B": ("float32", [1, 3, 5, 0, 0, 0]),
+        "H": ("float16", [1, 2, 3]),
+        "M": ("uint8", [2, 1]),
+    }
+
+
+def test_commands_run_in_order_and_leave_their_effects(folder):
+    lines = folder.run(
+        model(
+            {"A": values(1, 2), "B": values(3, 4), "C": values(0, 0)},
+            {"copy": copy_of(2)},
+            show("C"),
+            dispatch("copy", InputTensors="A", OutputTensor="C"),
+            show("C"),
+            dispatch("copy", InputTensors="B", OutputTensor="A"),
+            dispatch("copy", InputTensors="A", OutputTensor="C"),
+            show("C"),
+        )
+    )
+    assert lines == ["Resource 'C': 0, 0", "Resource 'C': 1, 2", "Resource 'C': 3, 4"]
+
+
+OWNED = {"Flags": "OWNED_BY_DML"}
+
+
+@pytest.mark.parametrize("tensor", [OWNED, {}])
+def test_what_is_bound_at_initialisation_is_read_as_it_was_then(folder, tensor):
+    lines = folder.run(
+        model(
+            {"A": values(1, 2), "B": values(3, 4), "C": values(0, 0)},
+            {"copy": copy_of(2), "owner": {**copy_of(2, **tensor), "bindings": {"InputTensors": ["A"]}}},
+            dispatch("copy", InputTensors="B", OutputTensor="A"),
+            dispatch("owner", OutputTensor="C"),
+            show("A"),
+            show("C"),
+        )
+    )
+    assert lines == ["Resource 'A': 3, 4", "Resource 'C': 1, 2"]
+
+
+def test_an_owned_tensor_is_bound_once(folder):
+    resources = {"A": values(1, 2), "C": values(0, 0)}
+    owner = {**copy_of(2, **OWNED), "bindings": {"InputTensors": "A"}}
+    twice = model(resources, {"owner": owner}, dispatch("owner", InputTensors="A", OutputTensor="C"))
+    assert folder.error(twice).startswith("commands[0].bindings.InputTensors: is OWNED_BY_DML and already bound")
+    late = model(resources, {"owner": copy_of(2, **OWNED)}, dispatch("owner", InputTensors="A", OutputTensor="C"))
+    assert folder.run(late) == []
+
+
+DEFERRED = {"initialValuesDataType": "FLOAT32", "initialValues": "deferred"}
+
+
+def test_deferred_resources_are_made_by_the_dispatch_that_writes_them(folder):
+    commands = (
+        dispatch("two", InputTensors="A", OutputTensor="D"),
+        show("D"),
+        dispatch("three", InputTensors="A", OutputTensor="D"),
+        show("D"),
+        {"type": "writeFile", "resource": "D", "targetPath": "d.npy"},
+        dispatch("three", InputTensors="D", OutputTensor="C"),
+        show("C"),
+    )
+    resources = {"A": values(1, 2, 3), "C": values(0, 0, 0), "D": DEFERRED}
+    lines = folder.run(model(resources, {"two": copy_of(2), "three": copy_of(3)}, *commands))
+    assert lines[:2] == ["Resource 'D': 1, 2", "Resource 'D': 1, 2, 3"]
+    assert lines[-1] == "Resource 'C': 1, 2, 3"
+    assert np.load(folder.path / "d.npy").tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        (show("D"), "commands[0].resource: "),
+        ({"type": "writeFile", "resource": "D", "targetPath": "d.npy"}, "commands[0].resource: "),
+        (dispatch("copy", InputTensors="D", OutputTensor="A"), "commands[0].bindings.InputTensors: "),
+        (dispatch("copy", InputTensors="A", OutputTensor={"name": "D", "elementOffset": 1}), "commands[0].bindings."),
+    ],
+)
+def test_deferred_resources_cannot_be_used_before(folder, command, path):
+    error = folder.error(model({"A": values(1), "D": DEFERRED}, {"copy": copy_of(1)}, command))
+    assert error.startswith(path)
+
+
+def test_a_list_has_no_type_to_print(folder):
+    mixed = {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT8", "value": 1}]}
+    assert folder.error(model({"M": mixed}, {}, show("M"))).startswith("commands[0].resource: \"M\" has values of several")
+    npy = {"type": "writeFile", "resource": "M", "targetPath": "m.npy"}
+    assert folder.error(model({"M": mixed}, {}, npy)).startswith("commands[0].resource: \"M\" has values of several")
+
+
+def int64(*sizes):
+    return {"DataType": "INT64", "Sizes": list(sizes)}
+
+
+def test_values_that_a_command_makes_are_checked_in_their_turn(folder):
+    """The sizes of SplitTraining come from a dispatch before it: 0, 0 as loaded, and 1, 2 when it runs."""
+    copy = {"type": "JOIN", "desc": {"InputTensors": [int64(2)], "OutputTensor": int64(2), "Axis": 0}}
+    split = {
+        "type": "ORT_OPERATOR_SPLIT_TRAINING",
+        "desc": {"InputTensor": int64(3), "SplitTensor": int64(2), "OutputTensors": [int64(1), int64(2)], "Axis": 0},
+    }
+    resources = {
+        "sizes": values(1, 2, kind="INT64"),
+        "split": values(0, 0, kind="INT64"),
+        "A": values(7, 8, 9, kind="INT64"),
+        "X": values(0, kind="INT64"),
+        "Y": values(0, 0, kind="INT64"),
+    }
+    last = dispatch("split", InputTensor="A", SplitTensor="split", OutputTensors=["X", "Y"])
+    first = dispatch("copy", InputTensors="sizes", OutputTensor="split")
+    dispatchables = {"copy": copy, "split": split}
+    assert folder.run(model(resources, dispatchables, first, last, show("X"), show("Y"))) == [
+        "Resource 'X': 7",
+        "Resource 'Y': 8, 9",
+    ]
+    assert folder.error(model(resources, dispatchables, last)).startswith("commands[0].bindings: SplitTraining: ")
+    resources["sizes"] = values(2, 1, kind="INT64")
+    with pytest.raises(ModelError, match=r"commands\[1\].bindings: SplitTraining: "):
+        folder.run(model(resources, dispatchables, first, last))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A machine with 1000 bytes."""
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+
+
+def bytes_of(count):
+    return {"initialValuesDataType": "UINT8", "initialValues": {"valueCount": count, "value": 0}}
+
+
+def test_all_resources_share_the_memory(folder, small):
+    folder.run(model({"A": bytes_of(600), "B": bytes_of(400)}, {}))
+    error = folder.error(model({"A": bytes_of(400), "B": bytes_of(604)}, {}))
+    assert error.startswith("resources.B: the model's resources need 1004 bytes, but 1000 bytes are available")
+
+
+def test_copies_of_initial_contents_count_too(folder, small):
+    resources = {"A": bytes_of(400), "B": bytes_of(400)}
+    commands = [dispatch("copy", InputTensors="B", OutputTensor="A"), dispatch("owner", OutputTensor="B")]
+    dispatchables = {"copy": copy_of(100), "owner": {**copy_of(100), "bindings": {"InputTensors": "A"}}}
+    assert "need 1.2 KiB" in folder.error(model(resources, dispatchables, *commands))
+    folder.run(model(resources, dispatchables, commands[1]))
+
+
+@pytest.mark.parametrize("size", [2**50, 2**63, 2**64 - 1])
+def test_sizes_that_no_machine_has(folder, size, monkeypatch):
+    huge = {**values(1), "sizeInBytes": size}
+    assert folder.error(model({"A": huge}, {})).startswith("resources.A: the model's resources need ")
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    assert folder.error(model({"A": {**huge, "sizeInBytes": 2**63}}, {})).endswith("cannot be allocated")
+
+
+def test_the_feature_level_is_the_devices(folder):
+    error = folder.error(lambda m: None, feature_level="2_1")
+    assert error.startswith('dispatchables["every other"].desc.InputTensor.Sizes: DML_SLICE: ')
+    assert "DML_FEATURE_LEVEL_3_0" in error
+
+
+def test_unknown_devices_and_levels(folder):
+    loaded = dxdispatch.load(folder.edit(lambda m: None))
+    with pytest.raises(ValueError, match="gpu"):
+        dxdispatch.run(loaded, device="gpu")
+    with pytest.raises(ValueError, match="9_9"):
+        dxdispatch.run(loaded, feature_level="9_9")
+
+
+def test_a_model_runs_as_often_as_one_likes(folder):
+    loaded = dxdispatch.load(folder.edit(lambda m: m["commands"][0]["bindings"].update(OutputTensor="B")))
+    first = dxdispatch.run(loaded, log=lambda line: None)
+    first["A"][:] = 9
+    second = dxdispatch.run(loaded, log=lambda line: None)
+    assert second["B"].tolist() == [1, 3, 5, 0, 0, 0]
