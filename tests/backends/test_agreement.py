@@ -23,7 +23,7 @@ def flat_operand(rng, tensor):
 
 
 def shaped_operand(rng, tensor, is_distinct):
-    """An array with gaps, swapped, reversed and unaligned axes over random bytes; broadcast ones too, unless distinct."""
+    """Random bytes seen with gaps, swapped, reversed, unaligned and (unless distinct) broadcast axes."""
     item = tensor.data_type.itemsize
     strides = padded_strides(rng, tensor.sizes, item, 5 if rng.random() < 0.5 else 1)
     if not is_distinct and rng.random() < 0.3:
