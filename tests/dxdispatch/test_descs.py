@@ -24,7 +24,9 @@ def test_types_are_full_or_abbreviated(name):
     assert parse_operator_type(name.partition("OPERATOR_")[2], HERE) is REGISTRY[name]
 
 
-@pytest.mark.parametrize("name", ["DML_OPERATOR_GEMM", "split", "", "DML_OPERATOR_", "hlsl", "ONNX", "dmlSerializedGraph"])
+@pytest.mark.parametrize(
+    "name", ["DML_OPERATOR_GEMM", "split", "", "DML_OPERATOR_", "hlsl", "ONNX", "dmlSerializedGraph"]
+)
 def test_other_types_list_those_supported(name):
     with pytest.raises(ModelError) as caught:
         parse_operator_type(name, HERE)
@@ -92,7 +94,7 @@ def test_errors_of_a_desc(change, message):
 
 def test_dimension_count_is_checked():
     desc = {"InputTensor": F32, "OutputTensor": J3, "DimensionCount": 2, "Offsets": [0], "Sizes": [3], "Strides": [1]}
-    with pytest.raises(ModelError, match="d.DimensionCount: is 2, but Offsets has 1 entries"):
+    with pytest.raises(ModelError, match=r"d\.DimensionCount: is 2, but Offsets has 1 entries"):
         parse_desc(SliceOperatorDesc, desc, HERE)
     assert parse_desc(SliceOperatorDesc, {**desc, "DimensionCount": 1}, HERE).sizes == (3,)
 

@@ -86,7 +86,7 @@ def test_npy_files_have_the_dimensions_asked_for(folder):
     assert found.dtype == np.float32
     assert found.tolist() == [[1, 3, 5]]
     assert folder.error(write(targetPath="b.npy", dimensions=[7])).startswith(
-        "commands[2].dimensions: [7] of FLOAT32 are 28 bytes, but \"B\" has 24"
+        'commands[2].dimensions: [7] of FLOAT32 are 28 bytes, but "B" has 24'
     )
 
 

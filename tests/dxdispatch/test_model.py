@@ -101,7 +101,10 @@ ERRORS = [
     (lambda m: operator(m)["desc"].pop("Strides"), 'dispatchables["every other"].desc.Strides: is required'),
     (lambda m: operator(m).update(dmlCompileType="X"), 'dispatchables["every other"].dmlCompileType: must be'),
     (lambda m: operator(m).update(executionFlags=["X"]), 'dispatchables["every other"].executionFlags[0]: must be'),
-    (lambda m: operator(m).update(bindings={"InputTensor": "Z"}), 'dispatchables["every other"].bindings.InputTensor: '),
+    (
+        lambda m: operator(m).update(bindings={"InputTensor": "Z"}),
+        'dispatchables["every other"].bindings.InputTensor: ',
+    ),
     (lambda m: m["commands"].append(3), "commands[2]: must be an object"),
     (lambda m: m["commands"].append({}), "commands[2].type: is required"),
     (lambda m: m["commands"].append({"type": "x"}), "commands[2].type: there is no such command"),
@@ -121,7 +124,10 @@ ERRORS = [
         dispatch(InputTensor={"name": "A", "elementOffset": 1}),
         'commands[0].bindings.InputTensor: "A" has 20 bytes from byte 4 on, but InputTensor needs 24',
     ),
-    (dispatch(InputTensor=["A", "A"]), 'commands[0].bindings.InputTensor: 2 resources are bound, but "every other" has 1'),
+    (
+        dispatch(InputTensor=["A", "A"]),
+        'commands[0].bindings.InputTensor: 2 resources are bound, but "every other" has 1',
+    ),
     (dispatch(InputTensor=[]), 'commands[0].bindings.InputTensor: 0 resources are bound, but "every other" has 1'),
     (dispatch(OutputTensor="A"), "commands[0].bindings: DML_SLICE: "),
     (
@@ -142,7 +148,9 @@ def test_errors_say_where_before_anything_runs(folder, edit, message):
 
 def test_an_error_in_the_last_command_stops_the_first(folder):
     """`error` itself insists that no command has run."""
-    folder.error(lambda m: m["commands"].append({**m["commands"][0], "bindings": {"InputTensor": "A", "OutputTensor": "A"}}))
+    folder.error(
+        lambda m: m["commands"].append({**m["commands"][0], "bindings": {"InputTensor": "A", "OutputTensor": "A"}})
+    )
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe", b"[]", b"null", b"3", b'"x"', b"{}", b"{", b""])
@@ -185,10 +193,13 @@ def test_junk_anywhere_in_a_model_is_a_model_error_or_changes_nothing_else(data,
     container[last] = data.draw(JUNK)
     file = tmp_path_factory.mktemp("junk") / "model.json"
     file.write_text(json.dumps(model))
+    message = f"{file}: "
     try:
         dxdispatch.run(dxdispatch.load(file), log=lambda line: None)
     except ModelError as error:
-        assert str(error).startswith(f"{file}: ")
+        message = str(error)
+    assert message.startswith(f"{file}: ")
+    assert "\n" not in message
 
 
 def test_problems_have_their_place_and_level(folder):

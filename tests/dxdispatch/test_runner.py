@@ -144,9 +144,11 @@ def test_deferred_resources_cannot_be_used_before(folder, command, path):
 
 def test_a_list_has_no_type_to_print(folder):
     mixed = {"initialValuesDataType": "UNKNOWN", "initialValues": [{"type": "UINT8", "value": 1}]}
-    assert folder.error(model({"M": mixed}, {}, show("M"))).startswith("commands[0].resource: \"M\" has values of several")
+    assert folder.error(model({"M": mixed}, {}, show("M"))).startswith(
+        'commands[0].resource: "M" has values of several'
+    )
     npy = {"type": "writeFile", "resource": "M", "targetPath": "m.npy"}
-    assert folder.error(model({"M": mixed}, {}, npy)).startswith("commands[0].resource: \"M\" has values of several")
+    assert folder.error(model({"M": mixed}, {}, npy)).startswith('commands[0].resource: "M" has values of several')
 
 
 def int64(*sizes):

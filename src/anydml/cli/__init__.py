@@ -60,6 +60,10 @@ def _fail(message: str) -> int:
     return 2
 
 
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         from importlib.metadata import version
@@ -117,7 +121,7 @@ def run(model: str, device: str, feature_level: str, allow_outside: bool, explai
         feature_level=feature_level,
         timing=dxdispatch.Timing(**timing),
         explain=explain,
-        log=click.echo,
+        log=_say,
     )
 
 
@@ -136,9 +140,9 @@ def check(model: str, feature_level: str, allow_outside: bool) -> int:
     level = FeatureLevel.parse(feature_level)
     found = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
     for line in found:
-        click.echo(line)
+        _say(line)
     if not found:
-        click.echo(f"{model}: no problems at {level}")
+        _say(f"{model}: no problems at {level}")
     return 1 if found else 0
 
 
@@ -164,4 +168,4 @@ def ops() -> None:
     """Show every operator: feature levels, tensors, dimension counts, data types."""
     from anydml.cli.operator_table import operator_table
 
-    click.echo(operator_table(sys.stdout.isatty()), nl=False)
+    _say(operator_table(sys.stdout.isatty()).rstrip())

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from anydml.cli import main
+from anydml.feature_level import FeatureLevel
+from anydml.operators import REGISTRY
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SPLIT = str(EXAMPLES / "split.json")
+
+
+@pytest.fixture
+def anydml(capsys):
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        return ended.value.code or 0, found.out, found.err
+
+    return run
+
+
+def edited(tmp_path, **desc):
+    """The SPLIT example with a changed desc."""
+    model = json.loads(Path(SPLIT).read_text().partition("\n")[2])
+    model["dispatchables"]["split"]["desc"].update(desc)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    return path
+
+
+def test_run(anydml):
+    code, out, err = anydml("run", SPLIT)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "Running on 'cpu'"
+    assert re.fullmatch(r"Dispatch 'split': 1 iterations, \d+\.\d{4} ms median \(CPU\)", lines[1])
+    assert lines[2:] == ["Resource 'Out1': 1, 2, 3, 4", "Resource 'Out2': 5, 6", "Resource 'Out3': 7, 8, 9, 10, 11, 12"]
+
+
+def test_the_tools_options(anydml):
+    short = ("-i", 3, "-r", 2, "-w", 2, "-v", 2, "-I", 0)
+    long = ("--dispatch_iterations", 3, "--dispatch_repeat", 2, "--warmup_samples", 2, "--timing_verbosity", 2)
+    dashes = [str(word).replace("_", "-") for word in long]
+    for options in (short, long, dashes):
+        code, out, _ = anydml("run", SPLIT, *options)
+        assert code == 0
+        lines = out.splitlines()
+        assert lines[1].startswith("Initialize 'split': ")
+        assert lines[2] == "Dispatch 'split': 3 iterations"
+        assert lines[3].startswith("CPU Timings (Cold) : 2 samples, ")
+        assert lines[4].startswith("CPU Timings (Hot)  : 1 samples, ")
+        assert lines[5] == "The timings of each iteration: "
+        assert [line.partition(":")[0] for line in lines[6:9]] == ["iteration 0", "iteration 1", "iteration 2"]
+    code, out, _ = anydml("run", SPLIT, "-t", 1)
+    assert code == 0
+    assert re.search(r"Dispatch 'split': [1-9]\d* iterations", out)
+    code, out, _ = anydml("run", SPLIT, "-i", 0)
+    assert (code, out.splitlines()[1]) == (0, "Resource 'Out1': 0, 0, 0, 0")
+
+
+def test_reference_and_explain(anydml):
+    code, out, _ = anydml("run", SPLIT, "--device", "reference", "--explain", "--feature-level", "1_0")
+    assert code == 0
+    assert out.startswith("Running on 'reference'\nsplit: DML_SPLIT")
+    assert "Resource 'Out2': 5, 6" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "Missing argument 'MODEL'."),
+        (["run", "none.json"], "none.json: there is no such file"),
+        (["run", SPLIT, "--device", "gpu"], "gpu"),
+        (["run", SPLIT, "--feature-level", "9_9"], "9_9"),
+        (["run", SPLIT, "-i", "x"], "-i"),
+        (["run", SPLIT, "-r", "0"], "-r"),
+        (["run", SPLIT, "-v", "3"], "-v"),
+        (["run", SPLIT, "--bogus"], "--bogus"),
+        (["check", SPLIT, "--feature-level", "9_9"], "9_9"),
+        (["check", __file__], "line 1, column 1: expecting value"),
+        (["bogus"], "bogus"),
+    ],
+)
+def test_errors_are_one_line_and_exit_2(anydml, arguments, message):
+    code, out, err = anydml(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("anydml: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_broken_rule_is_one_line_with_its_path(anydml, tmp_path):
+    path = edited(tmp_path, Axis=4)
+    code, out, err = anydml("run", path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"anydml: {path}: dispatchables.split.desc.Axis: DML_SPLIT: ")
+
+
+def test_check_says_nothing_is_wrong(anydml):
+    assert anydml("check", SPLIT, "--feature-level", "1_0") == (
+        0,
+        f"{SPLIT}: no problems at DML_FEATURE_LEVEL_1_0\n",
+        "",
+    )
+
+
+def test_check_lists_every_problem(anydml, tmp_path):
+    tensor = {"DataType": "FLOAT64", "Sizes": [6]}
+    path = edited(tmp_path, InputTensor=tensor, OutputTensors=[tensor, tensor], OutputCount=2, Axis=1)
+    code, out, err = anydml("check", path, "--feature-level", "2_1")
+    assert (code, err) == (1, "")
+    fields = [line.split(": ")[1] for line in out.splitlines() if not line.startswith(" ")]
+    prefix = "dispatchables.split.desc"
+    tensors = ("InputTensor", "OutputTensors[0]", "OutputTensors[1]")
+    expected = [f"{prefix}.{name}.{field}" for name in tensors for field in ("Sizes", "DataType")]
+    assert sorted(set(fields)) == sorted([f"{prefix}.Axis", *expected])
+    assert "no feature level allows it" in out
+    rules = [line for line in out.splitlines() if line.startswith("    rule: ")]
+    assert len(rules) == len(fields)
+
+
+def test_check_names_the_lowest_level(anydml):
+    code, out, _ = anydml("check", EXAMPLES / "gather_1.json", "--feature-level", "2_1")
+    assert code == 1
+    assert out.count("    DML_FEATURE_LEVEL_3_0 allows it\n") == 3
+    assert anydml("check", EXAMPLES / "gather_1.json", "--feature-level", "3_0")[0] == 0
+
+
+def test_check_looks_at_bindings_too(anydml, tmp_path):
+    big = {"DataType": "FLOAT32", "Sizes": [1, 1, 6, 3]}
+    parts = [{"DataType": "FLOAT32", "Sizes": [1, 1, n, 3]} for n in (2, 1, 3)]
+    code, out, _ = anydml("check", edited(tmp_path, InputTensor=big, OutputTensors=parts))
+    assert code == 1
+    assert 'commands[0].bindings.InputTensor: "input" has 48 bytes, but InputTensor needs 72' in out
+
+
+def test_check_runs_and_takes_nothing(anydml, tmp_path):
+    path = tmp_path / "model.json"
+    huge = {
+        "initialValuesDataType": "FLOAT64",
+        "initialValues": {"valueCount": 2**32 - 1, "value": 0},
+        "sizeInBytes": 2**60,
+    }
+    commands = [{"type": "writeFile", "resource": "A", "targetPath": "a.bin"}]
+    path.write_text(json.dumps({"resources": {"A": huge}, "dispatchables": {}, "commands": commands}))
+    assert anydml("check", path)[0] == 0
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_ops_has_every_row_of_every_table(anydml):
+    code, out, err = anydml("ops")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
+    assert "…" not in out
+    assert "\x1b" not in out
+    for name, kind in REGISTRY.items():
+        start = next(i for i, line in enumerate(lines) if line.startswith(f"{name} "))
+        section = lines[start : next((i for i in range(start, len(lines)) if not lines[i]), len(lines))]
+        levels = [match[1] for line in section if (match := re.search(r"\s(\d_\d|any)\s", line))]
+        assert levels == ([row.level.short for row in kind.SUPPORT] or ["any"])
+
+
+def test_ops_agrees_with_a_row_of_the_document(anydml):
+    """DML_GATHER_OPERATOR_DESC at DML_FEATURE_LEVEL_2_1: 4 dimensions; indices are UINT32."""
+    lines = anydml("ops")[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("DML_OPERATOR_GATHER "))
+    row = next(i for i in range(start, len(lines)) if " 2_1 " in lines[i])
+    assert [line.split() for line in lines[row : row + 4]] == [
+        ["2_1", "InputTensor", "4", "FLOAT", "32", "16"],
+        ["OutputTensor", "INT", "32", "16", "8"],
+        ["UINT", "32", "16", "8"],
+        ["IndicesTensor", "4", "UINT", "32"],
+    ]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["run", "--help"], ["check", "-h"]])
+def test_help(anydml, arguments):
+    code, out, err = anydml(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: anydml")
+
+
+def test_version(anydml):
+    code, out, _ = anydml("--version")
+    assert code == 0
+    assert re.fullmatch(r"anydml \d+\.\d+\S*\n", out)
+
+
+def process(*arguments, **options):
+    command = [sys.executable, "-c", "from anydml.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_what_a_run_never_imports():
+    code = f"""
+import sys
+from anydml.cli import main
+try:
+    main(["run", {SPLIT!r}])
+except SystemExit as end:
+    assert not end.code
+print(*(name for name in ("numba", "torch", "rich", "triton", "onnx", "hypothesis") if name in sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize("arguments", [["ops"], ["run", SPLIT, "-i", 2000, "-v", 2], ["check", SPLIT]])
+def test_a_closed_pipe_ends_quietly(arguments):
+    running = process(*arguments)
+    running.stdout.close()
+    assert running.stderr.read() == b""
+    running.stderr.close()
+    running.wait()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_an_interrupt_ends_quietly():
+    running = process("run", SPLIT, "-t", 60_000)
+    assert running.stdout.readline() == b"Running on 'cpu'\n"
+    time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    # click ends the line that the terminal shows ^C on.
+    assert (running.returncode, out, err) == (130, b"", b"\n")
+
+
+def test_names_beyond_the_terminals_encoding(tmp_path):
+    path = tmp_path / "model.json"
+    names = ["größe 漢字", "\\ud800"]
+    resources = ", ".join(f'"{name}": {{"initialValuesDataType": "UINT8", "initialValues": [1]}}' for name in names)
+    commands = ", ".join(f'{{"type": "print", "resource": "{name}"}}' for name in names)
+    path.write_text(
+        f'{{"resources": {{{resources}}}, "dispatchables": {{}}, "commands": [{commands}]}}', encoding="utf-8"
+    )
+    running = process("run", path, env={"PYTHONIOENCODING": "ascii", "PATH": ""})
+    out, err = running.communicate()
+    assert (running.returncode, err) == (0, b"")
+    expected = [rb"Resource 'gr\xf6\xdfe \u6f22\u5b57': 1", rb"Resource '\ud800': 1"]
+    assert out.splitlines()[1:] == expected
+
+
+def test_every_level_can_be_asked_for(anydml):
+    for level in FeatureLevel:
+        assert anydml("check", EXAMPLES / "split_training.json", "--feature-level", level.short)[0] == 0
