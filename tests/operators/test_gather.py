@@ -51,7 +51,7 @@ def test_dimensions_before_the_index_dimensions_are_1():
         ([1, 5, 6], [1, 7, 8], 1, 2, [7, 8, 6]),  # the input's leading 1 goes
         ([1, 1, 6], [7, 8, 9], 2, 3, [7, 8, 9]),  # two go
         ([1, 4, 6], [1, 1, 7], 2, 2, [4, 1, 7]),  # the input's 1 goes before the index's
-        ([1, 4, 6], [1, 1, 7], 2, 3, [1, 4, 7][1:2] + [1, 7]),  # the input's, then one of the index's
+        ([1, 4, 6], [1, 1, 7], 2, 3, [4, 1, 7]),  # the input's, then one of the index's
         ([3, 2], [1, 2], 1, 2, [3, 2]),  # example 3: no leading 1 in the input, so the index's goes
         ([3, 2], [1, 1], 0, 2, [1, 2]),
     ],

@@ -35,7 +35,7 @@ def test_no_split_makes_equal_parts(device):
     outputs = [np.zeros((3, 2), np.float32) for _ in range(2)]
     run(device, split_training([3, 3]), [x], outputs)
     np.testing.assert_array_equal(np.stack(outputs), x.reshape(2, 3, 2))
-    with pytest.raises(dml.DescError, match="an empty split|there is no SplitTensor"):
+    with pytest.raises(dml.DescError, match=r"sizes along Axis 0 are .2, 4., but there is no SplitTensor"):
         split_training([2, 4]).check()
 
 

@@ -1,0 +1,48 @@
+"""The package as a whole: what importing it brings along, its names, its version."""
+
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+
+import anydml as dml
+
+HEAVY = {"numba", "llvmlite", "torch", "triton", "onnx", "onnxruntime", "click", "rich", "pydantic"}
+NAMES = {
+    *("DataType", "TensorDesc", "TensorFlags", "FeatureLevel", "Device", "DescError", "BindingError", "ModelError"),
+    *("SplitOperatorDesc", "JoinOperatorDesc", "SliceOperatorDesc", "Slice1OperatorDesc", "GatherOperatorDesc"),
+    *("split", "join", "slice", "slice1", "gather", "split_training", "concat_training"),
+}
+
+
+def modules_after(code):
+    """The top-level modules that a fresh interpreter has after `code`."""
+    script = f"{code}\nimport sys; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_brings_nothing_heavy():
+    loaded = modules_after("import anydml")
+    assert {"anydml", "numpy"} <= loaded
+    assert not loaded & {*HEAVY, "ml_dtypes"}
+
+
+def test_small_work_brings_nothing_heavy():
+    loaded = modules_after(
+        "import numpy, anydml\nanydml.split(numpy.arange(6), 2)\nanydml.gather(numpy.arange(6), [1, 2])"
+    )
+    assert not loaded & HEAVY
+
+
+def test_the_public_names_are_there():
+    assert set(dml.__all__) >= NAMES
+    assert all(hasattr(dml, name) for name in dml.__all__)
+
+
+def test_the_version_stands_in_one_place():
+    assert dml.__version__ == importlib.metadata.version("anydml")
+
+
+def test_the_package_is_typed():
+    assert pathlib.Path(dml.__file__).with_name("py.typed").exists()
