@@ -1,0 +1,251 @@
+"""What the functions refuse, why, and that `out` keeps every byte."""
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+def refused(kind, call, operator, field, *texts):
+    with pytest.raises(kind) as caught:
+        call()
+    error = caught.value
+    assert type(error) is kind
+    assert (error.operator, error.field) == (operator, field)
+    assert error.rule
+    for text in (f"{operator}: ", *texts):
+        assert text in str(error)
+
+
+def desc_error(call, operator, field, *texts):
+    refused(dml.DescError, call, operator, field, *texts)
+
+
+@pytest.mark.parametrize("axis", [2, -3, 99])
+def test_axes(axis):
+    text = f"axis is {axis}, but the array has 2 dimensions"
+    desc_error(lambda: dml.split(X, 1, axis), "split", "axis", text)
+    desc_error(lambda: dml.join([X], axis), "join", "axis", text)
+    desc_error(lambda: dml.gather(X, 0, axis), "gather", "axis", text)
+    desc_error(lambda: dml.split_training(X, [3], axis), "SplitTraining", "axis", text)
+    desc_error(lambda: dml.concat_training([X], axis), "ConcatTraining", "axis", text)
+
+
+def test_a_scalar_has_no_axis():
+    for call, name in ((lambda: dml.split(1, 1), "split"), (lambda: dml.join([1]), "join"),
+                       (lambda: dml.gather(1, 0), "gather")):  # fmt: skip
+        desc_error(call, name, "axis", "0 dimensions")
+
+
+@pytest.mark.parametrize("sizes", [[2], [1, 1], [3, 1], [4], [1, 1, 2]])
+def test_sizes_add_up(sizes):
+    text = f"the sizes {sizes} add up to {sum(sizes)}, but axis 0 has size 3"
+    desc_error(lambda: dml.split(X, sizes), "split", "sizes", text)
+    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "sizes", text)
+
+
+def test_sizes_are_not_negative():
+    for sizes in ([-1, 4], [4, -1], [0, -3, 6]):
+        desc_error(lambda s=sizes: dml.split(X, s), "split", "sizes", "negative")
+        desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "SplitTraining", "sizes", "negative")
+
+
+@pytest.mark.parametrize("sections", [2, 0, -1, 4])
+def test_sections_divide_the_axis(sections):
+    text = f"axis 0 has size 3, which does not divide into {sections} equal parts"
+    desc_error(lambda: dml.split(X, sections), "split", "sections", text)
+    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "sections", text)
+
+
+def test_there_is_a_part():
+    desc_error(lambda: dml.split(X, []), "split", "sizes_or_sections", "no parts")
+    desc_error(lambda: dml.join([]), "join", "arrays", "no arrays")
+    desc_error(lambda: dml.concat_training(()), "ConcatTraining", "arrays", "no arrays")
+
+
+def test_an_empty_split_needs_the_number_of_outputs():
+    for split in ([], None, np.zeros(0, np.int64)):
+        text = "split is empty and num_outputs is not given"
+        desc_error(lambda s=split: dml.split_training(X, s), "SplitTraining", "num_outputs", text)
+
+
+def test_the_number_of_outputs_is_the_length_of_split():
+    dml.split_training(X, [1, 2], num_outputs=2)
+    for count in (1, 3, 0):
+        text = f"split has 2 entries, but num_outputs is {count}"
+        desc_error(lambda n=count: dml.split_training(X, [1, 2], 0, n), "SplitTraining", "num_outputs", text)
+
+
+@pytest.mark.parametrize("split", [[1.0, 2.0], [[1, 2]], 3, ["1", "2"], [True, True, True], np.zeros((0, 2), int)])
+def test_split_is_a_vector_of_integers(split):
+    desc_error(lambda: dml.split_training(X, split), "SplitTraining", "split", "split is")
+
+
+def test_long_lists_are_cut_in_messages():
+    desc_error(lambda: dml.split(X, [1] * 1000), "split", "sizes", "… 1000 in all", "add up to 1000")
+
+
+def test_what_is_joined_is_alike():
+    text = "arrays[1] is float32, but arrays[0] is float64"
+    desc_error(lambda: dml.join([X, X.astype("f4")]), "join", "arrays[1]", text)
+    desc_error(lambda: dml.join([X, X.astype(">f8")]), "join", "arrays[1]", ">f8")
+    desc_error(lambda: dml.join([np.array(["a"]), np.array([b"a"])]), "join", "arrays[1]")
+    text = "arrays[2] has shape (3, 5), but arrays[0] has (3, 4) and axis is 0"
+    desc_error(lambda: dml.concat_training([X, X, np.zeros((3, 5))]), "ConcatTraining", "arrays[2]", text)
+    desc_error(lambda: dml.join([X, X[0]]), "join", "arrays[1]", "(4,)")
+    dml.join([X, np.zeros((3, 5))], 1)
+
+
+@pytest.mark.parametrize(
+    "offsets, sizes, strides, field",
+    [
+        ([0, 0], [3, 5], [1, 1], "sizes[1]"),
+        ([0, 1], [3, 4], [1, 1], "sizes[1]"),
+        ([3, 0], [1, 4], [1, 1], "sizes[0]"),
+        ([4, 0], [0, 4], [1, 1], "sizes[0]"),
+        ([0, 0], [2, 4], [3, 1], "sizes[0]"),
+        ([-1, 0], [1, 4], [1, 1], "sizes[0]"),
+        ([0, 0], [-1, 4], [1, 1], "sizes[0]"),
+        ([0, 0], [1, 4], [0, 1], "sizes[0]"),
+        ([0, 0], [1, 4], [-1, 1], "sizes[0]"),
+        ([0], [3, 4], [1, 1], "offsets"),
+        ([0, 0], [3], [1, 1], "sizes"),
+        ([0, 0], [3, 4], [1, 1, 1], "strides"),
+    ],
+)
+def test_slice(offsets, sizes, strides, field):
+    desc_error(lambda: dml.slice(X, offsets, sizes, strides), "slice", field)
+
+
+def test_slice_at_its_boundaries():
+    for arguments in (([3, 4], [0, 0]), ([2, 3], [1, 1], [99, 99]), ([0, 0], [2, 2], [2, 3]), ([0, 0], [3, 4])):
+        dml.slice(X, *arguments)
+
+
+@pytest.mark.parametrize(
+    "offsets, sizes, strides, output, field",
+    [
+        ([0, 0], [3, 5], [1, 1], None, "window_sizes[1]"),
+        ([1, 0], [3, 4], [1, 1], None, "window_sizes[0]"),
+        ([4, 0], [0, 4], [1, 1], None, "window_sizes[0]"),
+        ([-1, 0], [1, 4], [1, 1], None, "window_sizes[0]"),
+        ([0, 0], [-1, 4], [1, 1], None, "window_sizes[0]"),
+        ([0, 0], [3, 4], [1, 0], None, "window_strides[1]"),
+        ([0, 0], [3, 4], [1, 2], [3, 3], "output_sizes[1]"),
+        ([0, 0], [3, 4], [1, -4], [3, 2], "output_sizes[1]"),
+        ([0, 0], [3, 4], [1, 1], [-1, 4], "output_sizes[0]"),
+        ([0, 0], [0, 4], [1, 1], [1, 4], "output_sizes[0]"),
+        ([0], [3, 4], [1, 1], None, "window_offsets"),
+        ([0, 0], [3, 4, 1], [1, 1], None, "window_sizes"),
+        ([0, 0], [3, 4], [], None, "window_strides"),
+        ([0, 0], [3, 4], [1, 1], [3], "output_sizes"),
+    ],
+)
+def test_slice1(offsets, sizes, strides, output, field):
+    desc_error(lambda: dml.slice1(X, offsets, sizes, strides, output), "slice1", field)
+
+
+@pytest.mark.parametrize("indices", [[1.0], [True], ["1"], np.array([1], "m8[s]"), np.array([1], object), 0.5])
+def test_indices_are_integers(indices):
+    desc_error(lambda: dml.gather(X, indices), "gather", "indices", "indices are")
+
+
+def test_nothing_is_gathered_from_nothing():
+    empty = np.zeros((3, 0))
+    desc_error(lambda: dml.gather(empty, [0], 1), "gather", "x", "axis 1 of x is empty, but there are 1 indices")
+    assert dml.gather(empty, [], 1).shape == (3, 0)
+    assert dml.gather(empty, [0, 1], 0).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "index", [3, -4, 2**31, np.int64(-(2**63)), np.uint64(2**64 - 1), np.int8(-128), np.uint8(255), 2**63]
+)
+def test_indices_out_of_range(index):
+    out = np.full(4, 7.0)
+    assert dml.gather(X, index, out=out).tolist() == X[0 if index < 0 else 2].tolist()
+    out[...] = 7
+    with pytest.raises(IndexError, match=f"gather: index {int(index)} is out of range for axis 0 with size 3"):
+        dml.gather(X, index, out_of_range="error", out=out)
+    assert out.tolist() == [7] * 4
+    for fine in (2, -3):
+        assert dml.gather(X, fine, out_of_range="error").tolist() == X[fine].tolist()
+
+
+def test_out_of_range_is_one_of_two():
+    desc_error(lambda: dml.gather(X, 0, out_of_range="wrap"), "gather", "out_of_range", "'wrap'")
+
+
+def outputs_of(function, out):
+    """Each function writing a (3, 4) array of float64, in one part."""
+    return {
+        "split": lambda: dml.split(X, 1, out=[out]),
+        "join": lambda: dml.join([X], out=out),
+        "slice": lambda: dml.slice(X, [0, 0], [3, 4], out=out),
+        "slice1": lambda: dml.slice1(X, [0, 0], [3, 4], [1, 1], out=out),
+        "gather": lambda: dml.gather(X, [0, 1, 2], out=out),
+        "SplitTraining": lambda: dml.split_training(X, [3], out=[out]),
+        "ConcatTraining": lambda: dml.concat_training([X], out=out),
+    }[function]
+
+
+FUNCTIONS = ["split", "join", "slice", "slice1", "gather", "SplitTraining", "ConcatTraining"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_out(function):
+    field = "out[0]" if "plit" in function else "out"
+    frozen = np.full((3, 4), 7.0)
+    frozen.flags.writeable = False
+    twice = np.lib.stride_tricks.as_strided(np.full(12, 7.0), (3, 4), (8, 8))
+    torn = np.lib.stride_tricks.as_strided(np.full(12, 7.0), (3, 4), (28, 7))
+    for out, text in (
+        (np.full((4, 3), 7.0), "is float64 (4, 3), but the result is float64 (3, 4)"),
+        (np.full(12, 7.0), "(12,)"),
+        (np.full((3, 4), 7.0, np.float32), "float32"),
+        (np.full((3, 4), 7.0, ">f8"), ">f8"),
+        (frozen, "read-only"),
+        (twice, "share an element"),
+        (torn, "share an element"),
+    ):
+        before = out.tobytes()
+        refused(dml.BindingError, outputs_of(function, out), function, field, text)
+        assert out.tobytes() == before
+    refused(dml.BindingError, outputs_of(function, X.tolist()), function, field, "is a list")
+    good = np.full((3, 4), 7.0)
+    outputs_of(function, good)()
+    assert good.tolist() == X.tolist()
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_out_overlaps_no_input(function):
+    field = "out[0]" if "plit" in function else "out"
+    before = X.copy()
+    refused(dml.BindingError, outputs_of(function, X), function, field, "overlaps", "in memory")
+    refused(dml.BindingError, outputs_of(function, X[::-1]), function, field, "overlaps")
+    np.testing.assert_array_equal(X, before)
+
+
+def test_outs_are_one_a_part_and_apart():
+    base = np.full((4, 4), 7.0)
+    for outs in ([], [base[:1]], [base[:1], base[1:2], base[2:3], base[3:]]):
+        text = f"out has {len(outs)} arrays, but there are 3 parts"
+        refused(dml.BindingError, lambda o=outs: dml.split(X, 3, out=o), "split", "out", text)
+    text = "out[2] overlaps out[1] in memory"
+    refused(dml.BindingError, lambda: dml.split(X, 3, out=[base[:1], base[1:2], base[1:2]]), "split", "out[2]", text)
+    assert (base == 7).all()
+
+
+def test_an_empty_out_is_welcome():
+    for shape in ((5, 0), (0, 5), (5, 0, 7)):
+        out = np.empty(shape)
+        x = np.empty([n + 1 for n in shape])
+        assert dml.slice(x, [0] * x.ndim, shape, out=out) is out
+        assert dml.join([np.empty(shape)], out=out) is out
+
+
+def test_gather_out_does_not_overlap_the_indices():
+    indices = np.array([0, 2, 1])
+    refused(dml.BindingError, lambda: dml.gather(np.arange(3), indices, out=indices), "gather", "out", "overlaps")
+    assert indices.tolist() == [0, 2, 1]
