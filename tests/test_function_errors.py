@@ -31,6 +31,9 @@ def test_axes(axis):
     desc_error(lambda: dml.gather(X, 0, axis), "gather", "axis", text)
     desc_error(lambda: dml.split_training(X, [3], axis), "SplitTraining", "axis", text)
     desc_error(lambda: dml.concat_training([X], axis), "ConcatTraining", "axis", text)
+    with pytest.raises(dml.DescError) as caught:
+        dml.split(X, 1, axis)
+    assert caught.value.rule == "axis is -2 to 1"
 
 
 def test_a_scalar_has_no_axis():

@@ -186,6 +186,7 @@ def test_total_size():
 
 
 def test_flags():
+    assert (dml.TensorFlags.NONE, dml.TensorFlags.OWNED_BY_DML) == (0, 1)
     for flags in (dml.TensorFlags.NONE, dml.TensorFlags.OWNED_BY_DML, 1):
         copy(dml.TensorDesc("INT8", [5], flags=flags)).check()
 

@@ -31,7 +31,9 @@ def test_the_window_is_not_empty():
     refused(slice1(3, 0, 1, 1), "InputWindowSizes[1]", "the window is not empty", "InputWindowSizes[1] is 0")
 
 
-@pytest.mark.parametrize("size, stride, most", [(7, 1, 7), (7, 2, 4), (8, 2, 4), (7, 3, 3), (7, 6, 2), (7, 7, 1)])
+@pytest.mark.parametrize(
+    "size, stride, most", [(1, 1, 1), (7, 1, 7), (7, 2, 4), (8, 2, 4), (7, 3, 3), (7, 6, 2), (7, 7, 1)]
+)
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_output_takes_at_most_what_the_window_gives(size, stride, most, sign):
     for taken in range(1, most + 1):

@@ -1,0 +1,173 @@
+"""What all descs share: they are values, list every problem, and accept nothing that cannot be run."""
+
+import copy
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from random_descs import OPERATORS, expected_outputs, fill_inputs, random_desc
+from refused import f32, i64
+
+import anydml as dml
+from anydml.operators import REGISTRY
+
+EDGES = (-(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63)
+
+
+def some_descs(seed, count):
+    rng = np.random.default_rng(seed)
+    for i in range(count):
+        yield rng, random_desc(rng, OPERATORS[i % len(OPERATORS)])
+
+
+def test_descs_travel_between_processes():
+    for _, desc in some_descs(1, 70):
+        for twin in (copy.deepcopy(desc), pickle.loads(pickle.dumps(desc)), dataclasses.replace(desc)):
+            assert twin == desc
+            assert hash(twin) == hash(desc)
+            assert repr(twin) == repr(desc)
+
+
+def test_registry():
+    types = {"SPLIT", "JOIN", "SLICE", "SLICE1", "GATHER"}
+    training = {"ORT_OPERATOR_SPLIT_TRAINING", "ORT_OPERATOR_CONCAT_TRAINING"}
+    assert set(REGISTRY) >= {f"DML_OPERATOR_{name}" for name in types} | training
+
+
+def change(rng, value):
+    """A value near the given one, or at an edge."""
+    if rng.random() < 0.4:
+        return int(rng.choice(EDGES))
+    return value + int(rng.choice([-1, 1]))
+
+
+def changed_tensor(rng, tensor):
+    """The tensor with one number changed."""
+    sizes, strides = list(tensor.sizes), list(tensor.element_strides)
+    d = int(rng.integers(len(sizes)))
+    match int(rng.integers(5)):
+        case 0:
+            sizes[d] = change(rng, sizes[d])
+            return dataclasses.replace(tensor, sizes=sizes)
+        case 1:
+            strides[d] = change(rng, strides[d])
+            return dataclasses.replace(tensor, strides=strides)
+        case 2:
+            total = change(rng, tensor.minimum_size_in_bytes)
+            return dataclasses.replace(tensor, total_tensor_size_in_bytes=total)
+        case 3:
+            return dataclasses.replace(tensor, sizes=[*sizes, 1], strides=None)
+        case _:
+            data_type = dml.DataType(int(rng.integers(1, 12)))
+            return dataclasses.replace(tensor, data_type=data_type)
+
+
+def changed(rng, desc):
+    """The desc with one number of one field changed."""
+    fields = [f.name for f in dataclasses.fields(desc) if getattr(desc, f.name) is not None]
+    name = str(rng.choice(fields))
+    value = getattr(desc, name)
+    if isinstance(value, dml.TensorDesc):
+        new = changed_tensor(rng, value)
+    elif isinstance(value, int):
+        new = change(rng, value)
+    else:
+        new, place = list(value), int(rng.integers(len(value)))
+        is_tensor = isinstance(new[place], dml.TensorDesc)
+        new[place] = changed_tensor(rng, new[place]) if is_tensor else change(rng, new[place])
+        new = new[: int(rng.integers(len(new) + 1))] if rng.random() < 0.1 else new
+    return dataclasses.replace(desc, **{name: new})
+
+
+def run_in_flat_buffers(rng, desc):
+    """Bind buffers of exactly the promised size, dispatch, and compare with NumPy."""
+    buffers = [rng.integers(0, 256, t.size_in_bytes, np.uint8) for _, t in (*desc.inputs, *desc.outputs)]
+    views = []
+    for (_, t), buffer in zip((*desc.inputs, *desc.outputs), buffers, strict=True):
+        strides = [s * t.data_type.itemsize for s in t.element_strides]
+        # NumPy refuses a view that leaves the buffer.
+        views.append(np.ndarray(t.sizes, t.data_type.dtype, buffer, 0, strides))
+    count = len(desc.inputs)
+    fill_inputs(rng, desc, views[:count])
+    bound = [memoryview(buffer) for buffer in buffers]
+    dml.Device().compile_operator(desc).bind(bound[:count], bound[count:]).dispatch()
+    for got, expected in zip(views[count:], expected_outputs(desc, views[:count]), strict=True):
+        assert got.tobytes() == expected.astype(got.dtype, copy=False).tobytes(), desc
+
+
+def refusal(desc):
+    """What `check` raises, if anything."""
+    try:
+        desc.check()
+    except dml.DescError as error:
+        return error
+    return None
+
+
+def test_what_is_accepted_can_be_run():
+    accepted = refused = 0
+    for rng, desc in some_descs(2, 4000):
+        other = changed(rng, desc)
+        error, problems = refusal(other), list(other.problems())
+        if error:
+            assert str(error) == str(problems[0])
+            assert (error.operator, error.field, error.rule) == (other.OPERATOR, problems[0].field, problems[0].rule)
+            refused += 1
+            continue
+        assert problems == []
+        accepted += 1
+        if sum(t.size_in_bytes for _, t in (*other.inputs, *other.outputs)) < 2**20:
+            run_in_flat_buffers(rng, other)
+    assert accepted > 300
+    assert refused > 2000
+
+
+X, HALF = f32(4), dml.TensorDesc("FLOAT16", [2])
+
+
+@pytest.mark.parametrize(
+    "desc, fields",
+    [
+        (dml.SplitOperatorDesc(X, [f32(1), HALF], 0), ["OutputTensors[1].DataType", "OutputTensors.Sizes[0]"]),
+        (dml.JoinOperatorDesc([f32(1), HALF], X, 0), ["InputTensors[1].DataType", "InputTensors.Sizes[0]"]),
+        (
+            dml.SplitTrainingOperatorDesc(X, i64(2), [f32(1), HALF]),
+            ["OutputTensors[1].DataType", "OutputTensors.Sizes[0]"],
+        ),
+        (
+            dml.ConcatTrainingOperatorDesc([f32(1), HALF], X, i64(3)),
+            ["InputTensors[1].DataType", "PerInputLengthTensor.Sizes", "InputTensors.Sizes[0]"],
+        ),
+        (
+            dml.SliceOperatorDesc(X, HALF, [3], [2], [1]),
+            ["OutputTensor.DataType", "Sizes[0]"],
+        ),
+        (
+            dml.Slice1OperatorDesc(X, f32(3), [3], [2], [0]),
+            ["InputWindowSizes[0]", "InputWindowStrides[0]"],
+        ),
+        (
+            dml.GatherOperatorDesc(X, HALF, HALF, 0, 2),
+            ["OutputTensor.DataType", "IndicesTensor.DataType", "IndexDimensions", "IndicesTensor.DataType"],
+        ),
+    ],
+    ids=lambda value: getattr(value, "OPERATOR", ""),
+)
+def test_every_problem_is_listed(desc, fields):
+    problems = list(desc.problems())
+    assert [problem.field for problem in problems] == fields
+    assert {problem.operator for problem in problems} == {desc.OPERATOR}
+    with pytest.raises(dml.DescError) as caught:
+        desc.check()
+    assert str(caught.value) == str(problems[0])
+
+
+def test_a_broken_tensor_hides_no_other():
+    bad = dml.TensorDesc("INT8", [0], [1, 2])
+    desc = dml.JoinOperatorDesc([bad, dml.TensorDesc("INT8", [3])], dml.TensorDesc("INT8", [3], [0]), 0)
+    assert [problem.field for problem in desc.problems()] == [
+        "InputTensors[0].Sizes[0]",
+        "InputTensors[0].Strides",
+        "OutputTensor.Strides",
+    ]
