@@ -1,0 +1,133 @@
+"""A backend in the sense of `onnx.backend.base`: `prepare`, `run_model`, `run_node`, `supports_device`.
+
+>>> import onnx.parser, numpy, anydml.onnx
+>>> model = onnx.parser.parse_model('''
+...     <ir_version: 8, opset_import: ["": 18]>
+...     g (float[N] x) => (float[A] a, float[B] b) { a, b = Split <axis = 0, num_outputs = 2> (x) }''')
+>>> [part.tolist() for part in anydml.onnx.backend.run_model(model, [numpy.arange(5, dtype="f")])]
+[[0.0, 1.0, 2.0], [3.0, 4.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx.backend.base
+import onnx.checker
+import onnx.defs
+from onnx import ModelProto, NodeProto
+
+from anydml.errors import ModelError
+from anydml.onnx.graph import MICROSOFT, plain_domain, read_node, read_nodes
+from anydml.onnx.operators import run_node as _run_node
+from anydml.onnx.program import Program, inlined
+from anydml.onnx.tensors import Array
+
+
+class Prepared(onnx.backend.base.BackendRep):
+    """A model that is ready to run, what `prepare` returns."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.program = Program(model)
+        self._outputs = onnx.backend.base.namedtupledict("Outputs", self.program.outputs)
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """Run the model.
+
+        Args:
+            inputs: arrays by name; or a sequence of arrays, one an input in the graph's order: either all inputs, or
+                those without an initializer; or the array of a single input.
+
+        Returns:
+            The outputs in order, as a named tuple that also takes names: ``outputs["y"]``.
+
+        Raises:
+            ModelError: an input is missing or does not fit, or a node cannot be run on its inputs.
+        """
+        return self._outputs(*self.program.run(self._by_name(inputs)))
+
+    def _by_name(self, inputs: Any) -> Mapping[str, Any]:
+        if isinstance(inputs, Mapping):
+            return inputs
+        values = list(inputs) if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
+        every = list(self.program.inputs)
+        needed = [name for name in every if name not in self.program.defaults]
+        if len(values) not in (len(every), len(needed)):
+            message = f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(needed)})"
+            raise ModelError(message, rule="one value an input")
+        return dict(zip(every if len(values) == len(every) else needed, values, strict=True))
+
+
+class AnydmlBackend(onnx.backend.base.Backend):
+    """Graphs of Split, Slice, Gather, Concat, Identity, Constant, SplitTraining and ConcatTraining, on the CPU."""
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
+        """Whether every node of a model is of an operator that anydml has."""
+        try:
+            read_nodes(inlined(model))
+        except ModelError:
+            return False
+        return cls.supports_device(device)
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> Prepared:
+        """Check a model and make it ready to run.
+
+        Args:
+            model: the model, its external data loaded. It is not changed.
+            device: ``"CPU"``.
+
+        Raises:
+            ModelError: the model is not valid, has an operator that anydml does not have, or the device is another.
+        """
+        _check_device(device)
+        return Prepared(model)
+
+    @classmethod
+    def run_node(
+        cls, node: NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
+    ) -> tuple[Array, ...]:
+        """Run one node.
+
+        Args:
+            node: the node.
+            inputs: its inputs in order, None for one that is left out.
+            device: ``"CPU"``.
+            outputs_info: ignored; the inputs say all.
+            options: ``opset_version``, by default the newest that onnx knows.
+
+        Raises:
+            ModelError: the node is not valid, not of an operator that anydml has, or its inputs do not fit.
+        """
+        _check_device(device)
+        opset = int(options.get("opset_version", onnx.defs.onnx_opset_version()))
+        opsets = {"": opset, MICROSOFT: 1}
+        context = onnx.checker.C.CheckerContext()
+        context.ir_version, context.opset_imports = onnx.IR_VERSION, opsets
+        try:
+            onnx.checker.check_node(node, context)
+        except onnx.checker.ValidationError as error:
+            raise ModelError(f"the node breaks a rule of ONNX: {str(error).strip().splitlines()[0]}") from None
+        read = read_node(node, opsets, node.name or node.op_type)
+        values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
+        found = _run_node(read, values)
+        return tuple(found[: len(node.output)]) if plain_domain(node.domain) else found
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether `device` is ``"CPU"``."""
+        return device.partition(":")[0] == "CPU"
+
+
+def _check_device(device: str) -> None:
+    if not AnydmlBackend.supports_device(device):
+        raise ModelError(f"there is no device {device!r}; the backend runs on CPU", rule="the device is CPU")
+
+
+is_compatible = AnydmlBackend.is_compatible
+prepare = AnydmlBackend.prepare
+run_model = AnydmlBackend.run_model
+run_node = AnydmlBackend.run_node
+supports_device = AnydmlBackend.supports_device

@@ -1,0 +1,80 @@
+"""External data (ONNX, docs/ExternalData.md): tensors whose bytes lie in files beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx import ModelProto, TensorProto
+
+from anydml.dxdispatch.files import Folder
+from anydml.dxdispatch.place import Place, show
+from anydml.onnx.walk import tensors
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The bytes of a file that hold a tensor, known to be there."""
+
+    tensor: TensorProto
+    path: Path
+    offset: int
+    length: int
+    place: Place
+
+    def load(self) -> None:
+        """Read the bytes into the tensor.
+
+        Raises:
+            ModelError: the file cannot be read, or has become shorter.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(self.length)
+        except OSError as error:
+            raise self.place.error(f"{self.path} cannot be read: {error.strerror}") from None
+        if len(data) != self.length:
+            raise self.place.error(f"{self.path} changed while it was read")
+        self.tensor.raw_data = data
+        self.tensor.data_location = TensorProto.DEFAULT
+        del self.tensor.external_data[:]
+
+
+def external_tensors(model: ModelProto) -> list[TensorProto]:
+    """Every tensor of a model, subgraphs and functions included, whose data lies in another file."""
+    return [tensor for tensor in tensors(model) if tensor.data_location == TensorProto.EXTERNAL]
+
+
+def find_external(tensor: TensorProto, folder: Folder, place: Place) -> Stretch:
+    """Where a tensor's data lies, checked against the file but not read.
+
+    Raises:
+        ModelError: the entries make no sense, the file is missing, outside of the folder, or too short.
+    """
+    at = Place(place.file, f"tensor {show(tensor.name)}")
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location")
+    if not location:
+        raise at.error("its external data has no location")
+    path = folder.source(location, at)
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise at.error(f"{path} cannot be read: {error.strerror}") from None
+    start = _number(entries, "offset", at) or 0
+    length = _number(entries, "length", at)
+    count = max(0, size - start) if length is None else length
+    if start + count > size:
+        raise at.error(f"its data is {count} bytes from byte {start} on, but {show(location)} has {size} bytes")
+    return Stretch(tensor, path, start, count, at)
+
+
+def _number(entries: Mapping[str, str], key: str, place: Place) -> int | None:
+    text = entries.get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise place.error(f"its external data has {key} {show(text)}, which is no number of bytes")
+    return int(text)

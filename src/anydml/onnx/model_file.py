@@ -1,0 +1,89 @@
+"""Reading .onnx files that nobody vouches for: looked at before they are loaded, loaded before they are believed.
+
+A file may have at most 2 GiB − 1 bytes, the most that protobuf reads (larger weights are external data), and together
+with its external data it may take at most half of the memory that is available, because parsing needs it twice.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+from onnx import IR_VERSION, ModelProto
+
+from anydml.dxdispatch import memory
+from anydml.dxdispatch.files import Folder
+from anydml.dxdispatch.place import Place
+from anydml.onnx.external import external_tensors, find_external
+
+MOST_BYTES = 2**31 - 1
+"""Protobuf's limit for one message."""
+
+
+def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_data: bool = True) -> ModelProto:
+    """Read a model file.
+
+    Args:
+        path: the file, in ONNX's binary format.
+        allow_outside: whether external data may lie outside of the file's own folder.
+        external_data: whether to read external data into the model; otherwise its tensors are left as they are.
+
+    Raises:
+        ModelError: there is no such file, it is too large, it is truncated or no ONNX model, or its external data is
+            missing, too short, or outside of the folder.
+    """
+    file, place = Path(path), Place(str(path))
+    _check_size(_size(file, place), place)
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror}") from None
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise place.error("is no ONNX model, or is truncated: protobuf cannot read it") from None
+    del data
+    _check_model(model, place)
+    if external_data:
+        folder = Folder(file.resolve().parent, allow_outside)
+        found = [find_external(tensor, folder, place) for tensor in external_tensors(model)]
+        _check_memory(sum(part.length for part in found), place)
+        for part in found:
+            part.load()
+    return model
+
+
+def _size(file: Path, place: Place) -> int:
+    try:
+        if not file.is_file():
+            raise place.error("is not a file" if file.exists() else "there is no such file")
+        return file.stat().st_size
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror}") from None
+
+
+def _check_size(size: int, place: Place) -> None:
+    if size > MOST_BYTES:
+        reason = f"has {memory.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
+        raise place.error(reason, rule="protobuf reads less than 2 GiB")
+    _check_memory(size, place)
+
+
+def _check_memory(size: int, place: Place) -> None:
+    available = memory.available_memory()
+    if available is not None and 2 * size > available:
+        have = memory.text(available)
+        raise place.error(f"loading it takes {memory.text(2 * size)}, but {have} of memory are available")
+
+
+def _check_model(model: ModelProto, place: Place) -> None:
+    """Any bytes may happen to be a protobuf message; only a model has all of these."""
+    if not model.HasField("graph") or model.ir_version < 1:
+        raise place.error("is no ONNX model, or is truncated: it has no graph or no IR version")
+    if model.ir_version > IR_VERSION:
+        newest = f"the installed onnx reads versions up to {IR_VERSION}"
+        raise place.error(f"has IR version {model.ir_version}, but {newest}")
+    if not model.opset_import:
+        raise place.error("is no ONNX model, or is truncated: it imports no opset")

@@ -1,0 +1,105 @@
+"""Opset versions: what a model must have before standard nodes replace others in it, and what it then needs no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import onnx.checker
+import onnx.version_converter
+from onnx import FunctionProto, GraphProto, ModelProto
+
+from anydml.dxdispatch.place import show
+from anydml.errors import ModelError
+from anydml.onnx.graph import MICROSOFT, opsets_of, plain_domain
+from anydml.onnx.walk import Body, bodies, main_graphs
+
+NEEDED = 13
+"""Split has taken its sizes as an input since this opset."""
+
+
+def raise_opset(model: ModelProto) -> ModelProto:
+    """The model with at least opset 13, converted where it uses an older one.
+
+    Raises:
+        ModelError: onnx's converter cannot do it, or would lose something.
+    """
+    version = opsets_of(model.opset_import).get("")
+    if version is None:
+        # Only other domains are used; a function's opset is as good as any.
+        versions = [opsets_of(function.opset_import).get("", NEEDED) for function in model.functions]
+        _set_version(model.opset_import, max([NEEDED, *versions]))
+        return model
+    if version >= NEEDED:
+        return model
+    if not _uses("", main_graphs(model)):
+        _set_version(model.opset_import, NEEDED)
+        return model
+    for what in ("functions", "training_info"):
+        if len(getattr(model, what)):
+            raise _refused(version, f"onnx's converter would lose the model's {what}")
+    if any(isinstance(body, GraphProto) and body.sparse_initializer for body in bodies([model.graph])):
+        raise _refused(version, "onnx's converter would lose the model's sparse initializers")
+    try:
+        converted = onnx.version_converter.convert_version(model, NEEDED)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise _refused(version, f"onnx's converter says: {str(error).strip().splitlines()[0]}") from None
+    return converted
+
+
+def raise_function_opset(function: FunctionProto, model: ModelProto) -> None:
+    """Give a function at least opset 13, in place.
+
+    Raises:
+        ModelError: it uses an older one, which nothing converts.
+    """
+    version = opsets_of(function.opset_import).get("")
+    if version is not None and version >= NEEDED:
+        return
+    if version is not None and _uses("", [function]):
+        reason = (
+            f"function {show(function.name)} has its own opset {version}, and onnx's converter leaves functions out"
+        )
+        raise _refused(version, reason)
+    _set_version(function.opset_import, max(NEEDED, opsets_of(model.opset_import).get("", NEEDED)))
+    if "" not in opsets_of(model.opset_import):
+        _set_version(model.opset_import, opsets_of(function.opset_import)[""])
+
+
+def drop_import(model: ModelProto, domain: str) -> None:
+    """Remove the opset imports of a domain of which no node is, in place.
+
+    A model imports what its functions import.
+    """
+    for function in model.functions:
+        if not _uses(domain, [function]):
+            _remove(function.opset_import, domain)
+    if any(domain in opsets_of(function.opset_import) for function in model.functions):
+        return
+    if not _uses(domain, main_graphs(model)):
+        _remove(model.opset_import, domain)
+
+
+def _uses(domain: str, tops: Iterable[Body]) -> bool:
+    return any(plain_domain(node.domain) == domain for body in bodies(tops) for node in body.node)
+
+
+def _set_version(imports: Any, version: int) -> None:
+    """Set the version of ONNX's own domain in a repeated field of opset imports."""
+    for entry in imports:
+        if not plain_domain(entry.domain):
+            entry.version = version
+            return
+    imports.add(domain="", version=version)
+
+
+def _remove(imports: Any, domain: str) -> None:
+    """Remove a domain from a repeated field of opset imports."""
+    for i in reversed(range(len(imports))):
+        if imports[i].domain == domain:
+            del imports[i]
+
+
+def _refused(version: int, reason: str) -> ModelError:
+    message = f"the model has opset {version}, and Split takes its sizes as an input since opset {NEEDED}; {reason}"
+    return ModelError(message, MICROSOFT, "opset_import", f"opset {NEEDED} or later")

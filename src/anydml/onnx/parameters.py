@@ -1,0 +1,117 @@
+"""What the ONNX operators' attributes and inputs amount to for tensors of known sizes.
+
+The rules are those of ONNX's operator documents (Operators.md, Changelog.md) for each version, and for SplitTraining
+those of com.microsoft (training_op_defs.cc). Running and describing a graph both read them here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from anydml.arrays import part_sizes, split_sizes
+from anydml.onnx.graph import Node
+
+Sizes = tuple[int, ...]
+
+
+class Window(NamedTuple):
+    """A slice as SLICE1's window: offsets, sizes and strides, one each a dimension, and the result's sizes."""
+
+    offsets: Sizes
+    sizes: Sizes
+    strides: Sizes
+    taken: Sizes
+
+
+def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
+    """Axis and part sizes of Split and SplitTraining.
+
+    Args:
+        node: the node; it has as many outputs as there are parts.
+        shape: sizes of the input.
+        split: the values of the input `split`, or None.
+
+    Raises:
+        ModelError, DescError: sizes that do not add up, are negative, or do not fit the outputs.
+    """
+    axis, count = node.axis(len(shape)), len(node.outputs)
+    whole = shape[axis]
+    given = None if split is None else node.vector("split", split)
+    if node.operator == "SplitTraining":
+        return axis, split_sizes(node.operator, given, count, whole, axis)
+    if node.version < 13:
+        given = node.integers("split")
+    equal = node.integer("num_outputs") if node.version >= 18 else count
+    if given is None:
+        return axis, _equal_parts(node, equal, count, whole, axis)
+    if node.version >= 18 and equal is not None:
+        raise node.error("has both split and num_outputs", "num_outputs", "either split or num_outputs is given")
+    if len(given) != count:
+        message = f"split has {len(given)} entries, but there are {count} outputs"
+        raise node.error(message, "split", "split has one entry an output")
+    return axis, part_sizes(node.operator, given, whole, axis)
+
+
+def _equal_parts(node: Node, parts: int | None, count: int, whole: int, axis: int) -> Sizes:
+    if node.version < 18:
+        return part_sizes(node.operator, count, whole, axis)
+    if parts is None:
+        raise node.error("has neither split nor num_outputs", "num_outputs", "either split or num_outputs is given")
+    if parts != count:
+        message = f"num_outputs is {parts}, but there are {count} outputs"
+        raise node.error(message, "num_outputs", "num_outputs counts the outputs")
+    size = -(-whole // parts)
+    last = whole - size * (parts - 1)
+    if last < 0:
+        message = f"axis {axis} has size {whole}, too few for {parts} parts of {size}, the last of them smaller"
+        raise node.error(message, "num_outputs", "the last part may be smaller, but not negative")
+    return (*(size,) * (parts - 1), last)
+
+
+def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, steps: Any) -> Window:
+    """The window of Slice: starts and ends may be negative and are clamped.
+
+    Args:
+        node: the node; version 1 has all but `steps` as attributes.
+        shape: sizes of the input.
+        starts: values of the input, as `ends`, `axes` and `steps`; None where it is not given.
+        ends: not included.
+        axes: by default the first ones.
+        steps: by default 1.
+
+    Raises:
+        ModelError: an input is missing or has another length, an axis repeats or is outside, a step is 0.
+    """
+    rank = len(shape)
+    if node.version < 10:
+        first, last, given, by = node.integers("starts"), node.integers("ends"), node.integers("axes"), None
+    else:
+        first, last, given, by = (
+            None if value is None else node.vector(name, value)
+            for name, value in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
+        )
+    if first is None or last is None:
+        raise node.error("starts and ends are not both given", "starts", "starts and ends are required")
+    along = list(range(len(first))) if given is None else given
+    walk = [1] * len(first) if by is None else by
+    if not len(first) == len(last) == len(along) == len(walk):
+        counts = f"starts, ends, axes and steps have {len(first)}, {len(last)}, {len(along)} and {len(walk)} entries"
+        raise node.error(counts, "starts", "starts, ends, axes and steps have one length")
+    offsets, sizes, strides, taken = [0] * rank, [*shape], [1] * rank, [*shape]
+    seen: set[int] = set()
+    for start, end, axis, step in zip(first, last, along, walk, strict=True):
+        if not -rank <= axis < rank:
+            raise node.error(f"axes has {axis}, but the rank is {rank}", "axes", f"axes are {-rank} to {rank - 1}")
+        d = axis % rank
+        if d in seen:
+            raise node.error(f"axes {along} has axis {d} twice", "axes", "axes do not repeat")
+        seen.add(d)
+        if step == 0:
+            raise node.error(f"the step of axis {d} is 0", "steps", "a step is never 0")
+        # Python's slices wrap and clamp exactly as ONNX's do.
+        indices = range(*slice(start, end, step).indices(shape[d]))
+        taken[d] = len(indices)
+        strides[d] = step if len(indices) > 1 else 1
+        offsets[d] = min(indices[0], indices[-1]) if indices else 0
+        sizes[d] = abs(indices[-1] - indices[0]) + 1 if indices else 0
+    return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))

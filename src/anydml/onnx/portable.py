@@ -1,0 +1,131 @@
+"""Training graphs for runtimes without com.microsoft's training operators.
+
+SplitTraining and ConcatTraining become standard Split, Concat and shape arithmetic, in place: model-local functions
+have a fixed number of inputs and outputs, so they could not stand for operators that take any. Everything else stays
+as it is. Standard Split takes its sizes as an input since opset 13, so older models are converted first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+
+from anydml.dxdispatch.place import show
+from anydml.errors import ModelError
+from anydml.onnx.graph import MICROSOFT
+from anydml.onnx.opset import drop_import, raise_function_opset, raise_opset
+from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes
+from anydml.onnx.walk import Body, all_bodies, bodies, main_graphs, subgraphs
+
+
+def make_portable(model: ModelProto) -> ModelProto:
+    """Rewrite SplitTraining and ConcatTraining to operators that every ONNX runtime has.
+
+    Args:
+        model: any model, valid in itself. It is not changed; its external data need not be loaded.
+
+    Returns:
+        `model` itself where there is nothing to do. Otherwise a new model in which each of the two nodes, also those in
+        subgraphs, functions and training graphs, is replaced by standard nodes with the same outputs. Value names,
+        other nodes and tensors stay as they are; names of new values are new. The opset import of com.microsoft goes
+        where no node needs it. A model below opset 13 is converted by `onnx.version_converter`.
+
+        The new nodes do what the old ones did: an empty `split`, known or found at run time, makes equal parts, and
+        sizes that do not add up fail in Split.
+
+    Raises:
+        ModelError: a node is not valid, or the model is below opset 13 and cannot be converted; the message says why.
+    """
+    if not any(_is_training(model, node) for body in all_bodies(model) for node in body.node):
+        return model
+    result = ModelProto()
+    result.CopyFrom(model)
+    if any(_is_training(model, node) for body in bodies(main_graphs(model)) for node in body.node):
+        result = raise_opset(result)
+    rewriter = _Rewriter(result)
+    for graph in main_graphs(result):
+        rewriter.rewrite(graph, {})
+    for function in result.functions:
+        if any(_is_training(model, node) for body in bodies([function]) for node in body.node):
+            raise_function_opset(function, result)
+            rewriter.rewrite_function(function)
+    drop_import(result, MICROSOFT)
+    return result
+
+
+def _is_training(model: ModelProto, node: NodeProto) -> bool:
+    """Whether a node is one of the two, and no function of the model's own under their name."""
+    if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
+        return False
+    return not any(
+        (function.domain, function.name, function.overload) == (node.domain, node.op_type, node.overload)
+        for function in model.functions
+    )
+
+
+class _Rewriter:
+    """Replaces the nodes of graphs and functions of one model, in place."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self._model = model
+        self._fresh = FreshNames(model)
+
+    def rewrite(self, body: Body, outer: Lengths) -> None:
+        lengths = {**outer, **lengths_in(body)}
+        nodes: list[NodeProto] = []
+        changed = False
+        for node in body.node:
+            if _is_training(self._model, node):
+                nodes += self._standard_nodes(node, lengths)
+                changed = True
+            else:
+                for graph in subgraphs(node):
+                    self.rewrite(graph, lengths)
+                nodes.append(node)
+            note_lengths(node, lengths)
+        if changed:
+            kept = [_copy(node) for node in nodes]
+            del body.node[:]
+            body.node.extend(kept)
+
+    def rewrite_function(self, function: FunctionProto) -> None:
+        self._check_axis_is_passed(function)
+        self.rewrite(function, {})
+
+    def _standard_nodes(self, node: NodeProto, lengths: Lengths) -> list[NodeProto]:
+        if node.op_type == "ConcatTraining":
+            return concat_nodes(node, self._fresh)
+        return split_nodes(node, lengths, self._fresh)
+
+    def _check_axis_is_passed(self, function: FunctionProto) -> None:
+        """The new nodes read a function's attribute as a tensor, so that it must have a value in every call."""
+        required = {*function.attribute}
+        referred = {
+            attribute.ref_attr_name
+            for body in bodies([function])
+            for node in body.node
+            if _is_training(self._model, node)
+            for attribute in node.attribute
+            if attribute.ref_attr_name in required
+        }
+        for node in _nodes(all_bodies(self._model)):
+            if (node.domain, node.op_type, node.overload) != (function.domain, function.name, function.overload):
+                continue
+            missing = referred - {attribute.name for attribute in node.attribute}
+            if missing:
+                name = show(min(missing))
+                message = f"node {show(node.name)} calls {show(function.name)} without the attribute {name}"
+                reason = "SplitTraining takes it as its axis; give it, or a default in the function"
+                raise ModelError(f"{message}; {reason}", node.op_type, min(missing))
+
+
+def _nodes(every: Iterable[GraphProto | FunctionProto]) -> Iterable[NodeProto]:
+    return (node for body in every for node in body.node)
+
+
+def _copy(node: NodeProto) -> NodeProto:
+    """A message of its own, because clearing a list leaves what it held to nobody."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    return copy

@@ -1,0 +1,173 @@
+"""A graph that is ready to run: checked once, then evaluated node by node as often as there are inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx.checker
+import onnx.inliner
+from onnx import ModelProto, TensorProto, ValueInfoProto
+
+from anydml.dxdispatch.place import names, show
+from anydml.errors import ModelError
+from anydml.onnx.graph import Node, read_nodes
+from anydml.onnx.operators import run_node
+from anydml.onnx.tensors import Array, numpy_type, tensor_type, to_array, type_name
+
+MOST_BYTES = 2**31 - 1
+"""The largest message that protobuf serialises."""
+
+
+class Program:
+    """A model made of operators that anydml has; its functions are inlined.
+
+    Args:
+        model: the model, its external data loaded. It is not changed.
+
+    Attributes:
+        inputs: the graph's inputs, in order; those with a default come with it in `defaults`.
+        outputs: names of the graph's outputs, in order.
+
+    Raises:
+        ModelError: the model is not valid, or has an operator, a type or a kind of value that anydml does not have.
+    """
+
+    def __init__(self, model: ModelProto) -> None:
+        check(model)
+        model = inlined(model)
+        graph = model.graph
+        self.nodes = read_nodes(model)
+        if graph.sparse_initializer:
+            name = show(graph.sparse_initializer[0].values.name)
+            raise ModelError(f"initializer {name} is sparse; anydml moves dense tensors", rule="tensors are dense")
+        self.defaults = {tensor.name: to_array(tensor) for tensor in graph.initializer}
+        self.inputs = {value.name: Input(value) for value in graph.input}
+        self.outputs = tuple(value.name for value in graph.output)
+        self._last_use = _last_use(self.nodes, self.outputs)
+
+    def run(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
+        """Evaluate the graph.
+
+        Args:
+            given: an array for every input that has no default, by name; others may be given too.
+
+        Returns:
+            The outputs in order, each an array of its own.
+
+        Raises:
+            ModelError: an input is missing, unknown, or of another type or shape; a node's inputs do not fit it.
+        """
+        unknown = next((name for name in given if name not in self.inputs), None)
+        if unknown is not None:
+            raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
+        missing = next((name for name in self.inputs if name not in given and name not in self.defaults), None)
+        if missing is not None:
+            raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input has a value")
+        values: dict[str, Array] = {**self.defaults}
+        values.update((name, self.inputs[name].check(value)) for name, value in given.items())
+        foreign = {id(array) for array in values.values()}
+        for i, node in enumerate(self.nodes):
+            found = run_node(node, [_value(values, node, name) for name in node.inputs])
+            values.update((name, array) for name, array in zip(node.outputs, found, strict=False) if name)
+            for name in self._last_use.get(i, ()):
+                values.pop(name, None)
+        return self._results(values, foreign)
+
+    def _results(self, values: Mapping[str, Array], foreign: set[int]) -> tuple[Array, ...]:
+        results = []
+        for name in self.outputs:
+            if name not in values:
+                raise ModelError(f"no node makes the output {show(name)}", field=name)
+            array = values[name]
+            # Identity hands arrays on as they are; nobody else's array may be given away, nor one of ours twice.
+            results.append(array.copy() if id(array) in foreign or not array.flags.writeable else array)
+            foreign.add(id(array))
+        return tuple(results)
+
+
+class Input:
+    """A graph's input: what may be given for it.
+
+    Raises:
+        ModelError: it is no tensor, or of a type that onnx does not know.
+    """
+
+    def __init__(self, value: ValueInfoProto) -> None:
+        self.name = value.name
+        self.elem_type, self.sizes = tensor_type(value)
+        dtype = numpy_type(self.elem_type)
+        if dtype is None:
+            raise ModelError(f"input {show(self.name)} has {type_name(self.elem_type)}", field=self.name)
+        self.dtype = dtype
+
+    def check(self, value: Any) -> Array:
+        """A value as an array of this input's type.
+
+        Raises:
+            ModelError: its type, its rank or one of its sizes differs.
+        """
+        array: Array = np.asarray(value)
+        if self.elem_type == TensorProto.STRING and array.dtype.kind in "UT":
+            array = array.astype(object)
+        if array.dtype != self.dtype:
+            message = f"input {show(self.name)} is {array.dtype}, but the graph has {type_name(self.elem_type)}"
+            raise ModelError(message, field=self.name, rule="inputs have the graph's types")
+        fits = len(array.shape) == len(self.sizes) and all(
+            not isinstance(size, int) or size == actual for size, actual in zip(self.sizes, array.shape, strict=True)
+        )
+        if not fits:
+            sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
+            message = f"input {show(self.name)} has shape {list(array.shape)}, but the graph has [{sizes}]"
+            raise ModelError(message, field=self.name, rule="inputs have the graph's sizes")
+        return array
+
+
+def check(model: ModelProto) -> None:
+    """Hold a model against ONNX's own rules.
+
+    Raises:
+        ModelError: onnx's checker refuses it.
+    """
+    if model.ByteSize() > MOST_BYTES:
+        # The checker reads serialised models only; those that are larger came here with their external data loaded.
+        return
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        reason = (str(error) or repr(error)).strip().splitlines()[0]
+        raise ModelError(f"the model breaks a rule of ONNX: {reason}") from None
+
+
+def inlined(model: ModelProto) -> ModelProto:
+    """The model without functions: each call replaced by the nodes of its body.
+
+    Raises:
+        ModelError: onnx cannot inline them.
+    """
+    if not model.functions:
+        return model
+    try:
+        return onnx.inliner.inline_local_functions(model)
+    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+        raise ModelError(f"the model's functions cannot be inlined: {str(error).splitlines()[0]}") from None
+
+
+def _value(values: Mapping[str, Array], node: Node, name: str) -> Array | None:
+    if not name:
+        return None
+    if name not in values:
+        raise node.error(f"nothing makes its input {show(name)} before it runs", name, "nodes come in order")
+    return values[name]
+
+
+def _last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]:
+    """Names that are not needed after each node, so that their memory can be given back."""
+    last: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        last.update(dict.fromkeys((*node.inputs, *node.outputs), i))
+    drops: dict[int, list[str]] = {}
+    for name in last.keys() - {*kept, ""}:
+        drops.setdefault(last[name], []).append(name)
+    return drops

@@ -1,0 +1,65 @@
+"""The onnx package's own tests of Split, Slice, Gather and Concat, run against anydml's backend by onnx's runner."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+
+import onnx
+import pytest
+from onnx.backend.test import BackendTest
+from onnx.backend.test.loader import load_model_tests
+
+from anydml.onnx import backend
+
+OURS = {"Split", "Slice", "Gather", "Concat", "Identity", "Constant"}
+WANTED = {"Split", "Slice", "Gather", "Concat"}
+NEEDS_OTHER_VALUES = {"test_identity_sequence", "test_identity_opt"}
+"""They pass sequences and optionals; anydml moves tensors."""
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """The cases made of our operators alone, by name; most of onnx's others warn while they are made."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {case.name: case.model for case in load_model_tests(kind="node")}
+        for kind in ("pytorch-converted", "pytorch-operator", "simple"):
+            for case in load_model_tests(kind=kind):
+                found[case.name] = onnx.load(f"{case.model_dir}/model.onnx")
+    return {name: model for name, model in found.items() if {node.op_type for node in model.graph.node} <= OURS}
+
+
+def test_every_case_passes(cases, capsys):
+    names = sorted(cases.keys() - NEEDS_OTHER_VALUES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runner = BackendTest(backend)
+    suite = unittest.TestSuite()
+    for case in runner.test_cases.values():
+        suite.addTests(case(f"{name}_cpu") for name in names if hasattr(case, f"{name}_cpu"))
+    assert suite.countTestCases() == len(names)
+    result = unittest.TestResult()
+    suite.run(result)
+    assert not [(test.id(), trace) for test, trace in (*result.errors, *result.failures)]
+    assert not result.skipped
+    with capsys.disabled():
+        print(f"\nONNX node tests: {result.testsRun} of {len(names)} passed, 0 skipped")
+
+
+def test_no_case_of_the_four_is_left_out(cases):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        every = load_model_tests(kind="node")
+    of_the_four = {case.name for case in every if case.model.graph.node[0].op_type in WANTED}
+    named = {case.name for case in every if case.name.split("_")[1] in {"split", "slice", "gather", "concat"}}
+    others = {name for name in named if name.startswith(("test_split_to_sequence", "test_gather_elements"))}
+    assert of_the_four <= cases.keys()
+    assert len(of_the_four) >= 39
+    assert named - others <= of_the_four
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_OTHER_VALUES))
+def test_what_needs_other_values_is_refused_with_a_reason(cases, name):
+    with pytest.raises(ValueError, match="anydml moves tensors"):
+        backend.prepare(cases[name])
