@@ -6,6 +6,7 @@ do the same to arrays in one call.
 """
 
 from anydml._version import __version__
+from anydml.backends.cpu.pool import get_num_threads, set_num_threads
 from anydml.device import BoundOperator, CompiledOperator, Device
 from anydml.errors import BindingError, DescError, ModelError
 from anydml.feature_level import FeatureLevel
@@ -46,7 +47,9 @@ __all__ = [
     "__version__",
     "concat_training",
     "gather",
+    "get_num_threads",
     "join",
+    "set_num_threads",
     "slice",
     "slice1",
     "split",

@@ -1,14 +1,32 @@
-"""The CPU engine: simplified moves, and for each the NumPy call that does it without a copy of a whole tensor."""
+"""The CPU engine: moves are simplified and planned once; binding fills tables; a dispatch is a few kernel calls.
+
+Small work is done by NumPy and never waits for a compiler. Larger work is done by kernels, and shared between threads
+where that pays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from anydml.backends.base import Array
+from anydml.backends.cpu.plan import Step, plan
+from anydml.backends.cpu.pool import ALL, POOL
 from anydml.backends.cpu.small import bind_small
+from anydml.backends.memory import address_of
 from anydml.moves import Move, simplify
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
+
+SMALL_BYTES = 64 << 10
+SMALL_MOVES = 64
+"""Work up to here is NumPy's."""
+
+SHARED_BYTES = 512 << 10
+"""Work from here on is shared between threads."""
 
 
 def program(name: str, moves: Sequence[Move]) -> CpuProgram:
@@ -20,26 +38,79 @@ class CpuBackend:
     """Runs moves on host memory."""
 
     def compile(self, desc: OperatorDesc, layouts: Sequence[Layout]) -> CpuProgram:
-        """Lower and simplify."""
+        """Lower, simplify, and choose kernels."""
         return program(desc.OPERATOR, desc.moves(layouts))
 
 
 class CpuProgram:
-    """Simplified moves, ready to be bound to operands."""
+    """Simplified moves with their kernels, ready to be bound to operands.
+
+    Attributes:
+        moves: the simplified moves.
+        steps: the kernels chosen, or None where NumPy does the work.
+    """
 
     def __init__(self, name: str, moves: tuple[Move, ...]) -> None:
         self.name = name
         self.moves = moves
+        self.bytes = sum(move.bytes_written for move in moves)
+        small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
+        self.steps: tuple[Step, ...] | None = None if small else plan(moves)
+        self._kernels = [step.load() for step in self.steps or ()]
+
+    @property
+    def shared(self) -> bool:
+        """Whether the work is large enough for more than one thread."""
+        return self.steps is not None and self.bytes >= SHARED_BYTES
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
-        """Views of the operands, made once."""
-        return bind_small(self.moves, operands)
+        """Tables with the operands' addresses, or NumPy views, made once."""
+        if self.steps is None:
+            return bind_small(self.moves, operands)
+        addresses = np.array([address_of(operand) for operand in operands], np.uint64)
+        calls = []
+        for step, kernel in zip(self.steps, self._kernels, strict=True):
+            table = step.table(addresses)
+            call = (
+                partial(POOL.run, kernel, address_of(table))
+                if self.shared
+                else partial(kernel, address_of(table), 0, ALL)
+            )
+            calls.append(_Call(call, (table, *operands)))
+        return calls[0] if len(calls) == 1 else partial(_run, calls)
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once."""
         self.bind(operands)()
 
     def __str__(self) -> str:
-        lines = [f"{self.name} on cpu: {len(self.moves)} move(s)"]
-        lines += [f"  {move}" for move in self.moves]
+        threads = POOL.threads if self.shared else 1
+        lines = [f"{self.name} on cpu: {self.bytes} B to read, {self.bytes} B to write, {threads} thread(s)"]
+        if self.steps is None:
+            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
+            if self.bytes > SMALL_BYTES:
+                reason = "no kernel follows more than one lookup"
+            lines.append(f"  numpy: {reason}")
+            lines += [f"    {move}" for move in self.moves]
+        for step in self.steps or ():
+            lines.append(f"  {step.kernel}: {step.reason}")
+            lines += [f"    {move}" for move in step.moves]
         return "\n".join(lines)
+
+
+class _Call:
+    """A kernel call that keeps what its addresses point to."""
+
+    __slots__ = ("_call", "_kept")
+
+    def __init__(self, call: Callable[[], Any], kept: tuple[Array, ...]) -> None:
+        self._call = call
+        self._kept = kept
+
+    def __call__(self) -> None:
+        self._call()
+
+
+def _run(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()

@@ -1,0 +1,55 @@
+"""What the kernels share: the words of their tables, how threads claim work, and how a kernel is compiled once."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from numba import njit, uint64
+
+from anydml.backends.cpu.kernels.ir import fetch_add, load
+
+SIGNATURE = "uint64(uint64, uint64, uint64)"
+
+UNITS, STEP, PAST, PARTS, RANK = range(5)
+"""Words that begin every table: units of work, units a claim, whether to store past the caches, parts, dimensions."""
+
+HEADER = 5
+
+SHARED_CODE = format(
+    zlib.crc32(b"".join(Path(__file__).with_name(f).read_bytes() for f in ("ir.py", "driver.py"))), "x"
+)
+"""Part of every kernel's name, because Numba's cache does not notice changes outside a kernel's own file."""
+
+Kernel = Callable[[int, int, int], int]
+
+
+@njit(nogil=True)
+def word(table, index):
+    """A word of a table."""
+    return load(table + uint64(8) * uint64(index))
+
+
+@njit(nogil=True)
+def claim(table, counter, mine):
+    """The first unit of the next chunk: from the shared counter, or the caller's own count where there is none."""
+    if counter == uint64(0):
+        return mine * word(table, STEP)
+    return fetch_add(counter) * word(table, STEP)
+
+
+def compiled(function: Any, *constants: object) -> Kernel:
+    """Compile a kernel now, or take it from the disk cache.
+
+    Args:
+        function: the kernel's Python function.
+        constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
+            processes that write to one index can end up with each other's code.
+    """
+    name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
+    function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
+    kernel: Kernel = njit(SIGNATURE, nogil=True, cache=True)(function)
+    return kernel

@@ -1,0 +1,82 @@
+"""Single elements and short runs at any strides: what is neither long enough for rows nor regular enough to shuffle.
+
+A unit is a segment of a line of every part, so that a split reads each block of its source while it is near. Where the
+source runs along another dimension than the destination (a transposition), neighbouring lines follow each other for
+one segment, so that a line of cache that was read is used up before it goes.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from numba import uint64
+
+from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.ir import copy, fence, scratch, stream
+
+INNER, SEGMENT, NEAR = HEADER, HEADER + 1, HEADER + 2
+SIZES = HEADER + 3
+"""Words of the table after the header: elements of a line, elements of a unit, lines that follow each other for one
+segment; then the sizes of the box of lines, and for each part its entry."""
+
+PART_WORDS = 4
+"""Words of a part before its strides: destination, source, their inner strides. Then two strides a dimension."""
+
+BLOCK = 4096
+"""Bytes of scratch."""
+
+
+@cache
+def elements_kernel(size: int) -> Kernel:
+    """The kernel for elements of `size` bytes."""
+
+    def elements(table, counter, chunks):
+        units, past, step = word(table, UNITS), word(table, PAST), word(table, 1)
+        parts, rank = word(table, PARTS), word(table, RANK)
+        inner, segment, near = word(table, INNER), word(table, SEGMENT), word(table, NEAR)
+        segments = (inner + segment - uint64(1)) // segment
+        first_part = table + uint64(8) * (uint64(SIZES) + rank)
+        part_bytes = uint64(8) * (uint64(PART_WORDS) + uint64(2) * rank)
+        buffer = scratch(BLOCK)
+        for mine in range(chunks):
+            begin = claim(table, counter, uint64(mine))
+            if begin >= units:
+                fence()
+                return uint64(0)
+            end = min(begin + step, units)
+            for unit in range(begin, end):
+                rest = unit // near
+                low = unit - rest * near
+                line = (rest // segments) * near + low
+                first = (rest % segments) * segment
+                count = min(segment, inner - first)
+                for part in range(parts):
+                    entry = first_part + uint64(part) * part_bytes
+                    to_step, from_step = word(entry, 2), word(entry, 3)
+                    destination = word(entry, 0) + first * to_step
+                    source = word(entry, 1) + first * from_step
+                    rest = line
+                    d = rank
+                    while d > uint64(0):
+                        d -= uint64(1)
+                        at = rest
+                        if d > uint64(0):
+                            length = word(table, uint64(SIZES) + d)
+                            at = rest % length
+                            rest = rest // length
+                        destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
+                        source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
+                    if to_step != uint64(size):
+                        for i in range(count):
+                            copy(destination + uint64(i) * to_step, source + uint64(i) * from_step, uint64(size))
+                    elif past != uint64(0):
+                        for i in range(count):
+                            copy(buffer + uint64(i) * uint64(size), source + uint64(i) * from_step, uint64(size))
+                        stream(destination, buffer, count * uint64(size), past)
+                    else:
+                        for i in range(count):
+                            copy(destination + uint64(i) * uint64(size), source + uint64(i) * from_step, uint64(size))
+        fence()
+        return uint64(1)
+
+    return compiled(elements, size)

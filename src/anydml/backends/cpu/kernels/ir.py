@@ -1,0 +1,267 @@
+"""The few things that Numba cannot say: raw loads and stores, non-temporal ones, prefetches, shuffles, atomics.
+
+Addresses are unsigned 64-bit integers: signed ones pay for wrap-around, and LLVM no longer vectorises the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, uint64
+from numba.core import cgutils, types
+from numba.core.errors import RequireLiteralValue
+from numba.extending import intrinsic
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+BYTES = I8.as_pointer()
+LINE = 64
+
+
+def _pointer(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _load(builder: Any, address: Any, kind: Any) -> Any:
+    value = builder.load(_pointer(builder, address, kind))
+    value.align = 1
+    return value
+
+
+def _store(builder: Any, value: Any, address: Any) -> Any:
+    instruction = builder.store(value, _pointer(builder, address, value.type))
+    instruction.align = 1
+    return instruction
+
+
+def _literal(kind: Any) -> Any:
+    """The value of an argument that must be a constant."""
+    if not isinstance(kind, types.Literal):
+        raise RequireLiteralValue(f"{kind} is no constant")
+    return kind.literal_value
+
+
+@intrinsic
+def load(typing: Any, address: Any) -> Any:
+    """The 64-bit word at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _load(builder, arguments[0], I64)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def store(typing: Any, address: Any, value: Any) -> Any:
+    """Write a 64-bit word."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _store(builder, arguments[1], arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def load_index(typing: Any, address: Any, bits: Any) -> Any:
+    """An index at an address as 64 bits: `bits` is 32 or 64 (zero-extended), −32 or −64 (sign-extended)."""
+    width: int = _literal(bits)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = _load(builder, arguments[0], ir.IntType(abs(width)))
+        return builder.sext(value, I64) if width < 0 else builder.zext(value, I64)
+
+    return types.int64(types.uint64, bits), generate
+
+
+@intrinsic
+def copy(typing: Any, destination: Any, source: Any, size: Any) -> Any:
+    """Copy bytes that do not overlap; a size known to the compiler becomes a few moves."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic("llvm.memcpy", [BYTES, BYTES, I64])
+        ends = [builder.inttoptr(address, BYTES) for address in arguments[:2]]
+        builder.call(function, [*ends, arguments[2], ir.Constant(I1, 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def stream_line(typing: Any, destination: Any, source: Any) -> Any:
+    """Copy 64 bytes to an aligned address past the caches."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = _load(builder, arguments[1], ir.VectorType(I32, LINE // 4))
+        instruction = _store(builder, value, arguments[0])
+        instruction.align = LINE
+        hint = builder.module.add_metadata([ir.Constant(I32, 1)])
+        instruction.set_metadata("nontemporal", hint)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def fence(typing: Any) -> Any:
+    """Everything that was streamed is visible before what follows."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the line of an address; any address is allowed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        flags = [ir.Constant(I32, flag) for flag in (0, 3, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], BYTES), *flags])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), generate
+
+
+@intrinsic
+def fetch_add(typing: Any, address: Any) -> Any:
+    """Add one to the 64-bit word at an address, atomically; gives the old value."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", _pointer(builder, arguments[0], I64), ir.Constant(I64, 1), "monotonic")
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def scratch(typing: Any, size: Any) -> Any:
+    """The address of `size` bytes (a constant) on the stack, aligned to a line, not initialised."""
+    kind = ir.ArrayType(I8, _literal(size))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            memory = builder.alloca(kind)
+        memory.align = LINE
+        return builder.ptrtoint(memory, I64)
+
+    return types.uint64(size), generate
+
+
+@intrinsic
+def shuffle(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
+    """Take `count` rows of interleaved columns apart, or put them together, in registers (see `shuffle_kernel`).
+
+    Args:
+        typing: Numba's typing context.
+        near: address of the interleaved rows.
+        far: address of one 64-bit word a column: where its packed elements of row 0 are.
+        row: number of rows before these.
+        spec: ``"zip word period count reverse offset:run,…"`` as a constant string.
+    """
+    zipped, word, period, count, reverse, columns = parse_spec(_literal(spec))
+    kind, lanes = _lanes(word)
+    masks = [
+        [
+            ((count - 1 - r if reverse else r) * period + offset + k) * lanes + lane
+            for r in range(count)
+            for k in range(run)
+            for lane in range(lanes)
+        ]
+        for offset, run in columns
+    ]
+    whole = ir.VectorType(kind, count * period * lanes)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = [_column(builder, arguments[1], arguments[2], c, run * word) for c, (_, run) in enumerate(columns)]
+        if zipped:
+            parts = [_load(builder, a, ir.VectorType(kind, len(mask))) for a, mask in zip(at, masks, strict=True)]
+            order = [0] * whole.count
+            for place, lane in enumerate(lane for mask in masks for lane in mask):
+                order[lane] = place
+            _store(builder, _permuted(builder, _joined(builder, parts), order), arguments[0])
+        else:
+            value = _load(builder, arguments[0], whole)
+            for a, mask in zip(at, masks, strict=True):
+                _store(builder, _permuted(builder, value, mask), a)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, spec), generate
+
+
+@intrinsic
+def move_row(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
+    """`shuffle` of one row, which touches the columns' own bytes and no others."""
+    zipped, word, _, _, _, columns = parse_spec(_literal(spec))
+    kind, lanes = _lanes(word)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        for c, (offset, run) in enumerate(columns):
+            inside = builder.add(arguments[0], ir.Constant(I64, offset * word))
+            packed = _column(builder, arguments[1], arguments[2], c, run * word)
+            to, source = (inside, packed) if zipped else (packed, inside)
+            _store(builder, _load(builder, source, ir.VectorType(kind, run * lanes)), to)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, spec), generate
+
+
+def _lanes(word: int) -> tuple[Any, int]:
+    """The integer type that a word is made of, and how many."""
+    kind = ir.IntType(8 * min(word, 8))
+    return kind, word // (kind.width // 8)
+
+
+def _column(builder: Any, far: Any, row: Any, column: int, run: int) -> Any:
+    """The address of a column's packed elements of a row."""
+    base = _load(builder, builder.add(far, ir.Constant(I64, 8 * column)), I64)
+    return builder.add(base, builder.mul(row, ir.Constant(I64, run)))
+
+
+def parse_spec(text: str) -> tuple[bool, int, int, int, bool, list[tuple[int, int]]]:
+    """The parts of a shuffle's constant: zipped, word, period, count, reverse, columns."""
+    zipped, word, period, count, reverse, columns = text.split(" ")
+    pairs = [column.split(":") for column in columns.split(",")]
+    return zipped == "1", int(word), int(period), int(count), reverse == "1", [(int(a), int(b)) for a, b in pairs]
+
+
+def _permuted(builder: Any, value: Any, order: list[int]) -> Any:
+    mask = ir.Constant(ir.VectorType(I32, len(order)), order)
+    return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
+
+
+def _joined(builder: Any, values: list[Any]) -> Any:
+    """One vector of all lanes, in order."""
+    total = values[0]
+    for value in values[1:]:
+        lanes, count = total.type.count, value.type.count
+        # LLVM joins vectors of one length only: the shorter is padded with lanes that are not taken.
+        size = max(lanes, count)
+        pair = [_permuted(builder, v, [min(i, v.type.count - 1) for i in range(size)]) for v in (total, value)]
+        order = [*range(lanes), *range(size, size + count)]
+        total = builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, len(order)), order))
+    return total
+
+
+@njit(nogil=True)
+def stream(destination, source, size, past):
+    """Copy a run; `past` the caches where that is 1, for runs that will not be read again soon."""
+    if past == uint64(0) or size < uint64(2 * LINE):
+        copy(destination, source, size)
+        return
+    head = (uint64(LINE) - (destination & uint64(LINE - 1))) & uint64(LINE - 1)
+    copy(destination, source, head)
+    i = head
+    while i + uint64(4 * LINE) <= size:
+        stream_line(destination + i, source + i)
+        stream_line(destination + i + uint64(LINE), source + i + uint64(LINE))
+        stream_line(destination + i + uint64(2 * LINE), source + i + uint64(2 * LINE))
+        stream_line(destination + i + uint64(3 * LINE), source + i + uint64(3 * LINE))
+        i += uint64(4 * LINE)
+    while i + uint64(LINE) <= size:
+        stream_line(destination + i, source + i)
+        i += uint64(LINE)
+    copy(destination + i, source + i, size - i)

@@ -1,0 +1,64 @@
+"""Runs of bytes: every part of every row, one pass, in the order of the rows.
+
+A unit is one run of one part: units of a row follow each other, so that a split reads its source once from front to
+back, and a join writes its destination so. Long runs come cut into several parts.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from numba import uint64
+
+from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.ir import fence, stream
+
+PART_WORDS = 3
+"""Words of a part before its strides: destination, source, bytes. Then two strides a dimension."""
+
+
+@cache
+def rows_kernel() -> Kernel:
+    """Table: header, sizes, then for each part `PART_WORDS` and ``2 · rank`` strides."""
+
+    def rows(table, counter, chunks):
+        units, past = word(table, UNITS), word(table, PAST)
+        parts, rank = word(table, PARTS), word(table, RANK)
+        first_part = table + uint64(8) * (uint64(HEADER) + rank)
+        part_bytes = uint64(8) * (uint64(PART_WORDS) + uint64(2) * rank)
+        step = word(table, 1)
+        for mine in range(chunks):
+            begin = claim(table, counter, uint64(mine))
+            if begin >= units:
+                fence()
+                return uint64(0)
+            end = min(begin + step, units)
+            row = begin // parts
+            part = begin - row * parts
+            unit = begin
+            while unit < end:
+                stop = min(parts, part + end - unit)
+                unit += stop - part
+                while part < stop:
+                    entry = first_part + part * part_bytes
+                    destination, source, size = word(entry, 0), word(entry, 1), word(entry, 2)
+                    rest = row
+                    d = rank
+                    while d > uint64(0):
+                        d -= uint64(1)
+                        if d == uint64(0):
+                            at = rest
+                        else:
+                            length = word(table, uint64(HEADER) + d)
+                            at = rest % length
+                            rest = rest // length
+                        destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
+                        source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
+                    stream(destination, source, size, past)
+                    part += uint64(1)
+                part = uint64(0)
+                row += uint64(1)
+        fence()
+        return uint64(1)
+
+    return compiled(rows)

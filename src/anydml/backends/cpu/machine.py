@@ -1,0 +1,24 @@
+"""What this machine is: the one figure that decides how stores are made."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+DEFAULT_CACHE = 32 << 20
+"""Bytes of last-level cache where the system does not say."""
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@cache
+def last_level_cache() -> int:
+    """Bytes of the largest cache of the first processor."""
+    sizes = []
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        try:
+            text = path.read_text().strip()
+            sizes.append(int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text))
+        except (OSError, ValueError, IndexError):
+            continue
+    return max(sizes, default=DEFAULT_CACHE)

@@ -1,0 +1,249 @@
+"""Which kernel does which moves: simplified moves are grouped, and each group gets the kernel that fits it and why.
+
+A `Step` is a kernel's table with its addresses left out; binding puts them in. Moves of one group share their box of
+rows or elements, so that one pass serves all parts of a split or a join.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.backends.cpu.machine import last_level_cache
+from anydml.moves import Move
+
+if TYPE_CHECKING:
+    from anydml.backends.cpu.kernels.driver import Kernel
+
+ELEMENT = 64
+"""Longest run, in bytes, that counts as an element; longer ones are rows."""
+
+CHUNK = 256 << 10
+"""Bytes that a thread claims at a time, about."""
+
+PIECES = 64
+"""Pieces, about, that work of few long runs is cut into."""
+
+BLOCK = 2048
+SHUFFLE_BYTES = 512
+MAX_COLUMNS = 8
+"""What the shuffle kernel holds: bytes of scratch a column, bytes in registers, columns."""
+
+SEGMENT = 1024
+TRANSPOSED_SEGMENT = 256
+LOOKUP_SEGMENT = 512
+LINE_BLOCK = 256 << 10
+"""Elements of a unit; and bytes of source that lines which share indices may span."""
+
+_MASK = (1 << 64) - 1
+
+Word = int | tuple[int, int]
+"""A word of a table: a number, or an operand and a byte offset in it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call, but for the addresses.
+
+    Attributes:
+        kernel: name of the kernel, for people and tests.
+        load: compiles the kernel, or takes it from the disk.
+        reason: why this kernel.
+        moves: what it does.
+        template: the table's 64-bit words, with offsets where addresses go.
+        places: indices of those words.
+        operands: the operand of each.
+    """
+
+    kernel: str
+    load: Callable[[], Kernel]
+    reason: str
+    moves: tuple[Move, ...]
+    template: np.ndarray[Any, np.dtype[np.uint64]]
+    places: np.ndarray[Any, np.dtype[np.intp]]
+    operands: np.ndarray[Any, np.dtype[np.intp]]
+
+    def table(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The table for operands at these addresses."""
+        table = self.template.copy()
+        table[self.places] += addresses[self.operands]
+        return table
+
+
+def plan(moves: Sequence[Move]) -> tuple[Step, ...] | None:
+    """Steps for simplified moves, or None where a move is beyond the kernels (more than one lookup)."""
+    past = sum(move.bytes_written for move in moves) > last_level_cache()
+    steps: list[Step] = []
+    groups: dict[Any, list[Move]] = {}
+    for move in moves:
+        if move.has_lookups:
+            if move.destination.lookups or len(move.source.lookups) != 1:
+                return None
+            steps.append(_lookup(move, past))
+        elif not move.sizes or move.element_size > ELEMENT:
+            groups.setdefault(("rows", move.sizes), []).append(move)
+        else:
+            groups.setdefault(("short", move.sizes), []).append(move)
+    for (kind, _), group in groups.items():
+        if kind == "rows":
+            steps.append(_rows(group, past))
+        elif step := _shuffle(group, past):
+            steps.append(step)
+        else:
+            steps += [_elements(size, same, past) for size, same in _by_size(group).items()]
+    return tuple(steps)
+
+
+def _by_size(moves: Iterable[Move]) -> dict[int, list[Move]]:
+    result: dict[int, list[Move]] = {}
+    for move in moves:
+        result.setdefault(move.element_size, []).append(move)
+    return result
+
+
+def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]) -> Step:
+    places = [i for i, word in enumerate(words) if type(word) is tuple]
+    operands = [words[i][0] for i in places]  # type: ignore[index]
+    values = [(word[1] if type(word) is tuple else word) & _MASK for word in words]  # type: ignore[operator]
+    template = np.array(values, np.uint64)
+    return Step(kernel, load, reason, tuple(moves), template, np.array(places, np.intp), np.array(operands, np.intp))
+
+
+def _claim(unit_bytes: int) -> int:
+    """Units a claim."""
+    return max(1, CHUNK // max(unit_bytes, 1))
+
+
+def _rows(moves: Sequence[Move], past: bool) -> Step:
+    from anydml.backends.cpu.kernels.rows import rows_kernel
+
+    sizes = moves[0].sizes
+    total = sum(move.bytes_written for move in moves)
+    piece = max(CHUNK, (total // PIECES + 4095) & ~4095)
+    parts: list[list[Word]] = []
+    for move in moves:
+        to, source = move.destination, move.source
+        strides = [stride for pair in zip(to.strides, source.strides, strict=True) for stride in pair]
+        for start in range(0, move.element_size, piece):
+            size = min(piece, move.element_size - start)
+            parts.append([(to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides])
+    units = math.prod(sizes) * len(parts)
+    words: list[Word] = [units, _claim(total // units), int(past), len(parts), len(sizes), *sizes]
+    words += [word for part in parts for word in part]
+    shortest = min(move.element_size for move in moves)
+    return _step("rows", rows_kernel, f"runs of {shortest} B and more", moves, words)
+
+
+def _shuffle(moves: Sequence[Move], past: bool) -> Step | None:
+    for zipped in (False, True):
+        if (columns := _columns(moves, zipped)) is not None:
+            return _shuffled(moves, past, zipped, *columns)
+    return None
+
+
+def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | None:
+    """Period and column offsets of moves that interleave on one side and are packed on the other, or None."""
+    nears = [move.destination if zipped else move.source for move in moves]
+    fars = [move.source if zipped else move.destination for move in moves]
+    first, period = nears[0], nears[0].strides[-1]
+    if len(moves) > MAX_COLUMNS or not period:
+        return None
+    if any(near.operand != first.operand or near.strides != first.strides for near in nears):
+        return None
+    if any(far.strides[-1] != move.element_size for far, move in zip(fars, moves, strict=True)):
+        return None
+    runs = [move.element_size for move in moves]
+    ends = [near.offset + run for near, run in zip(nears, runs, strict=True)]
+    # With gaps, a row's window begins at the first column, or ends at the last one where rows run backwards: then only
+    # the last row of a line can reach past the operand.
+    window = min(near.offset for near in nears) if period > 0 else max(ends) - abs(period)
+    offsets = [near.offset - window for near in nears]
+    fits = min(offsets) >= 0 and max(ends) - window <= abs(period)
+    used = sum(runs)
+    if not fits or (zipped and (used != period or len(set(offsets)) != len(moves))):
+        return None
+    if 4 * used < abs(period) or max(runs) > BLOCK // 16 or 4 * abs(period) > SHUFFLE_BYTES:
+        return None
+    return window, offsets
+
+
+def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offsets: list[int]) -> Step | None:
+    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
+
+    nears = [move.destination if zipped else move.source for move in moves]
+    fars = [move.source if zipped else move.destination for move in moves]
+    near, runs = nears[0], [move.element_size for move in moves]
+    step, width = near.strides[-1], abs(near.strides[-1])
+    word = math.gcd(16, width, *runs, *offsets)
+    count = min(64, 1 << (SHUFFLE_BYTES // width).bit_length() - 1)
+    *outer, inner = moves[0].sizes
+    if inner < 2 * count:
+        return None
+    columns = sorted(
+        (offset // word, run // word, k) for k, (offset, run) in enumerate(zip(offsets, runs, strict=True))
+    )
+    pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
+    spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
+    segment = max(count, BLOCK // max(runs) // count * count)
+    units = math.prod(outer) * -(-inner // segment)
+    words: list[Word] = [units, _claim(segment * width), int(past), len(moves), len(outer), inner, segment, *outer]
+    words += [(near.operand, window), *near.strides[:-1]]
+    for _, _, k in columns:
+        words += [(fars[k].operand, fars[k].offset), *fars[k].strides[:-1]]
+    verb = "put together" if zipped else "taken apart"
+    reason = f"{len(moves)} column(s) of {'+'.join(map(str, runs))} B every {step} B, {verb} {count} rows at a time"
+    return _step("shuffle", partial(shuffle_kernel, spec), reason, moves, words)
+
+
+def _elements(size: int, moves: Sequence[Move], past: bool) -> Step:
+    from anydml.backends.cpu.kernels.elements import BLOCK as ELEMENTS_BLOCK
+    from anydml.backends.cpu.kernels.elements import elements_kernel
+
+    *outer, inner = moves[0].sizes
+    source = moves[0].source
+    transposed = bool(outer) and abs(source.strides[-1]) > abs(source.strides[-2]) > 0
+    near = outer[-1] if transposed else 1
+    span = max(abs(source.strides[-1]), 1)
+    segment = TRANSPOSED_SEGMENT if transposed else max(16, min(SEGMENT, (1 << 17) // span))
+    segment = max(1, min(segment, ELEMENTS_BLOCK // size))
+    units = math.prod(outer) * -(-inner // segment)
+    unit_bytes = segment * size * len(moves)
+    words: list[Word] = [units, _claim(unit_bytes), int(past), len(moves), len(outer), inner, segment, near, *outer]
+    for move in moves:
+        to, source = move.destination, move.source
+        words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
+        words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
+    reason = f"elements of {size} B at strides of their own" + (", transposed" if transposed else "")
+    return _step("elements", partial(elements_kernel, size), reason, moves, words)
+
+
+def _lookup(move: Move, past: bool) -> Step:
+    from anydml.backends.cpu.kernels.lookup import lookup_kernel
+
+    to, source, (lookup,) = move.destination, move.source, move.source.lookups
+    starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
+    sizes = move.sizes or (1,)
+    rank = len(sizes)
+    columns = [list(strides or (0,)) for strides in (to.strides, source.strides, lookup.strides)]
+    # Lines that share their indices are done together, as many as keep the source near.
+    shares = rank > 1 and not columns[2][-2] and columns[2][-1] != 0
+    lines = sizes[-2] if shares else 1
+    outer = sizes[:-2] if shares else sizes[:-1]
+    inner = sizes[-1]
+    block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), 64)) if shares else 1
+    size = move.element_size
+    segment = min(LOOKUP_SEGMENT, inner)
+    units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
+    words: list[Word] = [units, _claim(block * segment * size), int(past), 1, len(outer)]
+    words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
+    for start, column in zip(starts, columns, strict=True):
+        words += [start, column[-1], column[-2] if shares else 0, *column[: len(outer)]]
+    bits = int(lookup.dtype[-2:]) * (-1 if lookup.dtype[0] == "i" else 1)
+    constant = size if size <= 256 else 0
+    reason = f"{'rows' if size > ELEMENT else 'elements'} of {size} B by {lookup.dtype} index"
+    return _step("lookup", partial(lookup_kernel, constant, bits), reason, (move,), words)
