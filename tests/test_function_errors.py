@@ -46,20 +46,20 @@ def test_a_scalar_has_no_axis():
 def test_sizes_add_up(sizes):
     text = f"the sizes {sizes} add up to {sum(sizes)}, but axis 0 has size 3"
     desc_error(lambda: dml.split(X, sizes), "split", "sizes", text)
-    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "sizes", text)
+    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "split", text)
 
 
 def test_sizes_are_not_negative():
     for sizes in ([-1, 4], [4, -1], [0, -3, 6]):
         desc_error(lambda s=sizes: dml.split(X, s), "split", "sizes", "negative")
-        desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "SplitTraining", "sizes", "negative")
+        desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "SplitTraining", "split", "negative")
 
 
 @pytest.mark.parametrize("sections", [2, 0, -1, 4])
 def test_sections_divide_the_axis(sections):
     text = f"axis 0 has size 3, which does not divide into {sections} equal parts"
     desc_error(lambda: dml.split(X, sections), "split", "sections", text)
-    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "sections", text)
+    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "num_outputs", text)
 
 
 def test_there_is_a_part():

@@ -61,23 +61,23 @@ def vector(name: str, field: str, values: Sequence[int], rank: int) -> Sizes:
     return result
 
 
-def part_sizes(name: str, sizes_or_sections: int | Sequence[int], whole: int, axis: int) -> Sizes:
+def part_sizes(name: str, sizes_or_sections: int | Sequence[int], whole: int, axis: int, field: str = "sizes") -> Sizes:
     """The parts' sizes along an axis of size `whole`.
 
     Raises:
         DescError: they do not add up, one is negative, or the axis does not divide.
     """
     if isinstance(sizes_or_sections, (int, np.integer)):
-        return _equal_parts(name, int(sizes_or_sections), whole, axis)
+        return _equal_parts(name, int(sizes_or_sections), whole, axis, "sections")
     sizes = tuple(map(operator.index, sizes_or_sections))
     if not sizes:
         raise DescError(f"{name}: there are no parts", name, "sizes_or_sections", "at least one part")
     if min(sizes) < 0:
         message = f"{name}: the sizes {_some(sizes)} have a negative entry"
-        raise DescError(message, name, "sizes", "a part has 0 or more elements along axis")
+        raise DescError(message, name, field, "a part has 0 or more elements along axis")
     if sum(sizes) != whole:
         message = f"{name}: the sizes {_some(sizes)} add up to {sum(sizes)}, but axis {axis} has size {whole}"
-        raise DescError(message, name, "sizes", "the parts' sizes add up to the axis")
+        raise DescError(message, name, field, "the parts' sizes add up to the axis")
     return sizes
 
 
@@ -95,17 +95,17 @@ def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis
         if num_outputs is None:
             message = f"{name}: split is empty and num_outputs is not given"
             raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
-        return _equal_parts(name, operator.index(num_outputs), whole, axis)
+        return _equal_parts(name, operator.index(num_outputs), whole, axis, "num_outputs")
     if num_outputs is not None and num_outputs != values.size:
         message = f"{name}: split has {values.size} entries, but num_outputs is {num_outputs}"
         raise DescError(message, name, "num_outputs", "split has one entry an output")
-    return part_sizes(name, values.tolist(), whole, axis)
+    return part_sizes(name, values.tolist(), whole, axis, "split")
 
 
-def _equal_parts(name: str, count: int, whole: int, axis: int) -> Sizes:
+def _equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
     if count < 1 or whole % count:
         message = f"{name}: axis {axis} has size {whole}, which does not divide into {count} equal parts"
-        raise DescError(message, name, "sections", "equal parts divide the axis")
+        raise DescError(message, name, field, "equal parts divide the axis")
     return (whole // count,) * count
 
 
