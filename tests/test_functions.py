@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
+from odd_arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
 
 import anydml as dml
 
