@@ -1,4 +1,4 @@
-"""The command `anydml`: run and check model files, and list the operators.
+"""The command `anydml`: run and check model files, list the operators, and rewrite ONNX files.
 
 Everything beyond click is imported by the command that needs it, so that each starts quickly.
 """
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+
+from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
 
 if TYPE_CHECKING:
     from anydml.dxdispatch import Model
@@ -111,8 +113,19 @@ def anydml() -> None:
               help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
 @_allow_outside
 @click.option("--explain", is_flag=True, help="Say what each dispatchable was compiled to.")
-def run(model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, **timing: Any) -> None:
-    """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool."""
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
+              help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
+def run(
+    model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
+    outputs: tuple[str, ...], **timing: Any,
+) -> None:  # fmt: skip
+    """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool, or an ONNX file (.onnx)."""
+    if is_onnx(model):
+        refuse_options(click.get_current_context(), ["device", "feature_level", "explain", *timing], "JSON models")
+        run_onnx(model, inputs, outputs, allow_outside, _say)
+        return
+    refuse_options(click.get_current_context(), ["inputs", "outputs"], "ONNX models")
     from anydml import dxdispatch
 
     dxdispatch.run(
@@ -130,7 +143,9 @@ def run(model: str, device: str, feature_level: str, allow_outside: bool, explai
 @_feature_level
 @_allow_outside
 def check(model: str, feature_level: str, allow_outside: bool) -> int:
-    """List what is wrong with MODEL, and run nothing.
+    """List what is wrong with MODEL, a JSON or ONNX file, and run nothing.
+
+    Of an ONNX file it says what DirectML would not accept at that feature level.
 
     Ends with 0 where nothing is, 1 where something is, and 2 where MODEL cannot be read.
     """
@@ -138,7 +153,10 @@ def check(model: str, feature_level: str, allow_outside: bool) -> int:
     from anydml.feature_level import FeatureLevel
 
     level = FeatureLevel.parse(feature_level)
-    found = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
+    if is_onnx(model):
+        found = list(check_onnx(model, level))
+    else:
+        found = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
     for line in found:
         _say(line)
     if not found:
@@ -161,6 +179,9 @@ def _problems(model: Model, level: FeatureLevel) -> list[str]:
         except ModelError as error:
             lines.append(str(error))
     return lines
+
+
+anydml.add_command(onnx_group)
 
 
 @anydml.command()

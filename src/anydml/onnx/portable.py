@@ -37,7 +37,7 @@ def make_portable(model: ModelProto) -> ModelProto:
     Raises:
         ModelError: a node is not valid, or the model is below opset 13 and cannot be converted; the message says why.
     """
-    if not any(_is_training(model, node) for body in all_bodies(model) for node in body.node):
+    if not training_nodes(model):
         return model
     result = ModelProto()
     result.CopyFrom(model)
@@ -52,6 +52,11 @@ def make_portable(model: ModelProto) -> ModelProto:
             rewriter.rewrite_function(function)
     drop_import(result, MICROSOFT)
     return result
+
+
+def training_nodes(model: ModelProto) -> list[NodeProto]:
+    """The nodes that `make_portable` rewrites, wherever they are in a model."""
+    return [node for node in _nodes(all_bodies(model)) if _is_training(model, node)]
 
 
 def _is_training(model: ModelProto, node: NodeProto) -> bool:

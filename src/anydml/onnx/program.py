@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from anydml.dxdispatch.place import names, show
 from anydml.errors import ModelError
+from anydml.onnx.external import external_tensors
 from anydml.onnx.graph import Node, read_nodes
 from anydml.onnx.operators import run_node
 from anydml.onnx.tensors import Array, numpy_type, tensor_type, to_array, type_name
@@ -130,8 +131,8 @@ def check(model: ModelProto) -> None:
     Raises:
         ModelError: onnx's checker refuses it.
     """
-    if model.ByteSize() > MOST_BYTES:
-        # The checker reads serialised models only; those that are larger came here with their external data loaded.
+    if model.ByteSize() > MOST_BYTES or external_tensors(model):
+        # The checker reads serialised models only, and looks for external data in the current folder.
         return
     try:
         onnx.checker.check_model(model)

@@ -1,0 +1,173 @@
+"""What `anydml run`, `anydml check` and `anydml onnx` do with ONNX files; JSON models never come here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from anydml.errors import ModelError
+
+if TYPE_CHECKING:
+    from anydml.feature_level import FeatureLevel
+
+SHOWN = 100
+"""Elements of an output that are printed where nobody asked for a file."""
+
+Log = Callable[[str], object]
+
+
+def is_onnx(model: str) -> bool:
+    """Whether a model is an ONNX file, by its name."""
+    return model.lower().endswith(".onnx")
+
+
+def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> None:
+    """Refuse options that mean nothing for a kind of model, rather than ignore them.
+
+    Raises:
+        ClickException: one of them was given.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source == click.core.ParameterSource.COMMANDLINE:
+            raise click.ClickException(f"{parameter.opts[0]} is for {kind}")
+
+
+def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_outside: bool, log: Log) -> None:
+    """Run an ONNX file.
+
+    Args:
+        model: the file.
+        inputs: ``NAME=FILE.npy`` for each input without a default.
+        outputs: ``NAME=FILE.npy`` for outputs to write; the others are printed.
+        allow_outside: whether external data may leave the model's folder.
+        log: takes lines for the user.
+
+    Raises:
+        ModelError: a file or the graph is not as it should be.
+    """
+    _need_onnx()
+    from anydml.dxdispatch.place import Place, names, show
+    from anydml.onnx import load, npy
+    from anydml.onnx.program import Program
+
+    place = Place(model)
+    sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
+    program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside)))
+    for option, given, known in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
+        wrong = next((name for name in given if name not in known), None)
+        if wrong is not None:
+            raise ModelError(f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(known)}", field=wrong)
+    arrays = {
+        name: npy.read(path, program.inputs[name].dtype, Place(f"--input {name}")) for name, path in sources.items()
+    }
+    results = _placed(place, lambda: program.run(arrays))
+    for name, array in zip(program.outputs, results, strict=True):
+        if name in targets:
+            npy.write(targets[name], array, Place(f"--output {name}"))
+            log(f"Output '{name}' written to '{targets[name]}'")
+        else:
+            log(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}")
+
+
+def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
+    """What DirectML would not accept of an ONNX file at a feature level, as lines.
+
+    Raises:
+        ModelError: the file cannot be read, has another operator, or sizes that are not known.
+    """
+    _need_onnx()
+    from anydml.dxdispatch.place import Place
+    from anydml.onnx import load
+    from anydml.onnx.descs import describe
+
+    descs = _placed(Place(model), lambda: list(describe(load(model, external_data=False))))
+    for name, desc in descs:
+        if isinstance(desc, ModelError):
+            yield from (f"{model}: {desc}", f"    rule: {desc.rule}", "    no feature level allows it")
+            continue
+        for problem in desc.problems(level):
+            allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
+            where = f"{model}: {name}.{problem.field}"
+            yield from (
+                f"{where}: {problem.operator}: {problem.message}",
+                f"    rule: {problem.rule}",
+                f"    {allowed}",
+            )
+
+
+@click.group(name="onnx")
+def onnx_group() -> None:
+    """Rewrite ONNX files."""
+
+
+@onnx_group.command()
+@click.argument("source", metavar="IN.onnx", type=click.Path())
+@click.argument("target", metavar="OUT.onnx", type=click.Path())
+def portable(source: str, target: str) -> None:
+    """Write IN.onnx for runtimes without SplitTraining and ConcatTraining.
+
+    The two become standard Split, Concat and shape arithmetic. Nothing else changes; a model without them is copied.
+    External data is neither read nor copied: where there is any, OUT.onnx belongs into the folder of IN.onnx.
+    """
+    _need_onnx()
+    from anydml.dxdispatch.files import write_whole
+    from anydml.dxdispatch.place import Place
+    from anydml.onnx import load, make_portable
+    from anydml.onnx.external import external_tensors
+    from anydml.onnx.portable import training_nodes
+    from anydml.onnx.program import check
+
+    place, out = Place(source), Path(target)
+    model = load(source, external_data=False)
+    count = len(training_nodes(model))
+    _placed(place, lambda: check(model))
+    if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:
+        raise place.error(f"has external data beside it; write {target} into the same folder")
+    result = _placed(place, lambda: make_portable(model))
+    data = Path(source).read_bytes() if result is model else result.SerializeToString()
+    write_whole(out, lambda file: file.write(data), Place(target))
+    what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
+    click.echo(f"{source}: {what}, written to '{target}'")
+
+
+def _need_onnx() -> None:
+    try:
+        import anydml.onnx  # noqa: F401
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _placed(place: Any, work: Callable[[], Any]) -> Any:
+    """Do work; its errors name the file, unless they do already."""
+    try:
+        return work()
+    except ModelError as error:
+        if str(error).startswith(f"{place}: "):
+            raise
+        raise ModelError(f"{place}: {error}", error.operator, error.field, error.rule) from None
+
+
+def _pairs(option: str, given: Sequence[str]) -> dict[str, Path]:
+    """``NAME=FILE`` options as a mapping."""
+    pairs: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise click.ClickException(f"{option} {text}: write {option} NAME=FILE.npy")
+        if name in pairs:
+            raise click.ClickException(f"{option} {name} is given twice")
+        pairs[name] = Path(path)
+    return pairs
+
+
+def _text(array: Any) -> str:
+    from anydml.dxdispatch.printing import format_elements
+
+    flat = array.reshape(-1)
+    shown = flat[:SHOWN]
+    text = format_elements(shown.astype("f4") if flat.dtype.kind == "V" else shown)
+    return text if flat.size <= SHOWN else f"{text}, … {flat.size} in all"
