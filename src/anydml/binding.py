@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,18 @@ Array = np.ndarray[Any, Any]
 
 
 def bind_tensors(
-    desc: OperatorDesc, inputs: Sequence[Any], outputs: Sequence[Any]
+    desc: OperatorDesc,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    view: Callable[[str, str, Any], Any] | None = None,
 ) -> tuple[tuple[Array, ...], tuple[Layout, ...]]:
     """Check every buffer of an operator.
+
+    Args:
+        desc: the operator.
+        inputs: one buffer a tensor.
+        outputs: likewise.
+        view: what an engine with memory of its own shows the checks of a buffer, given operator, tensor and buffer.
 
     Returns:
         The operands, and their layouts as they really lie.
@@ -34,7 +43,8 @@ def bind_tensors(
             message = f"{desc.OPERATOR}: {len(given)} {kind} were bound, but there are {len(tensors)}: {expected}"
             raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
         for (name, tensor), buffer in zip(tensors, given, strict=True):
-            operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, buffer)
+            seen = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
+            operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, seen)
             if kind == "outputs":
                 check_output(desc.OPERATOR, name, operand)
             names.append(name)

@@ -17,11 +17,12 @@ class Device:
     """A machine that runs operators, checked against a feature level.
 
     Args:
-        name: ``"cpu"``, or ``"reference"`` for the literal formula of the documents, element by element.
+        name: ``"cpu"``; ``"reference"`` for the literal formula of the documents, element by element; ``"cuda"``,
+            ``"cuda:1"`` … for a GPU.
         feature_level: a `FeatureLevel`, or its text, such as ``"3_0"``.
 
     Raises:
-        ValueError: there is no such device or level.
+        ValueError: there is no such device or level, or what it takes is missing.
     """
 
     def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
@@ -57,7 +58,8 @@ class CompiledOperator:
         Args:
             inputs: one a tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
                 or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, which
-                the desc's strides read.
+                the desc's strides read. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
+                ``__cuda_array_interface__``; SplitTensor and PerInputLengthTensor lie in host memory there too.
             outputs: likewise, writeable.
 
         Raises:
@@ -65,7 +67,7 @@ class CompiledOperator:
                 Nothing was written.
         """
         desc = self.desc
-        operands, layouts = bind_tensors(desc, inputs, outputs)
+        operands, layouts = bind_tensors(desc, inputs, outputs, getattr(self.device._backend, "view", None))
         program = self._program
         if layouts != self._layouts:
             program = self.device._backend.compile(desc, layouts)

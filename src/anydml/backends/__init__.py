@@ -6,10 +6,10 @@ from anydml.backends.base import Backend, Program
 
 
 def open_backend(device: str) -> Backend:
-    """The engine behind a device's name: ``"cpu"`` or ``"reference"``.
+    """The engine behind a device's name: ``"cpu"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
 
     Raises:
-        ValueError: no engine has this name.
+        ValueError: no engine has this name, or what it takes is missing.
     """
     if device == "cpu":
         from anydml.backends import cpu
@@ -19,7 +19,14 @@ def open_backend(device: str) -> Backend:
         from anydml.backends import reference
 
         return reference.ReferenceBackend()
-    raise ValueError(f"unknown device {device!r}: one of 'cpu', 'reference'")
+    if device.partition(":")[0] == "cuda":
+        from anydml.backends.cuda import available
+
+        available.require_gpu(device)
+        from anydml.backends.cuda import engine
+
+        return engine.CudaBackend(device)
+    raise ValueError(f"unknown device {device!r}: one of 'cpu', 'reference', 'cuda'")
 
 
 __all__ = ["Backend", "Program", "open_backend"]

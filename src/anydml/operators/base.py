@@ -59,6 +59,7 @@ class OperatorDesc:
         OPERATOR: the name that errors carry.
         SUPPORT: rows of the document's table, newest first; empty where no feature level binds the operator.
         INPUTS, OUTPUTS: the tensor fields, in binding order.
+        HOST: the tensors that lie in host memory on every device.
         UNSUPPORTED_HINT: what to do instead of what no level supports.
     """
 
@@ -68,6 +69,7 @@ class OperatorDesc:
     SUPPORT: ClassVar[SupportTable] = ()
     INPUTS: ClassVar[tuple[str, ...]]
     OUTPUTS: ClassVar[tuple[str, ...]]
+    HOST: ClassVar[tuple[str, ...]] = ()
     UNSUPPORTED_HINT: ClassVar[str] = ""
 
     @property

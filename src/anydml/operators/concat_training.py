@@ -34,6 +34,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     OPERATOR: ClassVar[str] = "ConcatTraining"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor", "per_input_length_tensor")
+    HOST: ClassVar[tuple[str, ...]] = ("PerInputLengthTensor",)
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     OPERATOR: ClassVar[str] = "SplitTraining"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "split_tensor")
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
+    HOST: ClassVar[tuple[str, ...]] = ("SplitTensor",)
 
     def __init__(
         self,

@@ -1,0 +1,179 @@
+"""The one kernel: a tile of rows × columns of some part of some moves, whatever their strides and lookups.
+
+A program finds its part and tile, reads the part's fields (a constant, an argument, a first value and a step, one
+argument a part, or a column of a table), works out one offset a row and one step a column, loads, then stores. Offsets
+count words; a vector is one word, or two of 8 bytes, so that a thread moves 16 bytes at once.
+
+Fields in order: destination address and offset, source address and offset, first tile, columns, destination and source
+step a column; for each row dimension size, destination and source stride; for each lookup address, offset, limit,
+stride, step a column, and a stride for each row dimension. `shape` holds three numbers a field, then four a lookup.
+"""
+
+import triton
+import triton.language as tl
+
+
+# Everything is in one function: Triton's interpreter takes milliseconds for every call of another.
+@triton.jit
+def move_tiles(
+    values,
+    shape,
+    table,
+    parts,
+    FIELDS: tl.constexpr,
+    DIMS: tl.constexpr,
+    LOOKUPS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    SEARCH: tl.constexpr,
+    STEPS: tl.constexpr,
+    GROUP: tl.constexpr,
+    ONE_GROUP: tl.constexpr,
+    ONE_COLUMN_TILE: tl.constexpr,
+    WORD: tl.constexpr,
+    VECTOR: tl.constexpr,
+    LANES: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    INDEX: tl.constexpr,
+    OFFSET: tl.constexpr,
+):
+    """Move one tile of GROUP parts.
+
+    Args:
+        values: integers that `shape` refers to: addresses in bytes, the rest in vectors.
+        shape: for each field kind, and one or two positions; see `fields.py`.
+        table: address of INT64 columns of `parts` entries, or 0.
+        parts: number of parts.
+        FIELDS, DIMS, LOOKUPS: how many there are.
+        SLOTS: arguments of a field that has one a part; `parts` rounded up.
+        SEARCH: 0 where all parts have equally many tiles, 1 by arguments, 2 by bisecting a column in STEPS steps.
+        GROUP: parts that one program moves together; they share their source's sectors.
+        ONE_GROUP: all parts are in one group.
+        ONE_COLUMN_TILE: no part has more than COLUMNS columns.
+        WORD: integer type of a load; a vector of VECTOR bytes is LANES of them.
+        ROWS, COLUMNS: of a tile, in vectors.
+        INDEX: unsigned type that counts rows.
+        OFFSET: signed type that counts words.
+    """
+    tile = tl.program_id(0)
+    column = tl.cast(tl.cast(table, tl.int64), tl.pointer_type(tl.int64))
+    first_part = 0
+    if SEARCH == 0:
+        if not ONE_GROUP:
+            groups = parts // GROUP
+            first_part = (tile % groups) * GROUP
+            tile = tile // groups
+    elif SEARCH == 1:
+        for k in tl.static_range(1, SLOTS):
+            first_part += (tl.cast(values[shape[13] + k], tl.int32) <= tile).to(tl.int32)
+    else:
+        for step in tl.static_range(STEPS):
+            middle = first_part + (1 << (STEPS - 1 - step))
+            start = tl.load(column + shape[13] * parts + tl.minimum(middle, parts - 1))
+            first_part = tl.where((middle < parts) & (start <= tile), middle, first_part)
+
+    pointers = ()
+    masks = ()
+    loaded = ()
+    lane = tl.arange(0, COLUMNS * LANES) % LANES
+    for member in tl.static_range(GROUP):
+        part = first_part + member
+        field = ()
+        for f in tl.static_range(FIELDS):
+            if shape[3 * f] == 0:
+                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
+            elif shape[3 * f] == 1:
+                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
+                value = value + tl.cast(values[shape[3 * f + 2]], tl.int64) * part
+            elif shape[3 * f] == 2:
+                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
+                for k in tl.static_range(1, SLOTS):
+                    value = tl.where(part == k, tl.cast(values[shape[3 * f + 1] + k], tl.int64), value)
+            else:
+                value = tl.load(column + shape[3 * f + 1] * parts + part)
+            field = field + (value,)
+
+        row_tile = tile
+        if SEARCH != 0:
+            row_tile = (tile - field[4]).to(tl.int32)
+        unit = (tl.arange(0, COLUMNS * LANES) // LANES).to(OFFSET)
+        if not ONE_COLUMN_TILE:
+            column_tiles = ((field[5] + (COLUMNS - 1)) // COLUMNS).to(tl.int32)
+            unit += (row_tile % column_tiles).to(OFFSET) * COLUMNS
+            row_tile = row_tile // column_tiles
+        row = row_tile.to(INDEX) * ROWS + tl.arange(0, ROWS).to(INDEX)
+
+        rows = tl.full((), 1, INDEX)
+        for d in tl.static_range(DIMS):
+            rows = rows * field[8 + 3 * d].to(INDEX)
+        in_rows = row < rows
+        mask = in_rows[:, None] & (unit < field[5].to(OFFSET))[None, :]
+
+        to = tl.full((ROWS,), 0, OFFSET) + field[1].to(OFFSET)
+        source = tl.full((ROWS,), 0, OFFSET) + field[3].to(OFFSET)
+        at = ()
+        for i in tl.static_range(DIMS):
+            if i < DIMS - 1:
+                size = field[8 + 3 * (DIMS - 1 - i)].to(INDEX)
+                coordinate = (row % size).to(OFFSET)
+                row = row // size
+            else:
+                coordinate = row.to(OFFSET)
+            at = at + (coordinate,)
+            to += coordinate * field[9 + 3 * (DIMS - 1 - i)].to(OFFSET)
+            source += coordinate * field[10 + 3 * (DIMS - 1 - i)].to(OFFSET)
+
+        offset = source[:, None] + (unit * field[7].to(OFFSET))[None, :]
+        for n in tl.static_range(LOOKUPS):
+            # Four numbers a lookup: is it signed, bytes of an index, bytes of a load, does it change along columns.
+            k = 3 * FIELDS + 4 * n
+            b = 8 + 3 * DIMS + n * (5 + DIMS)
+            spot = tl.full((ROWS,), 0, OFFSET) + field[b + 1].to(OFFSET)
+            for i in tl.static_range(DIMS):
+                spot += at[i] * field[b + 5 + DIMS - 1 - i].to(OFFSET)
+            if shape[k + 3] == 1:
+                spot = spot[:, None] + (unit * field[b + 4].to(OFFSET))[None, :]
+                seen = mask
+            else:
+                seen = in_rows
+            # An index that is not aligned comes in pieces.
+            if shape[k + 1] == 8:
+                index = tl.full(spot.shape, 0, tl.uint64)
+            else:
+                index = tl.full(spot.shape, 0, tl.uint32)
+            for piece in tl.static_range(shape[k + 1] // shape[k + 2]):
+                if shape[k + 2] == 8:
+                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint64)) + spot, mask=seen, other=0)
+                elif shape[k + 2] == 4:
+                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint32)) + (spot + piece), mask=seen, other=0)
+                elif shape[k + 2] == 2:
+                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint16)) + (spot + piece), mask=seen, other=0)
+                else:
+                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint8)) + (spot + piece), mask=seen, other=0)
+                index = index | (raw.to(index.dtype) << (8 * shape[k + 2] * piece))
+            # The limit is size − 1; a size that an index of 4 bytes cannot reach never clamps it.
+            if shape[k] == 1:
+                if shape[k + 1] == 8:
+                    number = index.to(tl.int64)
+                else:
+                    number = index.to(tl.int32).to(tl.int64)
+                number = tl.where(number < 0, number + (field[b + 2] + 1), number)
+                number = tl.minimum(tl.maximum(number, 0), field[b + 2])
+            else:
+                number = tl.minimum(index.to(tl.uint64), field[b + 2].to(tl.uint64))
+            number = number.to(OFFSET) * field[b + 3].to(OFFSET)
+            if shape[k + 3] == 1:
+                offset = offset + number
+            else:
+                offset = offset + number[:, None]
+
+        pointer = tl.multiple_of(tl.cast(field[2], tl.pointer_type(WORD)), VECTOR)
+        value = tl.load(pointer + (offset * LANES + lane[None, :]), mask=mask)
+        pointer = tl.multiple_of(tl.cast(field[0], tl.pointer_type(WORD)), VECTOR)
+        offset = to[:, None] + (unit * field[6].to(OFFSET))[None, :]
+        pointers = pointers + (pointer + (offset * LANES + lane[None, :]),)
+        masks = masks + (mask,)
+        loaded = loaded + (value,)
+    # All loads stand before the first store, so that they are in flight together.
+    for member in tl.static_range(GROUP):
+        tl.store(pointers[member], loaded[member], mask=masks[member])

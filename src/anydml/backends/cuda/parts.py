@@ -1,0 +1,120 @@
+"""Moves side by side: padded to one rank and cut into vectors, so that one launch can do them all.
+
+A simplified move's last dimension becomes the *columns* of the kernel's tiles, the others its *rows*. The contiguous
+run of an element counts as one more dimension where it is longer than a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from anydml.moves import Access, Lookup, Move
+
+MAX_VECTOR = 16
+"""Bytes that one thread loads or stores at once."""
+
+Addresses = Sequence[int]
+"""The address of every operand's first element."""
+
+
+def launches(moves: Sequence[Move]) -> tuple[tuple[Move, ...], ...]:
+    """Moves grouped by launch: all without lookups in one, each with lookups in its own; ranks are made equal."""
+    plain = tuple(move for move in moves if not move.has_lookups)
+    if any(move.destination.lookups for move in moves):
+        raise AssertionError("no operator scatters yet")
+    rank = max((len(move.sizes) for move in plain), default=0)
+    groups = [tuple(_padded(move, rank) for move in plain)] if plain else []
+    return (*groups, *((move,) for move in moves if move.has_lookups))
+
+
+def _padded(move: Move, rank: int) -> Move:
+    more = rank - len(move.sizes)
+
+    def access(side: Access) -> Access:
+        return replace(side, strides=(0,) * more + side.strides)
+
+    return Move((1,) * more + move.sizes, access(move.destination), access(move.source), move.element_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A move in vectors: what the kernel's fields are made from.
+
+    Attributes:
+        sizes: row sizes, then the columns.
+        to, source: operand, byte offset of the first vector, and one stride a size.
+        lookups: those of the source, with strides that count index loads.
+    """
+
+    sizes: tuple[int, ...]
+    to: tuple[int, int, tuple[int, ...]]
+    source: tuple[int, int, tuple[int, ...]]
+    lookups: tuple[Lookup, ...]
+
+    @property
+    def columns(self) -> int:
+        """Vectors in a row."""
+        return self.sizes[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows of vectors."""
+        return math.prod(self.sizes[:-1])
+
+
+def vector_size(moves: Sequence[Move], addresses: Addresses) -> int:
+    """The widest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
+    return math.gcd(MAX_VECTOR, *(number for move in moves for number in _alignments(move, addresses)))
+
+
+def _alignments(move: Move, addresses: Addresses) -> Iterator[int]:
+    yield move.element_size
+    for side in (move.destination, move.source):
+        yield addresses[side.operand] + side.offset
+        yield from (stride for size, stride in zip(move.sizes, side.strides, strict=True) if size > 1)
+        yield from (lookup.stride for lookup in side.lookups if lookup.size > 1)
+
+
+def index_loads(move: Move, addresses: Addresses) -> tuple[int, ...]:
+    """For each lookup the bytes of one load: the index itself, or less where it is not aligned."""
+    return tuple(
+        math.gcd(
+            index_bytes(lookup),
+            addresses[lookup.operand] + lookup.offset,
+            *(stride for size, stride in zip(move.sizes, lookup.strides, strict=True) if size > 1),
+        )
+        for lookup in move.source.lookups
+    )
+
+
+def index_bytes(lookup: Lookup) -> int:
+    """Bytes of one index."""
+    return int(lookup.dtype[-2:]) // 8
+
+
+def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part, ...]:
+    """Moves of one rank in vectors of `vector` bytes, with index loads of `loads` bytes."""
+    has_runs = any(move.element_size > vector for move in moves)
+    return tuple(_cut(move, vector, loads, has_runs or not move.sizes) for move in moves)
+
+
+def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
+    run = (move.element_size // vector,) if has_run else ()
+
+    def in_units(strides: Sequence[int], unit: int, last: int) -> tuple[int, ...]:
+        steps = [stride // unit if size > 1 else 0 for size, stride in zip(move.sizes, strides, strict=True)]
+        return (*steps, *((last,) if has_run else ()))
+
+    lookups = tuple(
+        replace(lookup, strides=in_units(lookup.strides, load, 0), stride=lookup.stride // vector)
+        for lookup, load in zip(move.source.lookups, loads, strict=True)
+    )
+    to, source = move.destination, move.source
+    return Part(
+        move.sizes + run,
+        (to.operand, to.offset, in_units(to.strides, vector, 1)),
+        (source.operand, source.offset, in_units(source.strides, vector, 1)),
+        lookups,
+    )

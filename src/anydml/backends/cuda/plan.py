@@ -1,0 +1,135 @@
+"""A launch, planned: vectors, tiles, fields and types, for moves whose operands' alignment is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from anydml.backends.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode
+from anydml.backends.cuda.parts import Part, cut, index_bytes
+from anydml.backends.cuda.tiles import Tiles, tiles
+from anydml.moves import Move
+
+LIMIT = 2**31
+"""Offsets and row numbers below this are counted in 32 bits."""
+
+MANY_BYTES = 1 << 20
+"""Work from this size on gets a kernel compiled for its own sizes; less shares kernels with other sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a launch needs but the addresses.
+
+    Attributes:
+        vector: bytes of a vector.
+        parts: the moves in vectors.
+        tiles: how they are shared out.
+        fields: how the kernel is told.
+        lookups: four numbers a lookup, as the kernel wants them.
+        wide_offsets, wide_rows: whether 32 bits do not suffice.
+    """
+
+    vector: int
+    parts: tuple[Part, ...]
+    tiles: Tiles
+    fields: Fields
+    lookups: tuple[int, ...]
+    wide_offsets: bool
+    wide_rows: bool
+
+    @property
+    def word(self) -> int:
+        """Bytes of one load instruction's element: a vector of 16 bytes is two words."""
+        return min(self.vector, 8)
+
+    @property
+    def lanes(self) -> int:
+        """Words of a vector."""
+        return self.vector // self.word
+
+    @property
+    def search(self) -> int:
+        """How a program finds its part: 0 by division, 1 among the arguments, 2 by bisecting the table."""
+        if self.tiles.is_even:
+            return 0
+        return 2 if self.fields.shape[3 * FIRST_TILE] == Kind.TABLE else 1
+
+    @property
+    def way(self) -> str:
+        """How the kernel is told of its parts, and why so."""
+        count, kinds = len(self.parts), self.fields.kinds
+        parts = "equal parts" if self._has_equal_parts else "unequal parts"
+        if count == 1:
+            return "one move: no pointers, no table"
+        shares = len({part.to[0] for part in self.parts}) == len({part.source[0] for part in self.parts}) == 1
+        block = f"{count} {parts} of one block" if shares else f"{count} {parts}"
+        if Kind.TABLE in kinds:
+            size = len(self.fields.columns)
+            if self.fields.has_addresses_in_table:
+                return f"{block}: too many to pass by value, one table of {size} columns, uploaded once per binding"
+            return f"{block}: too many to pass by value, one table of {size} columns, uploaded once for all bindings"
+        if Kind.BY_VALUE in kinds:
+            return f"{block}: " + ("pointers by value" if self._has_equal_parts else "pointers and sizes by value")
+        return f"{block}: evenly spaced, no pointers, no table"
+
+    @property
+    def _has_equal_parts(self) -> bool:
+        return len({part.sizes for part in self.parts}) == 1
+
+    def __str__(self) -> str:
+        tile = f"{self.tiles.rows} × {self.tiles.columns} vectors of {self.vector} B"
+        together = f", {self.tiles.group} parts together" if self.tiles.group > 1 else ""
+        bits = 64 if self.wide_offsets else 32
+        return f"{self.way}; {self.tiles.programs} programs of {tile}{together}; {bits}-bit offsets"
+
+
+def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
+    """Plan the moves of one launch.
+
+    Args:
+        moves: of one rank, as `launches` gives them.
+        vector: bytes of a vector, as `vector_size` gives them.
+        loads: bytes of an index load, one a lookup.
+    """
+    parts = cut(moves, vector, loads)
+    shared = tiles(parts, vector)
+    columns = columns_of(parts, shared, vector)
+    total = sum(move.bytes_written for move in moves)
+    lanes = max(1, vector // 8)
+    numbers = tuple(
+        number
+        for n, lookup in enumerate(parts[0].lookups)
+        for number in (
+            int(lookup.dtype.startswith("int")),
+            index_bytes(lookup),
+            loads[n],
+            int(any(part.lookups[n].strides[-1] for part in parts)),
+        )
+    )
+    return Plan(
+        vector,
+        parts,
+        shared,
+        encode(columns, is_specialized=total >= MANY_BYTES),
+        numbers,
+        wide_offsets=lanes * max(_reach(parts, vector)) >= LIMIT,
+        wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
+    )
+
+
+def _reach(parts: Sequence[Part], vector: int) -> Iterator[int]:
+    """Offsets, in vectors or index loads, that no element lies beyond."""
+    for part in parts:
+        yield part.columns + 2 * 1024
+        for end, first in ((part.to, parts[0].to), (part.source, parts[0].source)):
+            reach = abs(end[1] - first[1]) // vector + _span(part.sizes, end[2])
+            if end is part.source:
+                reach += sum(lookup.size * abs(lookup.stride) for lookup in part.lookups)
+            yield reach
+        for lookup in part.lookups:
+            yield _span(part.sizes, lookup.strides) + 8
+
+
+def _span(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(size * abs(stride) for size, stride in zip(sizes, strides, strict=True))
