@@ -108,10 +108,21 @@ def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, st
         seen.add(d)
         if step == 0:
             raise node.error(f"the step of axis {d} is 0", "steps", "a step is never 0")
-        # Python's slices wrap and clamp exactly as ONNX's do.
-        indices = range(*slice(start, end, step).indices(shape[d]))
+        indices = _walk(start, end, step, shape[d])
         taken[d] = len(indices)
         strides[d] = step if len(indices) > 1 else 1
         offsets[d] = min(indices[0], indices[-1]) if indices else 0
         sizes[d] = abs(indices[-1] - indices[0]) + 1 if indices else 0
     return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
+
+
+def _walk(start: int, end: int, step: int, size: int) -> range:
+    """The indices that a slice takes (ONNX, Slice version 13).
+
+    Python clamps in the same way, but for one case: walking backwards from before the first element, ONNX takes that
+    element, Python none.
+    """
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first = min(max(start + size if start < 0 else start, 0), high)
+    last = min(max(end + size if end < 0 else end, low), high)
+    return range(first, last, step)

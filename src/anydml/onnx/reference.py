@@ -3,6 +3,8 @@
 >>> from onnx.reference import ReferenceEvaluator
 >>> from anydml.onnx import reference_ops
 >>> evaluator = ReferenceEvaluator(model, new_ops=reference_ops)  # doctest: +SKIP
+
+The evaluator does not hand `new_ops` on to a model's functions; inline them first (`onnx.inliner`).
 """
 
 from __future__ import annotations
