@@ -5,8 +5,8 @@ argument a part, or a column of a table), works out one offset a row and one ste
 count words; a vector is one word, or two of 8 bytes, so that a thread moves 16 bytes at once.
 
 Fields in order: destination address and offset, source address and offset, first tile, columns, destination and source
-step a column; for each row dimension size, destination and source stride; for each lookup address, offset, limit,
-stride, step a column, and a stride for each row dimension. `shape` holds three numbers a field, then four a lookup.
+step a column; for each row dimension size, destination and source stride; for each lookup address, offset, last
+coordinate, stride, step a column, and a stride for each row dimension.
 """
 
 import triton
@@ -18,11 +18,14 @@ import triton.language as tl
 def move_tiles(
     values,
     shape,
+    lookups,
     table,
     parts,
     FIELDS: tl.constexpr,
     DIMS: tl.constexpr,
     LOOKUPS: tl.constexpr,
+    FIRST: tl.constexpr,
+    EACH: tl.constexpr,
     SLOTS: tl.constexpr,
     SEARCH: tl.constexpr,
     STEPS: tl.constexpr,
@@ -41,10 +44,12 @@ def move_tiles(
 
     Args:
         values: integers that `shape` refers to: addresses in bytes, the rest in vectors.
-        shape: for each field kind, and one or two positions; see `fields.py`.
+        shape: for each field its kind, and one or two positions; see `fields.py`.
+        lookups: for each: is it signed, bytes of an index, bytes of a load, does it change along columns.
         table: address of INT64 columns of `parts` entries, or 0.
         parts: number of parts.
-        FIELDS, DIMS, LOOKUPS: how many there are.
+        FIELDS, DIMS, LOOKUPS: how many fields, row dimensions and lookups there are.
+        FIRST, EACH: the first field of a lookup, and the fields of each.
         SLOTS: arguments of a field that has one a part; `parts` rounded up.
         SEARCH: 0 where all parts have equally many tiles, 1 by arguments, 2 by bisecting a column in STEPS steps.
         GROUP: parts that one program moves together; they share their source's sectors.
@@ -125,44 +130,42 @@ def move_tiles(
 
         offset = source[:, None] + (unit * field[7].to(OFFSET))[None, :]
         for n in tl.static_range(LOOKUPS):
-            # Four numbers a lookup: is it signed, bytes of an index, bytes of a load, does it change along columns.
-            k = 3 * FIELDS + 4 * n
-            b = 8 + 3 * DIMS + n * (5 + DIMS)
-            spot = tl.full((ROWS,), 0, OFFSET) + field[b + 1].to(OFFSET)
+            spot = tl.full((ROWS,), 0, OFFSET) + field[FIRST + EACH * n + 1].to(OFFSET)
             for i in tl.static_range(DIMS):
-                spot += at[i] * field[b + 5 + DIMS - 1 - i].to(OFFSET)
-            if shape[k + 3] == 1:
-                spot = spot[:, None] + (unit * field[b + 4].to(OFFSET))[None, :]
+                spot += at[i] * field[FIRST + EACH * n + 4 + DIMS - i].to(OFFSET)
+            if lookups[4 * n + 3] == 1:
+                spot = spot[:, None] + (unit * field[FIRST + EACH * n + 4].to(OFFSET))[None, :]
                 seen = mask
             else:
                 seen = in_rows
+            base = field[FIRST + EACH * n]
             # An index that is not aligned comes in pieces.
-            if shape[k + 1] == 8:
+            if lookups[4 * n + 1] == 8:
                 index = tl.full(spot.shape, 0, tl.uint64)
             else:
                 index = tl.full(spot.shape, 0, tl.uint32)
-            for piece in tl.static_range(shape[k + 1] // shape[k + 2]):
-                if shape[k + 2] == 8:
-                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint64)) + spot, mask=seen, other=0)
-                elif shape[k + 2] == 4:
-                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint32)) + (spot + piece), mask=seen, other=0)
-                elif shape[k + 2] == 2:
-                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint16)) + (spot + piece), mask=seen, other=0)
+            for piece in tl.static_range(lookups[4 * n + 1] // lookups[4 * n + 2]):
+                if lookups[4 * n + 2] == 8:
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint64)) + spot, mask=seen, other=0)
+                elif lookups[4 * n + 2] == 4:
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint32)) + (spot + piece), mask=seen, other=0)
+                elif lookups[4 * n + 2] == 2:
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint16)) + (spot + piece), mask=seen, other=0)
                 else:
-                    raw = tl.load(tl.cast(field[b], tl.pointer_type(tl.uint8)) + (spot + piece), mask=seen, other=0)
-                index = index | (raw.to(index.dtype) << (8 * shape[k + 2] * piece))
-            # The limit is size − 1; a size that an index of 4 bytes cannot reach never clamps it.
-            if shape[k] == 1:
-                if shape[k + 1] == 8:
+                    raw = tl.load(tl.cast(base, tl.pointer_type(tl.uint8)) + (spot + piece), mask=seen, other=0)
+                index = index | (raw.to(index.dtype) << (8 * lookups[4 * n + 2] * piece))
+            last = field[FIRST + EACH * n + 2]
+            if lookups[4 * n] == 1:
+                if lookups[4 * n + 1] == 8:
                     number = index.to(tl.int64)
                 else:
                     number = index.to(tl.int32).to(tl.int64)
-                number = tl.where(number < 0, number + (field[b + 2] + 1), number)
-                number = tl.minimum(tl.maximum(number, 0), field[b + 2])
+                number = tl.where(number < 0, number + (last + 1), number)
+                number = tl.minimum(tl.maximum(number, 0), last)
             else:
-                number = tl.minimum(index.to(tl.uint64), field[b + 2].to(tl.uint64))
-            number = number.to(OFFSET) * field[b + 3].to(OFFSET)
-            if shape[k + 3] == 1:
+                number = tl.minimum(index.to(tl.uint64), last.to(tl.uint64))
+            number = number.to(OFFSET) * field[FIRST + EACH * n + 3].to(OFFSET)
+            if lookups[4 * n + 3] == 1:
                 offset = offset + number
             else:
                 offset = offset + number[:, None]

@@ -51,15 +51,18 @@ class Table:
 def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     """The kernel's arguments, by name."""
     numbers = [_argument(argument, addresses) for argument in plan.fields.arguments]
-    count = len(plan.parts)
+    count, dims = len(plan.parts), len(plan.parts[0].sizes) - 1
     return {
         "values": tuple(numbers),
-        "shape": tuple(map(tl.constexpr, (*plan.fields.shape, *plan.lookups))),
+        "shape": tuple(map(tl.constexpr, plan.fields.shape)),
+        "lookups": tuple(map(tl.constexpr, plan.lookups or (0,))),
         "table": table,
         "parts": count,
         "FIELDS": len(plan.fields.shape) // 3,
-        "DIMS": len(plan.parts[0].sizes) - 1,
+        "DIMS": dims,
         "LOOKUPS": len(plan.lookups) // 4,
+        "FIRST": 8 + 3 * dims,
+        "EACH": 5 + dims,
         "SLOTS": plan.fields.slots,
         "SEARCH": plan.search,
         "STEPS": (count - 1).bit_length(),

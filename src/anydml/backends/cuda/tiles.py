@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from anydml.backends.cuda.parts import Part
 
-TILE = 1024
-"""Vectors of a program: with 8 warps, four loads in flight a thread."""
+TILES = {1: 4096, 2: 4096, 4: 2048, 8: 1024, 16: 1024}
+"""Vectors of a program by their bytes: with 8 warps, 4 to 16 loads in flight a thread."""
+
+IDLE = 1.03
+"""A wider tile may leave this share more lanes idle than the best."""
 
 NARROWEST = 32
 """Columns that a tile has at least, where there are as many: one warp reads them in one request."""
@@ -49,10 +52,10 @@ class Tiles:
 def tiles(parts: Sequence[Part], vector: int) -> Tiles:
     """The shape of a tile with the fewest lanes idle, and, for parts that share cache lines, how many go together."""
     shapes = [(part.rows, part.columns) for part in parts]
-    chosen = _tiles(shapes, TILE, 1)
+    chosen = _tiles(shapes, TILES[vector], 1)
     group = _group(parts, vector) if chosen.is_even else 1
     if group > 1:
-        together = _tiles(shapes, max(NARROWEST, TILE // power_of_two(group)), group)
+        together = _tiles(shapes, max(NARROWEST, 2 * TILES[vector] // power_of_two(group)), group)
         if together.is_even:
             return together
     return chosen
@@ -70,16 +73,14 @@ def _group(parts: Sequence[Part], vector: int) -> int:
 def _tiles(shapes: Sequence[tuple[int, int]], budget: int, group: int) -> Tiles:
     widest = power_of_two(max(columns for _, columns in shapes))
     tallest = power_of_two(max(rows for rows, _ in shapes))
-    best: tuple[int, int, int] | None = None
+    candidates = []
     columns = min(widest, budget)
     while columns >= min(NARROWEST, widest):
         rows = min(budget // columns, tallest)
-        lanes = rows * columns * sum(_counts(shapes, rows, columns))
-        if best is None or lanes < best[0]:
-            best = lanes, rows, columns
+        candidates.append((rows * columns * sum(_counts(shapes, rows, columns)), rows, columns))
         columns //= 2
-    assert best is not None
-    _, rows, columns = best
+    fewest = min(candidates)[0]
+    _, rows, columns = next(candidate for candidate in candidates if candidate[0] <= fewest * IDLE)
     return Tiles(rows, columns, tuple(_counts(shapes, rows, columns)), group)
 
 
