@@ -16,6 +16,7 @@ from anydml.dxdispatch import memory
 from anydml.dxdispatch.files import Folder
 from anydml.dxdispatch.place import Place
 from anydml.onnx.external import external_tensors, find_external
+from anydml.onnx.walk import names
 
 MOST_BYTES = 2**31 - 1
 """Protobuf's limit for one message."""
@@ -87,3 +88,6 @@ def _check_model(model: ModelProto, place: Place) -> None:
         raise place.error(f"has IR version {model.ir_version}, but {newest}")
     if not model.opset_import:
         raise place.error("is no ONNX model, or is truncated: it imports no opset")
+    # Protobuf hands on text that is not UTF-8 as bytes.
+    if any(isinstance(name, bytes) for name in names(model)):
+        raise place.error("is no ONNX model, or is broken: it has a name that is not UTF-8")

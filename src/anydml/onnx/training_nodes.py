@@ -14,26 +14,17 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
-from anydml.onnx.walk import Body, all_bodies
+from anydml.onnx.walk import Body, names
 
 Lengths = MutableMapping[str, int]
 """Known lengths of one-dimensional values, by name."""
 
 
 class FreshNames:
-    """Names that no value and no node of a model has."""
+    """Names that nothing in a model has."""
 
     def __init__(self, model: ModelProto) -> None:
-        self._taken: set[str] = set()
-        for body in all_bodies(model):
-            for node in body.node:
-                self._taken.update((node.name, *node.input, *node.output))
-            if isinstance(body, GraphProto):
-                self._taken.update(value.name for value in (*body.input, *body.output))
-                self._taken.update(tensor.name for tensor in body.initializer)
-                self._taken.update(tensor.values.name for tensor in body.sparse_initializer)
-            else:
-                self._taken.update((*body.input, *body.output))
+        self._taken = set(names(model))
 
     def new(self, base: str, what: str) -> str:
         """A name such as ``parts/split_sizes``."""

@@ -52,3 +52,27 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
                 for sparse in [*([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
                                *attribute.sparse_tensors]:  # fmt: skip
                     yield from (sparse.values, sparse.indices)
+
+
+def names(model: ModelProto) -> Iterator[str]:
+    """Every name in a model: of values, nodes, tensors, attributes, sizes, operators and domains."""
+    for entry in model.opset_import:
+        yield entry.domain
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.attribute)
+        yield from (entry.domain for entry in function.opset_import)
+    for body in all_bodies(model):
+        if isinstance(body, GraphProto):
+            for value in (*body.input, *body.output, *body.value_info):
+                yield value.name
+                yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        else:
+            yield from (*body.input, *body.output)
+        for node in body.node:
+            yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            for attribute in node.attribute:
+                yield from (attribute.name, attribute.ref_attr_name)
+    for tensor in tensors(model):
+        yield tensor.name
+        for entry in tensor.external_data:
+            yield from (entry.key, entry.value)
