@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.backends.device_array import DeviceArray, as_array
 from anydml.binding import check_output, check_overlap
 from anydml.errors import BindingError, DescError
 
@@ -119,13 +120,17 @@ def index_array(name: str, indices: Any) -> Array:
     Raises:
         DescError: they are not integers.
     """
-    array = np.asarray(indices)
+    array = as_array(indices)
     if array.dtype in _INDEX_DTYPES and array.dtype.isnative:
         return array
     empty_list = not array.size and not isinstance(indices, np.ndarray)
     if array.dtype.kind not in "iu" and not empty_list:
         message = f"{name}: indices are {array.dtype}"
         raise DescError(message, name, "indices", "indices are integers")
+    if isinstance(array, DeviceArray):
+        from anydml.backends.cuda.memory import integers
+
+        return as_array(integers(array))
     return array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize >= 4 and not empty_list else np.int64)
 
 

@@ -1,5 +1,8 @@
 """The operators as functions on arrays: any NumPy array in, new contiguous arrays (or `out`) back.
 
+Arrays on a GPU (PyTorch's, CuPy's, any with DLPack or ``__cuda_array_interface__``) stay there: the work is done on the
+caller's current stream, and the results are arrays of the caller's library. Parts of a split share one block of memory.
+
 No feature level binds them, nor a limit on dimensions or elements; empty arrays and parts are welcome. Arguments that
 break a rule raise `DescError`, an `out` that does not fit raises `BindingError`; nothing is written before.
 """
@@ -26,6 +29,7 @@ from anydml.arrays import (
     vector,
 )
 from anydml.backends.cpu.engine import CpuProgram, program
+from anydml.backends.device_array import DeviceArray, as_array
 from anydml.errors import DescError
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import part_moves
@@ -58,7 +62,7 @@ def split(
         DescError: the axis is out of range, does not divide, or the sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x = np.asarray(x)
+    x = as_array(x)
     axis = normalize_axis("split", x, axis)
     return _split("split", x, part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out)
 
@@ -87,7 +91,7 @@ def split_training(
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x = np.asarray(x)
+    x = as_array(x)
     axis = normalize_axis("SplitTraining", x, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
     return _split("SplitTraining", x, sizes, axis, out)
@@ -149,7 +153,7 @@ def slice(
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x = np.asarray(x)
+    x = as_array(x)
     starts = vector("slice", "offsets", offsets, x.ndim)
     shape = vector("slice", "sizes", sizes, x.ndim)
     steps = (1,) * x.ndim if strides is None else vector("slice", "strides", strides, x.ndim)
@@ -190,7 +194,7 @@ def slice1(
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x = np.asarray(x)
+    x = as_array(x)
     offsets = vector("slice1", "window_offsets", window_offsets, x.ndim)
     sizes = vector("slice1", "window_sizes", window_sizes, x.ndim)
     steps = vector("slice1", "window_strides", window_strides, x.ndim)
@@ -235,7 +239,7 @@ def gather(
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
-    x, indices = np.asarray(x), index_array("gather", indices)
+    x, indices = as_array(x), index_array("gather", indices)
     axis = normalize_axis("gather", x, axis)
     size = x.shape[axis]
     if out_of_range not in ("clamp", "error"):
@@ -249,6 +253,9 @@ def gather(
         if low < -size or high >= size:
             wrong = low if low < -size else high
             raise IndexError(f"gather: index {wrong} is out of range for axis {axis} with size {size}")
+    if isinstance(x, DeviceArray) or isinstance(indices, DeviceArray):
+        picked: Array = _on_device().gather(x, indices, axis, out)
+        return picked
     result = output_array("gather", out, x.shape[:axis] + indices.shape + x.shape[axis + 1 :], x.dtype, (x, indices))
     if not is_movable(x.dtype):
         positions = gather(moved_positions(x), indices, axis)
@@ -259,7 +266,17 @@ def gather(
     return result
 
 
+def _on_device() -> Any:
+    """The functions' second half for arrays on a GPU."""
+    from anydml.backends.cuda import functions
+
+    return functions
+
+
 def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Array] | None) -> list[Array]:
+    if isinstance(x, DeviceArray):
+        parts: list[Array] = _on_device().split(name, x, sizes, axis, out)
+        return parts
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     outputs = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x)
     if not is_movable(x.dtype):
@@ -274,7 +291,7 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Array] | 
 
 
 def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tuple[Array, Sizes]:
-    parts = tuple(map(np.asarray, arrays))
+    parts = tuple(map(as_array, arrays))
     if not parts:
         raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
     first = parts[0]
@@ -289,7 +306,10 @@ def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tup
             message = f"{name}: arrays[{i}] has shape {part.shape}, but arrays[0] has {first.shape} and axis is {axis}"
             raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
     lengths = tuple(part.shape[axis] for part in parts)
-    result = output_array(name, out, (*before, sum(lengths), *after), dtype or first.dtype, parts)
+    whole = (*before, sum(lengths), *after)
+    if any(isinstance(part, DeviceArray) for part in parts):
+        return _on_device().join(name, parts, axis, whole, out), lengths
+    result = output_array(name, out, whole, dtype or first.dtype, parts)
     if not is_movable(first.dtype) or any(part.dtype != dtype for part in parts):
         np.concatenate(parts, axis, out=result)
     elif result.size:
@@ -299,6 +319,9 @@ def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tup
 
 
 def _slice(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: Array | None) -> Array:
+    if isinstance(x, DeviceArray):
+        taken: Array = _on_device().slice_(name, x, starts, shape, steps, out)
+        return taken
     result = output_array(name, out, shape, x.dtype, (x,))
     if not is_movable(x.dtype):
         positions = _slice(name, moved_positions(x), starts, shape, steps, None)

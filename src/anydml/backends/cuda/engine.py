@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from anydml.backends.cuda.available import require_gpu
 from anydml.backends.cuda.launch import Dispatch, Launch, Table
-from anydml.backends.cuda.memory import Array, callers_stream, facade, owner_of
+from anydml.backends.cuda.memory import Array, callers_stream
 from anydml.backends.cuda.parts import Addresses, index_loads, launches, vector_size
 from anydml.backends.cuda.plan import Plan, plan
+from anydml.backends.device_array import as_array, device_array, is_on_device
 from anydml.backends.memory import address_of, element_dtype, window
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, simplify
@@ -51,17 +50,21 @@ class CudaBackend:
 
 
 def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
-    """A buffer as the checks see it: itself in host memory, where kernels are interpreted; else a `facade`.
+    """A buffer as the checks see it: a `DeviceArray`; where kernels are interpreted, arrays of the host's, or bytes.
 
     Raises:
         BindingError: it does not lie on the GPU.
     """
     if gpu is None:
-        return buffer.__array__() if hasattr(buffer, "__array__") and not isinstance(buffer, np.ndarray) else buffer
+        return as_array(buffer) if hasattr(buffer, "__array__") or is_on_device(buffer) else buffer
     try:
-        return facade(buffer, gpu)
+        array = device_array(buffer)
     except BindingError as error:
         raise BindingError(f"{operator}: {name}: {error}", operator, name, error.rule) from None
+    if array.gpu != gpu:
+        message = f"{operator}: {name} lies on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
+        raise BindingError(message, operator, name, "all arrays lie on one device")
+    return array
 
 
 class CudaProgram:
@@ -83,9 +86,7 @@ class CudaProgram:
 
     def bind(self, operands: Sequence[Array]) -> Dispatch:
         """Plan, upload what tables there are, and compile kernels. Dispatch may follow on any stream."""
-        if self.gpu is None:
-            return self._bind(operands, waits_on_host=False)
-        with callers_stream([owner_of(operand) for operand in operands], self.gpu):
+        with callers_stream(operands, self.gpu):
             return self._bind(operands, waits_on_host=True)
 
     def _bind(self, operands: Sequence[Array], waits_on_host: bool) -> Dispatch:
@@ -99,15 +100,11 @@ class CudaProgram:
             table.wait(on_host=waits_on_host)
             launched.append(Launch(planned, addresses, table, self.gpu))
         copies = [_host_copy(move, operands) for move in self._host_moves]
-        owners = [owner_of(operand) for operand in operands]
-        return Dispatch(self._text(plans), launched, copies, owners, self.gpu)
+        return Dispatch(self._text(plans), launched, copies, operands, self.gpu)
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once, on the caller's stream; the host waits for nothing."""
-        if self.gpu is None:
-            self.bind(operands)()
-            return
-        with callers_stream([owner_of(operand) for operand in operands], self.gpu):
+        with callers_stream(operands, self.gpu):
             self._bind(operands, waits_on_host=False)()
 
     def _plan(self, number: int, moves: Sequence[Move], addresses: Addresses) -> tuple[Plan, Table | None]:

@@ -114,27 +114,21 @@ class Dispatch:
 
     def __init__(
         self, text: str, launches: Sequence[Launch], host_copies: Sequence[tuple[Array, Array]],
-        owners: Sequence[Any], gpu: int | None,
+        operands: Sequence[Array], gpu: int | None,
     ) -> None:  # fmt: skip
         self._text = text
         self._launches = launches
         self._host_copies = host_copies
-        self._owners = owners
+        self._operands = operands
         self._gpu = gpu
 
     def __call__(self) -> None:
         """Do the work."""
         for destination, source in self._host_copies:
             destination[...] = source
-        if self._gpu is None:
-            self._run()
-        else:
-            with callers_stream(self._owners, self._gpu):
-                self._run()
-
-    def _run(self) -> None:
-        for launch in self._launches:
-            launch()
+        with callers_stream(self._operands, self._gpu):
+            for launch in self._launches:
+                launch()
 
     def __str__(self) -> str:
         return self._text

@@ -1,0 +1,123 @@
+"""Arrays on a GPU, whoever made them, as everything but their engine sees them.
+
+The checks of descs, bindings and functions ask an array for its address, shape, strides and dtype, and never read it.
+So they are shown a `DeviceArray`: a NumPy array over the device's addresses, to be looked at, not into.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+
+_CUDA_DEVICES = (2, 10, 13)
+"""DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
+
+
+class DeviceArray(np.ndarray[Any, Any]):
+    """A NumPy array over memory of a GPU. What it holds must never be read or written through it.
+
+    Attributes:
+        owner: the array that it stands for, kept alive.
+        gpu: number of the GPU.
+    """
+
+    owner: Any
+    gpu: int
+    __array_ufunc__ = None  # type: ignore[assignment]  # NumPy's way to refuse arithmetic
+
+    def __array_finalize__(self, base: Any) -> None:
+        self.owner = getattr(base, "owner", None)
+        self.gpu = getattr(base, "gpu", 0)
+
+    def min(self, *args: Any, **kwargs: Any) -> Any:
+        """The smallest element, found on the device."""
+        return self.owner.min(*args, **kwargs)
+
+    def max(self, *args: Any, **kwargs: Any) -> Any:
+        """The largest element, found on the device."""
+        return self.owner.max(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"
+
+    __str__ = __repr__
+
+
+class _Interface:
+    """Memory described to NumPy."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def as_array(array: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy's, or a `DeviceArray` for one that lies on a GPU."""
+    if type(array) is np.ndarray:
+        return array
+    return device_array(array) if is_on_device(array) else np.asarray(array)
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array lies on a GPU. Nothing is imported or copied to find out."""
+    if isinstance(array, (np.ndarray, np.generic, list, tuple, int, float)):
+        return isinstance(array, DeviceArray)
+    if device := getattr(array, "__dlpack_device__", None):
+        return int(device()[0]) in _CUDA_DEVICES
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def device_array(array: Any) -> DeviceArray:
+    """Show a PyTorch or CuPy array, or any with DLPack or ``__cuda_array_interface__``, to NumPy.
+
+    Raises:
+        BindingError: it does not lie on a GPU.
+    """
+    if isinstance(array, DeviceArray):
+        return array
+    if not is_on_device(array):
+        message = f"a {type(array).__name__} does not lie on a GPU"
+        raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
+    number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
+    view = np.asarray(_Interface(_interface(array))).view(DeviceArray)
+    view.owner = array
+    view.gpu = int(number)
+    return view
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether an array is PyTorch's."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def _interface(array: Any) -> dict[str, Any]:
+    # PyTorch's own interface refuses tensors that need gradients and types that NumPy lacks.
+    if not is_tensor(array) and hasattr(array, "__cuda_array_interface__"):
+        interface = array.__cuda_array_interface__
+        return {"version": 3, **{key: interface.get(key) for key in ("shape", "typestr", "data", "strides")}}
+    if not is_tensor(array):
+        import torch
+
+        array = torch.from_dlpack(array)
+    size = array.element_size()
+    return {
+        "version": 3,
+        "shape": tuple(array.shape),
+        "typestr": _dtype(array.dtype).str,
+        "data": (array.data_ptr(), False),
+        "strides": tuple(stride * size for stride in array.stride()),
+    }
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype for PyTorch's; plain bytes of the same size for those that NumPy lacks, such as bfloat16."""
+    try:
+        return np.dtype(str(dtype).removeprefix("torch."))
+    except TypeError:
+        return np.dtype((np.void, dtype.itemsize))
