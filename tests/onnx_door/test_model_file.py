@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, parser
 from anydml import ModelError
 from anydml.dxdispatch import memory
 from anydml.onnx import backend, load, make_portable, model_file, to_descs
-from anydml.onnx.program import Program, check
+from anydml.onnx.checks import check
+from anydml.onnx.program import Program
 
 MODEL = parser.parse_model("""<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
 g (float[4, 2] x, int64[2] s) => (float[A, B] a, float[C, D] b) <int64[1] one = {1}> {

@@ -305,11 +305,14 @@ def test_models_below_opset_13_without_other_nodes_need_no_conversion():
 
 
 def test_models_that_cannot_be_converted_are_refused_with_the_reason():
-    unknown = parsed(OLD.replace("a, b =", "r = NoSuchOperator (q) a, b ="), 11)
+    unknown = parsed(OLD.replace("a, b =", "r = Add <broadcast = 1> (p, q) a, b ="), 6)
     with pytest.raises(
-        ModelError, match=r"the model has opset 11, and Split .* since opset 13; onnx's converter says: "
+        ModelError, match=r"the model has opset 6, and Split .* since opset 13; onnx's converter says: "
     ):
         make_portable(unknown)
+    invalid = parsed(OLD.replace("a, b =", "r = NoSuchOperator (q) a, b ="), 11)
+    with pytest.raises(ModelError, match="breaks a rule of ONNX: No Op registered for NoSuchOperator"):
+        make_portable(invalid)
     functions = parsed(OLD + '<domain: "my", opset_import: ["": 11]> F (v) => (w) { w = Abs (v) }', 11, [("my", 1)])
     with pytest.raises(ModelError, match="onnx's converter would lose the model's functions"):
         make_portable(functions)

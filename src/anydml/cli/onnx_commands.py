@@ -117,9 +117,9 @@ def portable(source: str, target: str) -> None:
     from anydml.dxdispatch.files import write_whole
     from anydml.dxdispatch.place import Place
     from anydml.onnx import load, make_portable
+    from anydml.onnx.checks import check
     from anydml.onnx.external import external_tensors
     from anydml.onnx.portable import training_nodes
-    from anydml.onnx.program import check
 
     place, out = Place(source), Path(target)
     model = load(source, external_data=False)

@@ -19,9 +19,10 @@ import onnx.defs
 from onnx import ModelProto, NodeProto
 
 from anydml.errors import ModelError
+from anydml.onnx.checks import check, inlined, reason
 from anydml.onnx.graph import MICROSOFT, plain_domain, read_node, read_nodes
 from anydml.onnx.operators import run_node as _run_node
-from anydml.onnx.program import Program, inlined
+from anydml.onnx.program import Program
 from anydml.onnx.tensors import Array
 
 
@@ -66,6 +67,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
         """Whether every node of a model is of an operator that anydml has."""
         try:
+            check(model)
             read_nodes(inlined(model))
         except ModelError:
             return False
@@ -108,8 +110,8 @@ class AnydmlBackend(onnx.backend.base.Backend):
         context.ir_version, context.opset_imports = onnx.IR_VERSION, opsets
         try:
             onnx.checker.check_node(node, context)
-        except onnx.checker.ValidationError as error:
-            raise ModelError(f"the node breaks a rule of ONNX: {str(error).strip().splitlines()[0]}") from None
+        except Exception as error:
+            raise ModelError(f"the node breaks a rule of ONNX: {reason(error)}") from None
         read = read_node(node, opsets, node.name or node.op_type)
         values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
         found = _run_node(read, values)

@@ -16,10 +16,10 @@ from onnx import ModelProto, TensorProto, helper
 
 from anydml.dxdispatch.place import show
 from anydml.errors import DescError, ModelError
+from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, read_nodes
 from anydml.onnx.operators import concat_axis, optional, required, run_node
 from anydml.onnx.parameters import Sizes, slice_window, split_parts
-from anydml.onnx.program import check, inlined
 from anydml.onnx.tensors import Array, directml_type, tensor_type, to_array, type_name
 from anydml.operators import (
     GatherOperatorDesc,

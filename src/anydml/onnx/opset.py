@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import onnx.checker
 import onnx.version_converter
 from onnx import FunctionProto, GraphProto, ModelProto
 
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.onnx.checks import check, reason
 from anydml.onnx.graph import MICROSOFT, opsets_of, plain_domain
 from anydml.onnx.walk import Body, bodies, main_graphs
 
@@ -22,7 +22,7 @@ def raise_opset(model: ModelProto) -> ModelProto:
     """The model with at least opset 13, converted where it uses an older one.
 
     Raises:
-        ModelError: onnx's converter cannot do it, or would lose something.
+        ModelError: the model is not valid, onnx's converter cannot do it, or it would lose something.
     """
     version = opsets_of(model.opset_import).get("")
     if version is None:
@@ -40,11 +40,11 @@ def raise_opset(model: ModelProto) -> ModelProto:
             raise _refused(version, f"onnx's converter would lose the model's {what}")
     if any(isinstance(body, GraphProto) and body.sparse_initializer for body in bodies([model.graph])):
         raise _refused(version, "onnx's converter would lose the model's sparse initializers")
+    check(model)
     try:
-        converted = onnx.version_converter.convert_version(model, NEEDED)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise _refused(version, f"onnx's converter says: {str(error).strip().splitlines()[0]}") from None
-    return converted
+        return onnx.version_converter.convert_version(model, NEEDED)
+    except Exception as error:
+        raise _refused(version, f"onnx's converter says: {reason(error)}") from None
 
 
 def raise_function_opset(function: FunctionProto, model: ModelProto) -> None:

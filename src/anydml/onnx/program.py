@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx.checker
-import onnx.inliner
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from anydml.dxdispatch.place import names, show
 from anydml.errors import ModelError
-from anydml.onnx.external import external_tensors
+from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, read_nodes
 from anydml.onnx.operators import run_node
 from anydml.onnx.tensors import Array, numpy_type, tensor_type, to_array, type_name
-
-MOST_BYTES = 2**31 - 1
-"""The largest message that protobuf serialises."""
 
 
 class Program:
@@ -123,36 +118,6 @@ class Input:
             message = f"input {show(self.name)} has shape {list(array.shape)}, but the graph has [{sizes}]"
             raise ModelError(message, field=self.name, rule="inputs have the graph's sizes")
         return array
-
-
-def check(model: ModelProto) -> None:
-    """Hold a model against ONNX's own rules.
-
-    Raises:
-        ModelError: onnx's checker refuses it.
-    """
-    if model.ByteSize() > MOST_BYTES or external_tensors(model):
-        # The checker reads serialised models only, and looks for external data in the current folder.
-        return
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        reason = (str(error) or repr(error)).strip().splitlines()[0]
-        raise ModelError(f"the model breaks a rule of ONNX: {reason}") from None
-
-
-def inlined(model: ModelProto) -> ModelProto:
-    """The model without functions: each call replaced by the nodes of its body.
-
-    Raises:
-        ModelError: onnx cannot inline them.
-    """
-    if not model.functions:
-        return model
-    try:
-        return onnx.inliner.inline_local_functions(model)
-    except (onnx.checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ModelError(f"the model's functions cannot be inlined: {str(error).splitlines()[0]}") from None
 
 
 def _value(values: Mapping[str, Array], node: Node, name: str) -> Array | None:

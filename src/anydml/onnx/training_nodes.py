@@ -148,7 +148,7 @@ def note_lengths(node: NodeProto, lengths: Lengths) -> None:
     """Remember the lengths of what a node makes, where the node alone tells them."""
     if node.op_type == "ConcatTraining" and len(node.output) > 1:
         lengths[node.output[1]] = len(node.input)
-    if node.op_type == "Constant" and not node.domain and len(node.attribute) == 1:
+    if node.op_type == "Constant" and not node.domain and node.output and len(node.attribute) == 1:
         (value,) = node.attribute
         if value.name == "value_ints" and not value.ref_attr_name:
             lengths[node.output[0]] = len(value.ints)
