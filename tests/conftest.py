@@ -1,0 +1,11 @@
+"""What tests have to say when all have ended, wherever they ran."""
+
+from __future__ import annotations
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what passed tests recorded as the property ``in summary``."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "in summary":
+                terminalreporter.write_line(value)
