@@ -88,4 +88,6 @@ def test_random_nodes(make):
         for theirs, result, other in zip(expected, ours, reference, strict=True):
             assert result.dtype == theirs.dtype
             assert np.array_equal(result, theirs), (node, shapes)
-            assert np.array_equal(result, other) or starts_before_the_first(kind, shapes[0], constants)
+            # Some versions of the reference evaluator forget the shape of an empty result.
+            same = np.array_equal(result, other) or result.size == other.size == 0
+            assert same or starts_before_the_first(kind, shapes[0], constants)
