@@ -1,7 +1,7 @@
 """Reading .onnx files that nobody vouches for: looked at before they are loaded, loaded before they are believed.
 
-A file may have at most 2 GiB − 1 bytes, the most that protobuf reads (larger weights are external data), and together
-with its external data it may take at most half of the memory that is available, because parsing needs it twice.
+A file may have at most 2 GiB − 1 bytes, the most that protobuf reads; larger weights are external data. It may take at
+most half of the memory that is available, because it is there twice while it is parsed; so may its external data.
 """
 
 from __future__ import annotations

@@ -81,14 +81,15 @@ class _Rewriter:
         nodes: list[NodeProto] = []
         changed = False
         for node in body.node:
-            if _is_training(self._model, node):
+            is_training = _is_training(self._model, node)
+            if is_training:
                 nodes += self._standard_nodes(node, lengths)
                 changed = True
             else:
                 for graph in subgraphs(node):
                     self.rewrite(graph, lengths)
                 nodes.append(node)
-            note_lengths(node, lengths)
+            note_lengths(node, is_training, lengths)
         if changed:
             kept = [_copy(node) for node in nodes]
             del body.node[:]

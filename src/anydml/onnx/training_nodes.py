@@ -144,9 +144,9 @@ def lengths_in(body: Body) -> dict[str, int]:
     return lengths
 
 
-def note_lengths(node: NodeProto, lengths: Lengths) -> None:
+def note_lengths(node: NodeProto, is_training: bool, lengths: Lengths) -> None:
     """Remember the lengths of what a node makes, where the node alone tells them."""
-    if node.op_type == "ConcatTraining" and len(node.output) > 1:
+    if is_training and node.op_type == "ConcatTraining" and len(node.output) > 1:
         lengths[node.output[1]] = len(node.input)
     if node.op_type == "Constant" and not node.domain and node.output and len(node.attribute) == 1:
         (value,) = node.attribute
