@@ -151,6 +151,10 @@ X, HALF = f32(4), dml.TensorDesc("FLOAT16", [2])
             dml.GatherOperatorDesc(X, HALF, HALF, 0, 2),
             ["OutputTensor.DataType", "IndicesTensor.DataType", "IndexDimensions", "IndicesTensor.DataType"],
         ),
+        (
+            dml.GatherOperatorDesc(X, i64(3), HALF, 0, 1),
+            ["OutputTensor.DataType", "OutputTensor.Sizes"],
+        ),
     ],
     ids=lambda value: getattr(value, "OPERATOR", ""),
 )
@@ -171,3 +175,14 @@ def test_a_broken_tensor_hides_no_other():
         "InputTensors[0].Strides",
         "OutputTensor.Strides",
     ]
+
+
+def test_what_depends_on_broken_numbers_is_not_asked():
+    wide = dml.TensorDesc("INT64", [2**31], [2**32 - 1], total_tensor_size_in_bytes=1)
+    desc = dml.JoinOperatorDesc([wide], dml.TensorDesc("INT64", [2]), 7)
+    assert [problem.field for problem in desc.problems()] == ["InputTensors[0].Strides"]
+
+
+def test_an_operator_that_does_not_exist_yet_is_one_problem():
+    desc = dml.Slice1OperatorDesc(i64(4), i64(4), [0], [4], [1])
+    assert [(p.field, p.needs) for p in desc.problems("1_0")] == [("Type", dml.FeatureLevel.LEVEL_2_1)]
