@@ -1,4 +1,4 @@
-"""Where there is no GPU, Triton's interpreter runs the same kernels on host memory; without Triton nothing here runs."""
+"""Where there is no GPU, Triton's interpreter runs the same kernels on host memory; without Triton, nothing does."""
 
 import importlib.util
 import os

@@ -73,7 +73,8 @@ def empty(like: Array, count: int) -> Any:
         return owner.new_empty(count)
     import torch
 
-    return torch.from_dlpack(owner).new_empty(count)
+    array = torch.from_dlpack(owner) if hasattr(owner, "__dlpack__") else torch.as_tensor(owner, device="cuda")
+    return array.new_empty(count)
 
 
 def integers(indices: DeviceArray) -> Any:

@@ -1,0 +1,119 @@
+"""Vectors, tiles, fields and types of a launch, without running it."""
+
+import pytest
+
+import anydml as dml
+from anydml.backends.cuda.fields import Kind, encode
+from anydml.backends.cuda.parts import index_loads, launches, vector_size
+from anydml.backends.cuda.plan import plan
+from anydml.moves import simplify
+
+
+def planned(desc, *, shift=0):
+    """The plan of a desc whose operands lie at multiples of 4 GiB, `shift` bytes off."""
+    ((moves),) = launches(simplify(desc.moves()))
+    addresses = [(k + 1 << 32) + shift for k in range(64)]
+    return plan(moves, vector_size(moves, addresses), index_loads(moves[0], addresses))
+
+
+def tensor(data_type, *sizes, strides=None):
+    return dml.TensorDesc(data_type, sizes, strides)
+
+
+def crop(data_type, width, start, taken):
+    return dml.SliceOperatorDesc(
+        tensor(data_type, 64, width), tensor(data_type, 64, taken), (0, start), (64, taken), (1, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "data_type, width, start, taken, vector",
+    [
+        ("FLOAT32", 64, 16, 32, 16),
+        ("FLOAT32", 64, 2, 32, 8),
+        ("FLOAT32", 64, 1, 32, 4),
+        ("FLOAT32", 63, 0, 32, 4),
+        ("FLOAT32", 64, 0, 31, 4),
+        ("UINT8", 48, 16, 16, 16),
+        ("UINT8", 64, 3, 16, 1),
+        ("FLOAT16", 64, 2, 6, 4),
+        ("FLOAT64", 6, 2, 2, 16),
+    ],
+)
+def test_the_widest_vector_that_everything_allows(data_type, width, start, taken, vector):
+    assert planned(crop(data_type, width, start, taken)).vector == vector
+
+
+@pytest.mark.parametrize("shift, vector", [(0, 16), (8, 8), (4, 4), (6, 2), (5, 1), (16, 16)])
+def test_addresses_limit_the_vector(shift, vector):
+    assert planned(crop("FLOAT32", 64, 16, 32), shift=shift).vector == vector
+
+
+def test_elements_of_12_bytes_go_by_words_of_4():
+    desc = dml.Slice1OperatorDesc(
+        tensor("UINT8", 5, 8, 12), tensor("UINT8", 5, 8, 12), (0, 0, 0), (5, 8, 12), (1, -1, 1)
+    )
+    chosen = planned(desc)
+    assert (chosen.vector, chosen.parts[0].sizes) == (4, (5, 8, 3))
+
+
+def test_a_long_run_is_one_row():
+    chosen = planned(dml.SplitOperatorDesc(tensor("FLOAT32", 4, 1000), [tensor("FLOAT32", 1, 1000)] * 4, 0))
+    assert (chosen.vector, chosen.parts[0].sizes) == (16, (250,))
+    assert chosen.tiles.counts == (1,) * 4
+
+
+def test_a_tile_leaves_few_lanes_idle():
+    for taken in (96, 384, 768, 1000, 1030, 5000):
+        chosen = planned(crop("FLOAT32", 8192, 16, taken * 4))
+        lanes = chosen.tiles.rows * chosen.tiles.columns * sum(chosen.tiles.counts)
+        assert lanes <= 1.1 * 64 * taken
+
+
+def test_parts_that_share_cache_lines_go_together():
+    planes = planned(dml.SplitOperatorDesc(tensor("FLOAT32", 1000, 3), [tensor("FLOAT32", 1000, 1)] * 3, 1))
+    assert planes.tiles.group == 3
+    heads = planned(dml.SplitOperatorDesc(tensor("FLOAT32", 100, 96), [tensor("FLOAT32", 100, 32)] * 3, 1))
+    assert heads.tiles.group == 1
+
+
+def test_small_offsets_take_32_bits_and_large_ones_64():
+    assert not planned(crop("FLOAT32", 64, 16, 32)).wide_offsets
+    large = 2**32 - 2**20
+    sizes = tensor("FLOAT32", large)
+    assert not planned(dml.SliceOperatorDesc(sizes, sizes, (0,), (large,), (1,))).wide_rows
+    assert planned(dml.Slice1OperatorDesc(sizes, sizes, (0,), (large,), (-1,))).wide_offsets
+    far = tensor("FLOAT32", 2, 4, strides=(2**31, 1))
+    assert planned(dml.SliceOperatorDesc(far, tensor("FLOAT32", 2, 4), (0, 0), (2, 4), (1, 1))).wide_offsets
+    tall = tensor("UINT8", 2**31 - 1, 2)
+    assert planned(dml.Slice1OperatorDesc(tall, tall, (0, 0), tall.sizes, (1, -1))).wide_rows
+
+
+def test_indices_that_are_not_aligned_are_loaded_in_pieces():
+    desc = dml.GatherOperatorDesc(tensor("UINT8", 9), tensor("INT64", 5), tensor("UINT8", 5), 0, 1)
+    (moves,) = launches(simplify(desc.moves()))
+    assert [index_loads(moves[0], [0, at, 0]) for at in (0, 4, 2, 7)] == [(8,), (4,), (2,), (1,)]
+
+
+def test_large_work_is_compiled_for_its_sizes_and_small_work_shares_kernels():
+    small, large = planned(crop("FLOAT32", 64, 16, 32)), planned(crop("FLOAT32", 65536, 16, 32768))
+    assert sum(type(a).__name__ == "Constant" for a in small.fields.arguments) < len(small.fields.arguments) - 4
+    assert all(type(a).__name__ in ("Constant", "Address") for a in large.fields.arguments)
+
+
+def test_fields_take_the_cheapest_kind():
+    zeros = [[0] * 5 for _ in range(8)]
+    for column, kind in (([7] * 5, Kind.COMMON), ([3, 5, 7, 9, 11], Kind.AFFINE), ([3, 5, 7, 9, 12], Kind.BY_VALUE)):
+        fields = encode([*zeros[:7], column], is_specialized=False)
+        assert fields.shape[21] == kind
+    first_tiles = encode([*zeros[:4], [0, 2, 4, 6, 8], *zeros[5:]], is_specialized=False)
+    assert first_tiles.shape[12] == Kind.BY_VALUE, "a search needs every first tile"
+    many = encode([*[[0] * 33] * 7, [k * k for k in range(33)]], is_specialized=False)
+    assert many.shape[21] == Kind.TABLE
+    assert many.columns == ([k * k for k in range(33)],)
+
+
+def test_moves_with_lookups_are_launches_of_their_own():
+    gather = dml.GatherOperatorDesc(tensor("UINT8", 9), tensor("INT64", 5), tensor("UINT8", 5), 0, 1)
+    moves = simplify((*gather.moves(), *crop("FLOAT32", 64, 16, 32).moves(), *gather.moves()))
+    assert [len(group) for group in launches(moves)] == [1, 1, 1]
