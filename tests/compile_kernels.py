@@ -7,6 +7,7 @@ import json
 import re
 import sys
 
+import numpy as np
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -59,17 +60,35 @@ DESCS = {
 }
 
 
-def accesses(desc):
-    """The kinds of memory access in the code of an operator's launches."""
+def kernels_of(desc):
+    """The compiled kernel of every launch of an operator whose operands are well aligned."""
     addresses = [(k + 1) << 40 for k in range(200)]
-    found = set()
     for moves in launches(simplify(desc.moves())):
         planned = plan(moves, vector_size(moves, addresses), index_loads(moves[0], addresses))
-        kernel = move_tiles.warmup(**arguments(planned, addresses, 1 << 39), num_warps=WARPS, grid=(1,))
+        yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), num_warps=WARPS, grid=(1,))
+
+
+def accesses(desc):
+    """The kinds of memory access in the code of an operator's launches."""
+    found = set()
+    for kernel in kernels_of(desc):
         found.update(ACCESSES.findall(kernel.asm.get("ptx") or kernel.asm["amdgcn"]))
     return sorted(found)
 
 
+def kernels_of_fresh_splits(count):
+    """How many kernels it takes to split a large tensor `count` times, each time otherwise."""
+    rng = np.random.default_rng(0)
+    kernels = set()
+    for _ in range(count):
+        first, second = sorted(rng.choice(np.arange(1, 3072), 2, replace=False).tolist())
+        sizes = (first, second - first, 3072 - second)
+        (kernel,) = kernels_of(dml.SplitOperatorDesc(f32(4096, 3072), [f32(4096, n) for n in sizes], 1))
+        kernels.add(id(kernel))
+    return len(kernels)
+
+
 if __name__ == "__main__":
     driver.set_active(NoDevice(TARGETS[sys.argv[1]]))
-    print(json.dumps({name: accesses(desc) for name, desc in DESCS.items()}))
+    found = {name: accesses(desc) for name, desc in DESCS.items()}
+    print(json.dumps({"accesses": found, "kernels of 24 fresh splits": kernels_of_fresh_splits(24)}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from anydml.backends.cuda.available import require_gpu
@@ -100,7 +101,7 @@ class CudaProgram:
             table.wait(on_host=waits_on_host)
             launched.append(Launch(planned, addresses, table, self.gpu))
         copies = [_host_copy(move, operands) for move in self._host_moves]
-        return Dispatch(self._text(plans), launched, copies, operands, self.gpu)
+        return Dispatch(partial(self._text, plans), launched, copies, operands, self.gpu)
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once, on the caller's stream; the host waits for nothing."""

@@ -32,6 +32,14 @@ class Kind(enum.IntEnum):
     TABLE = 3
 
 
+def encoded(number: int) -> int:
+    """A number as the kernel takes it: never 1, never a multiple of 16, and too large for 32 bits.
+
+    Triton compiles a kernel anew for integers that are one of those; sizes that change on every call must not.
+    """
+    return (1 << 60) + (number << 2 | 3)
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """An address that is known once operands are bound."""
@@ -140,7 +148,7 @@ def encode(columns: Sequence[Column], is_specialized: bool) -> Fields:
         elif by_value:
             shape += [kind, len(arguments), 0]
             # Slots beyond the last part repeat it; a first tile there lies after every program.
-            last = 2**31 - 1 if f == FIRST_TILE else column[-1]
+            last: int | Address = 2**31 - 1 if f == FIRST_TILE else column[-1]
             arguments += [*column, *[last] * (slots - count)]
         else:
             shape += [Kind.TABLE, len(table), 0]

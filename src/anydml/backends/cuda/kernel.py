@@ -14,7 +14,7 @@ import triton.language as tl
 
 
 # Everything is in one function: Triton's interpreter takes milliseconds for every call of another.
-@triton.jit
+@triton.jit(do_not_specialize=["table", "parts"])
 def move_tiles(
     values,
     shape,
@@ -43,7 +43,7 @@ def move_tiles(
     """Move one tile of GROUP parts.
 
     Args:
-        values: integers that `shape` refers to: addresses in bytes, the rest in vectors.
+        values: integers that `shape` refers to, as `encoded` in `fields.py`: addresses in bytes, the rest in vectors.
         shape: for each field its kind, and one or two positions; see `fields.py`.
         lookups: for each: is it signed, bytes of an index, bytes of a load, does it change along columns.
         table: address of INT64 columns of `parts` entries, or 0.
@@ -70,7 +70,7 @@ def move_tiles(
             tile = tile // groups
     elif SEARCH == 1:
         for k in tl.static_range(1, SLOTS):
-            first_part += (tl.cast(values[shape[13] + k], tl.int32) <= tile).to(tl.int32)
+            first_part += (((values[shape[13] + k] - (1 << 60)) >> 2) <= tile).to(tl.int32)
     else:
         for step in tl.static_range(STEPS):
             middle = first_part + (1 << (STEPS - 1 - step))
@@ -86,14 +86,15 @@ def move_tiles(
         field = ()
         for f in tl.static_range(FIELDS):
             if shape[3 * f] == 0:
-                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
+                value = (tl.cast(values[shape[3 * f + 1]], tl.int64) - (1 << 60)) >> 2
             elif shape[3 * f] == 1:
-                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
-                value = value + tl.cast(values[shape[3 * f + 2]], tl.int64) * part
+                step = (tl.cast(values[shape[3 * f + 2]], tl.int64) - (1 << 60)) >> 2
+                value = ((tl.cast(values[shape[3 * f + 1]], tl.int64) - (1 << 60)) >> 2) + step * part
             elif shape[3 * f] == 2:
-                value = tl.cast(values[shape[3 * f + 1]], tl.int64)
+                value = values[shape[3 * f + 1]]
                 for k in tl.static_range(1, SLOTS):
-                    value = tl.where(part == k, tl.cast(values[shape[3 * f + 1] + k], tl.int64), value)
+                    value = tl.where(part == k, values[shape[3 * f + 1] + k], value)
+                value = (value - (1 << 60)) >> 2
             else:
                 value = tl.load(column + shape[3 * f + 1] * parts + part)
             field = field + (value,)

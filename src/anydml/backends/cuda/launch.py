@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from anydml.backends.cuda.fields import Address, Argument, Constant
+from anydml.backends.cuda.fields import Address, Argument, Constant, encoded
 from anydml.backends.cuda.kernel import move_tiles
 from anydml.backends.cuda.memory import Array, Upload, callers_stream
 from anydml.backends.cuda.parts import Addresses
@@ -80,7 +80,8 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
 
 
 def _argument(argument: Argument, addresses: Addresses) -> Any:
-    return tl.constexpr(argument.value) if isinstance(argument, Constant) else _number(argument, addresses)
+    number = encoded(_number(argument, addresses))
+    return tl.constexpr(number) if isinstance(argument, Constant) else number
 
 
 def _number(value: int | Address | Constant, addresses: Addresses) -> int:
@@ -113,10 +114,10 @@ class Dispatch:
     """
 
     def __init__(
-        self, text: str, launches: Sequence[Launch], host_copies: Sequence[tuple[Array, Array]],
+        self, explain: Callable[[], str], launches: Sequence[Launch], host_copies: Sequence[tuple[Array, Array]],
         operands: Sequence[Array], gpu: int | None,
     ) -> None:  # fmt: skip
-        self._text = text
+        self._explain = explain
         self._launches = launches
         self._host_copies = host_copies
         self._operands = operands
@@ -131,4 +132,4 @@ class Dispatch:
                 launch()
 
     def __str__(self) -> str:
-        return self._text
+        return self._explain()
