@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
 
+SHORT_ROW = 512
+PACKED_UNIT = 1024
+"""Longest row, in bytes, that passes through scratch on its way past the caches; bytes of rows at a time."""
+
 CHUNK = 256 << 10
 """Bytes that a thread claims at a time, about."""
 
 PIECES = 64
 """Pieces, about, that work of few long runs is cut into."""
 
-BLOCK = 2048
+SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
 MAX_COLUMNS = 8
-"""What the shuffle kernel holds: bytes of scratch a column, bytes in registers, columns."""
+"""What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns."""
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
@@ -85,6 +89,8 @@ def plan(moves: Sequence[Move]) -> tuple[Step, ...] | None:
             if move.destination.lookups or len(move.source.lookups) != 1:
                 return None
             steps.append(_lookup(move, past))
+        elif past and _is_short_row(move):
+            groups.setdefault(("packed", move.sizes), []).append(move)
         elif not move.sizes or move.element_size > ELEMENT:
             groups.setdefault(("rows", move.sizes), []).append(move)
         else:
@@ -92,18 +98,26 @@ def plan(moves: Sequence[Move]) -> tuple[Step, ...] | None:
     for (kind, _), group in groups.items():
         if kind == "rows":
             steps.append(_rows(group, past))
+        elif kind == "packed":
+            steps.append(_elements(group, past))
         elif step := _shuffle(group, past):
             steps.append(step)
         else:
-            steps += [_elements(size, same, past) for size, same in _by_size(group).items()]
+            steps += [_elements(same, past) for same in _by_size(group)]
     return tuple(steps)
 
 
-def _by_size(moves: Iterable[Move]) -> dict[int, list[Move]]:
+def _is_short_row(move: Move) -> bool:
+    """Whether rows are so short that, past the caches, they should leave several at a time."""
+    size = move.element_size
+    return bool(move.sizes) and ELEMENT < size <= SHORT_ROW and move.destination.strides[-1] == size
+
+
+def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
     result: dict[int, list[Move]] = {}
     for move in moves:
         result.setdefault(move.element_size, []).append(move)
-    return result
+    return list(result.values())
 
 
 def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]) -> Step:
@@ -167,7 +181,7 @@ def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | Non
     used = sum(runs)
     if not fits or (zipped and (used != period or len(set(offsets)) != len(moves))):
         return None
-    if 4 * used < abs(period) or max(runs) > BLOCK // 16 or 4 * abs(period) > SHUFFLE_BYTES:
+    if 4 * used < abs(period) or 4 * abs(period) > SHUFFLE_BYTES:
         return None
     return window, offsets
 
@@ -189,7 +203,7 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     )
     pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
     spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
-    segment = max(count, BLOCK // max(runs) // count * count)
+    segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
     units = math.prod(outer) * -(-inner // segment)
     words: list[Word] = [units, _claim(segment * width), int(past), len(moves), len(outer), inner, segment, *outer]
     words += [(near.operand, window), *near.strides[:-1]]
@@ -200,26 +214,33 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     return _step("shuffle", partial(shuffle_kernel, spec), reason, moves, words)
 
 
-def _elements(size: int, moves: Sequence[Move], past: bool) -> Step:
+def _elements(moves: Sequence[Move], past: bool) -> Step:
     from anydml.backends.cpu.kernels.elements import BLOCK as ELEMENTS_BLOCK
     from anydml.backends.cpu.kernels.elements import elements_kernel
 
     *outer, inner = moves[0].sizes
+    longest = max(move.element_size for move in moves)
     source = moves[0].source
     transposed = bool(outer) and abs(source.strides[-1]) > abs(source.strides[-2]) > 0
     near = outer[-1] if transposed else 1
     span = max(abs(source.strides[-1]), 1)
-    segment = TRANSPOSED_SEGMENT if transposed else max(16, min(SEGMENT, (1 << 17) // span))
-    segment = max(1, min(segment, ELEMENTS_BLOCK // size))
+    if longest > ELEMENT:
+        near, segment, constant = 1, PACKED_UNIT // longest, 0
+        reason = f"runs of {longest} B at most, which leave several at a time"
+    else:
+        segment, constant = max(16, min(SEGMENT, (1 << 17) // span)), longest
+        reason = f"elements of {longest} B at strides of their own"
+        if transposed:
+            segment, reason = TRANSPOSED_SEGMENT, f"{reason}, transposed"
+    segment = max(1, min(segment, ELEMENTS_BLOCK // longest))
     units = math.prod(outer) * -(-inner // segment)
-    unit_bytes = segment * size * len(moves)
+    unit_bytes = segment * sum(move.element_size for move in moves)
     words: list[Word] = [units, _claim(unit_bytes), int(past), len(moves), len(outer), inner, segment, near, *outer]
     for move in moves:
         to, source = move.destination, move.source
         words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
         words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
-    reason = f"elements of {size} B at strides of their own" + (", transposed" if transposed else "")
-    return _step("elements", partial(elements_kernel, size), reason, moves, words)
+    return _step("elements", partial(elements_kernel, constant), reason, moves, words)
 
 
 def _lookup(move: Move, past: bool) -> Step:

@@ -12,7 +12,7 @@ from functools import cache
 from numba import uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, word
-from anydml.backends.cpu.kernels.ir import copy, fence, scratch, stream
+from anydml.backends.cpu.kernels.ir import copy, copy_lines, fence, prefetch, scratch, stream
 
 INNER, SEGMENT, NEAR = HEADER, HEADER + 1, HEADER + 2
 SIZES = HEADER + 3
@@ -25,10 +25,13 @@ PART_WORDS = 4
 BLOCK = 4096
 """Bytes of scratch."""
 
+PARTS_AHEAD = 4
+"""How many neighbouring parts ahead the source is asked for."""
+
 
 @cache
 def elements_kernel(size: int) -> Kernel:
-    """The kernel for elements of `size` bytes."""
+    """The kernel for elements of `size` bytes; 0: for packed destinations whose inner stride is the size."""
 
     def elements(table, counter, chunks):
         units, past, step = word(table, UNITS), word(table, PAST), word(table, 1)
@@ -66,7 +69,14 @@ def elements_kernel(size: int) -> Kernel:
                             rest = rest // length
                         destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
                         source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
-                    if to_step != uint64(size):
+                    if size == 0:
+                        soon = source + uint64(PARTS_AHEAD) * to_step
+                        for i in range(count):
+                            for q in range(uint64(0), to_step, uint64(64)):
+                                prefetch(soon + uint64(i) * from_step + q)
+                            copy_lines(buffer + uint64(i) * to_step, source + uint64(i) * from_step, to_step)
+                        stream(destination, buffer, count * to_step, past)
+                    elif to_step != uint64(size):
                         for i in range(count):
                             copy(destination + uint64(i) * to_step, source + uint64(i) * from_step, uint64(size))
                     elif past != uint64(0):

@@ -247,14 +247,33 @@ def _joined(builder: Any, values: list[Any]) -> Any:
 
 
 @njit(nogil=True)
+def copy_rest(destination, source, size):
+    """Copy fewer than 64 bytes, without a call."""
+    at = uint64(0)
+    for power in (32, 16, 8, 4, 2, 1):
+        if size & uint64(power):
+            copy(destination + at, source + at, uint64(power))
+            at += uint64(power)
+
+
+@njit(nogil=True)
+def copy_lines(destination, source, size):
+    """Copy a short run, without a call."""
+    at = uint64(0)
+    while at + uint64(LINE) <= size:
+        copy(destination + at, source + at, uint64(LINE))
+        at += uint64(LINE)
+    copy_rest(destination + at, source + at, size - at)
+
+
+@njit(nogil=True)
 def stream(destination, source, size, past):
     """Copy a run; `past` the caches where that is 1, for runs that will not be read again soon."""
     if past == uint64(0) or size < uint64(2 * LINE):
         copy(destination, source, size)
         return
-    head = (uint64(LINE) - (destination & uint64(LINE - 1))) & uint64(LINE - 1)
-    copy(destination, source, head)
-    i = head
+    i = (uint64(LINE) - (destination & uint64(LINE - 1))) & uint64(LINE - 1)
+    copy_rest(destination, source, i)
     while i + uint64(4 * LINE) <= size:
         stream_line(destination + i, source + i)
         stream_line(destination + i + uint64(LINE), source + i + uint64(LINE))
@@ -264,4 +283,4 @@ def stream(destination, source, size, past):
     while i + uint64(LINE) <= size:
         stream_line(destination + i, source + i)
         i += uint64(LINE)
-    copy(destination + i, source + i, size - i)
+    copy_rest(destination + i, source + i, size - i)

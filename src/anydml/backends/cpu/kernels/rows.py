@@ -35,29 +35,25 @@ def rows_kernel() -> Kernel:
             end = min(begin + step, units)
             row = begin // parts
             part = begin - row * parts
-            unit = begin
-            while unit < end:
-                stop = min(parts, part + end - unit)
-                unit += stop - part
-                while part < stop:
-                    entry = first_part + part * part_bytes
-                    destination, source, size = word(entry, 0), word(entry, 1), word(entry, 2)
-                    rest = row
-                    d = rank
-                    while d > uint64(0):
-                        d -= uint64(1)
-                        if d == uint64(0):
-                            at = rest
-                        else:
-                            length = word(table, uint64(HEADER) + d)
-                            at = rest % length
-                            rest = rest // length
-                        destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
-                        source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
-                    stream(destination, source, size, past)
-                    part += uint64(1)
-                part = uint64(0)
-                row += uint64(1)
+            for _ in range(begin, end):
+                entry = first_part + part * part_bytes
+                destination, source, size = word(entry, 0), word(entry, 1), word(entry, 2)
+                rest = row
+                d = rank
+                while d > uint64(0):
+                    d -= uint64(1)
+                    at = rest
+                    if d > uint64(0):
+                        length = word(table, uint64(HEADER) + d)
+                        at = rest % length
+                        rest = rest // length
+                    destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
+                    source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
+                stream(destination, source, size, past)
+                part += uint64(1)
+                if part == parts:
+                    part = uint64(0)
+                    row += uint64(1)
         fence()
         return uint64(1)
 

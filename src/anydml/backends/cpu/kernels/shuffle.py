@@ -20,14 +20,14 @@ SIZES = HEADER + 2
 """Words of the table after the header: rows of a line, rows of a unit; then the sizes of the box of lines, the near
 address and its strides, and for each column its far address and strides."""
 
-BLOCK = 2048
-"""Bytes of scratch a column."""
-
 MAX_COLUMNS = 8
 ADDRESSES = 192
 """Bytes of scratch for addresses: the near one, and two a column, in whole lines."""
 
-SCRATCH = BLOCK * MAX_COLUMNS + ADDRESSES
+BLOCK = 16384
+"""Bytes of scratch that a unit's rows, and its columns each in whole lines, must fit in."""
+
+SCRATCH = BLOCK + ADDRESSES
 
 
 @cache
@@ -47,6 +47,7 @@ def shuffle_kernel(spec: str) -> Kernel:
         entry_bytes = uint64(8) * (rank + uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         where = scratch(SCRATCH)
+        column_bytes = (segment * uint64(longest) + uint64(63)) & ~uint64(63)
         buffer = where + uint64(ADDRESSES)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
@@ -87,7 +88,7 @@ def shuffle_kernel(spec: str) -> Kernel:
                     # The packed side's own addresses, for when scratch stands in for it.
                     store(slot + uint64(8 * number), address)
                     if past != uint64(0) and not zipped:
-                        store(slot, buffer + uint64(c * BLOCK))
+                        store(slot, buffer + uint64(c) * column_bytes)
                 destination = near
                 if past != uint64(0) and zipped:
                     near = buffer
@@ -124,7 +125,7 @@ def shuffle_kernel(spec: str) -> Kernel:
                     else:
                         for c in range(number):
                             to = load(far + uint64(8 * number) + uint64(8) * uint64(c))
-                            stream(to, buffer + uint64(c * BLOCK), m * uint64(runs_text[c]), past)
+                            stream(to, buffer + uint64(c) * column_bytes, m * uint64(runs_text[c]), past)
         fence()
         return uint64(1)
 
