@@ -35,8 +35,8 @@ def shuffle_kernel(spec: str) -> Kernel:
     """The kernel for one pattern: ``"zip word period count reverse offset:run,…"``, in words (see `ir.shuffle`)."""
     zipped, word_bytes, period, count, reverse, columns = parse_spec(spec)
     width, rows, number = period * word_bytes, count, len(columns)
-    # With gaps between columns, a whole last row would reach past the operand's end.
-    slack = int(sum(run for _, run in columns) < period)
+    # Where the columns do not reach from end to end of a row, a whole last row would reach past the operand's end.
+    slack = int(max(offset + run for offset, run in columns) - min(offset for offset, _ in columns) < period)
     runs_text = tuple(run * word_bytes for _, run in columns)
     longest = max(runs_text)
 
