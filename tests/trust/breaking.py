@@ -1,0 +1,9 @@
+"""What to change in a kernel so that it goes a little too far: each must end the process that the guard tests run."""
+
+BREAKS = {
+    "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
+    "shuffle": ("slack = ", "slack = 0 * "),
+    "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
+    "lookup": ("axis - uint64(1)", "axis"),
+}
+"""Kernel to (text, its replacement)."""

@@ -1,0 +1,58 @@
+"""What moves mean, written with NumPy's indexing only; and where their operands begin and end."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anydml.moves import Access, Move, extent
+
+
+def extents(moves: list[Move]) -> list[tuple[int, int]]:
+    """For each operand the first byte and the byte after the last that the moves may touch."""
+    found: dict[int, tuple[int, int]] = {}
+
+    def widen(operand: int, first: int, end: int) -> None:
+        before = found.get(operand, (first, end))
+        found[operand] = min(first, before[0]), max(end, before[1])
+
+    for move in moves:
+        for access in (move.destination, move.source):
+            widen(access.operand, *extent(access, move.sizes, move.element_size))
+            for lookup in access.lookups:
+                plain = Access(lookup.operand, lookup.offset, lookup.strides)
+                widen(lookup.operand, *extent(plain, move.sizes, np.dtype(lookup.dtype).itemsize))
+    return [found[operand] for operand in range(len(found))]
+
+
+def expected(moves: list[Move], memories: list[np.ndarray], starts: list[int]) -> list[np.ndarray]:
+    """Copies of the operands' memory after the moves; `starts` is the offset of each memory's first byte."""
+    after = [memory.copy() for memory in memories]
+    for move in moves:
+        to, source = move.destination, move.source
+        places = _grid(to.offset - starts[to.operand], move.sizes, to.strides)
+        origins = _grid(source.offset - starts[source.operand], move.sizes, source.strides)
+        for lookup in source.lookups:
+            item = np.dtype(lookup.dtype).itemsize
+            at = _grid(lookup.offset - starts[lookup.operand], move.sizes, lookup.strides)
+            raw = memories[lookup.operand][at[..., None] + np.arange(item)]
+            numbers = np.ascontiguousarray(raw).view(lookup.dtype)[..., 0]
+            origins = origins + lookup.stride * clamped(numbers, lookup.size)
+        run = np.arange(move.element_size)
+        after[to.operand][places[..., None] + run] = memories[source.operand][origins[..., None] + run]
+    return after
+
+
+def clamped(numbers: np.ndarray, size: int) -> np.ndarray:
+    """Coordinates that indices stand for, in Python's own integers where they are few."""
+    if numbers.dtype == np.uint64:
+        return np.where(numbers < size, numbers, size - 1).astype(np.int64)
+    wide = numbers.astype(np.int64)
+    wide = np.where(wide < 0, np.where(wide < -size, 0, wide + size), wide)
+    return np.where(wide < size, wide, size - 1)
+
+
+def _grid(offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    result = np.array(offset, np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        result = result[..., None] + np.arange(size) * stride
+    return result

@@ -1,0 +1,167 @@
+"""Moves that reach every kernel with every kind of tail: run lengths, element sizes, columns, index types, strides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from anydml.moves import Access, Lookup, Move
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Moves with the kernel that is expected to do them, and a name."""
+
+    name: str
+    kernel: str
+    moves: list[Move]
+
+
+def rows(every: bool) -> Iterator[Pattern]:
+    """Runs of all lengths; parts side by side, lines with gaps, backwards and repeated; runs cut into pieces."""
+    lengths = [*range(1, 331), *range(505, 520), *range(4090, 4102)]
+    for length in lengths:
+        yield Pattern(f"run of {length}", "rows", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
+    long = [*range(65, 330, 1 if every else 7), 512, 4097]
+    for length, (gap, back) in itertools.product(long, [(0, False), (1, True), (3, False), (64, True)]):
+        source = -(length + gap) if back else length + gap
+        lines = Move((5,), Access(0, 0, (length + 3,)), Access(1, 0, (source,)), length)
+        yield Pattern(f"5 runs of {length}, source {source}", "rows", [lines])
+    for length in long[:: 1 if every else 3]:
+        whole = 3 * length + 5
+        parts = [
+            Move((2, 3), Access(k, 0, (7 * length, 2 * length)), Access(3, at, (4 * whole, whole)), size)
+            for k, (at, size) in enumerate([(0, length), (length, length + 5), (2 * length + 5, length)])
+        ]
+        yield Pattern(f"3 parts of about {length}", "rows", parts)
+        again = Move((4,), Access(0, 0, (length + 1,)), Access(1, 0, (0,)), length)
+        yield Pattern(f"4 times the same {length}", "rows", [again])
+    for length in ((256 << 10) + d for d in (-1, 0, 1, 63, 65)):
+        yield Pattern(f"cut run of {length}", "rows", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
+
+
+def elements(every: bool) -> Iterator[Pattern]:
+    """Elements of all sizes at strides that no register pattern fits."""
+    sizes = range(1, 65) if every else [1, 2, 3, 4, 7, 8, 12, 16, 31, 64]
+    for size in sizes:
+        counts = [*range(1, 40), 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4096 // size + 1]
+        for count, far in itertools.product(counts[:: 1 if every else 2], [1, -1]):
+            if count == 1:
+                continue
+            # Sources that are too sparse, with a destination packed and one with gaps.
+            sparse = Access(1, 0, (far * (9 * size + 1),))
+            packed = Move((count,), Access(0, 0, (size,)), sparse, size)
+            yield Pattern(f"{count} of {size} B, source {sparse.strides}", "elements", [packed])
+            gaps = Move((count,), Access(0, 0, (size + 3,)), Access(1, 0, (far * (size + 1),)), size)
+            yield Pattern(f"{count} of {size} B with gaps, {far}", "elements", [gaps])
+        for lines, count in ((3, 7), (5, 66), (17, 300)):
+            turned = Move((lines, count), Access(0, 0, (count * size, size)), Access(1, 0, (size, lines * size)), size)
+            yield Pattern(f"{lines}×{count} of {size} B transposed", "elements", [turned])
+            again = Move((lines, count), Access(0, 0, (count * size, size)), Access(1, 0, (size, 0)), size)
+            yield Pattern(f"{lines}×{count} of {size} B repeated", "elements", [again])
+            pair = [
+                Move((lines, count), Access(k, 0, (count * size + 1, size)), Access(2, k * size, (-9, 9 * size)), size)
+                for k in range(2)
+            ]
+            yield Pattern(f"2 parts of {lines}×{count} of {size} B", "elements", pair)
+
+
+COLUMNS = {
+    "reversed": (1, [(0, 1)]),
+    "every 2nd": (2, [(0, 1)]),
+    "every 2nd, at the end": (2, [(1, 1)]),
+    "every 3rd": (3, [(0, 1)]),
+    "every 4th": (4, [(3, 1)]),
+    "2 planes": (2, [(0, 1), (1, 1)]),
+    "3 planes": (3, [(0, 1), (1, 1), (2, 1)]),
+    "4 planes": (4, [(0, 1), (1, 1), (2, 1), (3, 1)]),
+    "8 planes": (8, [(k, 1) for k in range(8)]),
+    "2 and 1": (3, [(0, 2), (2, 1)]),
+    "1, 2 and 3": (6, [(0, 1), (1, 2), (3, 3)]),
+    "7 and 1": (8, [(0, 7), (7, 1)]),
+    "first and last of 3": (3, [(0, 1), (2, 1)]),
+    "middle of 3": (3, [(1, 1)]),
+    "2 of 5 and 1": (5, [(0, 1), (3, 2)]),
+    "6 of 8": (8, [(1, 6)]),
+    "the same twice": (2, [(0, 1), (0, 1)]),
+    "the same three times, with a gap": (2, [(0, 1), (0, 1), (0, 1)]),
+    "the same pair twice, with a gap": (3, [(0, 2), (0, 2)]),
+}
+"""Period and (offset, run) of each column, in words."""
+
+
+def shuffle(every: bool) -> Iterator[Pattern]:
+    """Every pattern of columns, forwards and backwards, apart and together, with every number of rows left over."""
+    words = [1, 2, 3, 4, 6, 8, 12, 16]
+    for number, (name, (period, columns)) in enumerate(COLUMNS.items()):
+        for zipped, back in itertools.product((False, True), repeat=2):
+            overlapping = len({offset for offset, _ in columns}) < len(columns)
+            # A destination is simplified to run forwards, and has no gaps here.
+            if zipped and (back or overlapping or sum(run for _, run in columns) < period):
+                continue
+            if period == 1 and (zipped or not back):
+                continue
+            for word in words if every else [words[(number + 3 * zipped + 5 * back) % len(words)]]:
+                if period * word <= 128 and max(run for _, run in columns) * word <= 64:
+                    label = f"{name} of {word} B, zipped {zipped}, back {back}"
+                    yield from _shuffled(label, word, period, columns, zipped, back)
+
+
+def _shuffled(label, word, period, columns, zipped, back) -> Iterator[Pattern]:
+    width = period * word
+    block = min(64, 1 << (512 // width).bit_length() - 1)
+    segment = 8192 // width // block * block
+    lengths = [*range(2 * block, 3 * block + 2), *range(segment - 1, segment + block + 2, 3), 2 * segment + 1]
+    step = -width if back else width
+
+    def moves(sizes: tuple[int, ...], outer: tuple[int, ...], near_outer: tuple[int, ...]) -> list[Move]:
+        result = []
+        for k, (offset, run) in enumerate(columns):
+            size = run * word
+            far = Access(k, 0, (*(stride * size for stride in outer), size))
+            near = Access(len(columns), offset * word, (*near_outer, step))
+            result.append(Move(sizes, near, far, size) if zipped else Move(sizes, far, near, size))
+        return result
+
+    for rows in lengths:
+        yield Pattern(f"{label}: {rows} rows", "shuffle", moves((rows,), (), ()))
+    for rows in (2 * block, 2 * block + 1, 3 * block - 1, segment + 1):
+        near = rows * width + word
+        yield Pattern(f"{label}: 3 lines of {rows} rows", "shuffle", moves((3, rows), (rows + 1,), (near,)))
+        if not zipped:
+            yield Pattern(f"{label}: 3 lines of {rows}, upwards", "shuffle", moves((3, rows), (rows + 1,), (-near,)))
+
+
+def lookup(every: bool) -> Iterator[Pattern]:
+    """Elements and rows of all sizes by indices of all types, at strides, shared between lines, one for all."""
+    constants = [*range(1, 257)] if every else [1, 2, 3, 4, 8, 12, 16, 33, 64, 256]
+    sizes = [*constants, 257, 300, 512, 513, 2048, 2049, 5000]
+    types = ["int32", "int64", "uint32", "uint64"]
+    for number, size in enumerate(sizes):
+        for dtype in types if every else [types[number % 4], types[(number + number // 4 + 1) % 4]]:
+            item, axis = int(dtype[-2:]) // 8, 37
+            label = f"{size} B by {dtype}"
+
+            def one(sizes, to, source, index, size=size, dtype=dtype, axis=axis, stride=None):
+                looked = Lookup(2, dtype, 0, index, axis, size if stride is None else stride)
+                return [Move(sizes, Access(0, 0, to), Access(1, 0, source, (looked,)), size)]
+
+            counts = [*range(2, 60, 1 if every else 3), *([511, 512, 513, 1025] if size <= 512 else [])]
+            for count in counts:
+                flat = one((count,), (size,), (0,), (item,))
+                yield Pattern(f"{count} of {label}", "lookup", flat)
+            yield Pattern(f"one of {label}", "lookup", one((), (), (), ()))
+            few = 50 if size <= 300 else 5
+            backwards = one((few,), (size + 1,), (0,), (-item,), stride=-size - 1)
+            yield Pattern(f"backwards, gaps: {label}", "lookup", backwards)
+            along = one((few,), (size,), (size * axis,), (item,))
+            yield Pattern(f"one a line: {label}", "lookup", along)
+            if size <= 2048:
+                shared = one((9, 21), (21 * size + 2, size), (size * axis, 0), (0, item))
+                yield Pattern(f"shared by lines: {label}", "lookup", shared)
+                boxed = one((3, 2, 21), (99 * size, 33 * size, size), (size, 0, 0), (2 * item, 0, item))
+                yield Pattern(f"a box: {label}", "lookup", boxed)
+
+
+KERNELS = {"rows": rows, "elements": elements, "shuffle": shuffle, "lookup": lookup}

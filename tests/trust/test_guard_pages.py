@@ -1,0 +1,37 @@
+"""No kernel reads or writes a byte outside its operands, whatever the tail and whatever the indices say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from trust.patterns import KERNELS
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect")
+
+TESTS = Path(__file__).resolve().parents[1]
+HANG = 900
+
+
+def child(kernel, report, *options):
+    """Run all patterns of a kernel in a process of its own."""
+    command = [sys.executable, "-m", "trust.guard_child", kernel, str(report), *options]
+    if "ANYDML_EVERY_PATTERN" in os.environ:
+        command.append("--every")
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nothing_outside_is_touched(kernel, tmp_path):
+    done = child(kernel, tmp_path / "report")
+    assert done.returncode == 0, f"{(tmp_path / 'report').read_text().strip()}\n{done.stderr}"
+    assert int(done.stdout) > 1000
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_that_goes_too_far_is_caught(kernel, tmp_path):
+    done = child(kernel, tmp_path / "report", "--break")
+    killed = {-11, -7}  # SIGSEGV, and SIGBUS where the system calls it that
+    assert done.returncode in killed, f"{(tmp_path / 'report').read_text().strip()}\n{done.stderr}"
