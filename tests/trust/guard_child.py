@@ -56,7 +56,7 @@ def run(pattern: Pattern, mode: str, arenas: list[Arena], rng: np.random.Generat
 
     spans = extents(pattern.moves)
     work = program(pattern.name, pattern.moves)
-    kernels = [step.kernel for step in work.steps or ()]
+    kernels = sorted({step.kernel.partition(" ")[0] for step in work.steps or ()})
     wanted = [] if mode == "numpy" else [pattern.kernel]
     assert kernels == wanted, f"{pattern.name}: {kernels}"
     for at_end in (True, False):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from trust.patterns import KERNELS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect")
@@ -20,7 +21,7 @@ def child(kernel, report, *options):
     if "ANYDML_EVERY_PATTERN" in os.environ:
         command.append("--every")
     environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANG)
+    return subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=HANG)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -1,0 +1,83 @@
+"""No plan asks a kernel to put more into its scratch on the stack than there is."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from anydml.backends.cpu import plan as planner
+from anydml.backends.cpu.kernels import elements, shuffle
+from anydml.backends.cpu.kernels.ir import LINE, parse_spec
+from anydml.backends.cpu.plan import plan
+from anydml.moves import Access, Move
+
+LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]
+
+
+@pytest.fixture(autouse=True)
+def streamed(monkeypatch):
+    """Everything is past the caches: that is when scratch is used."""
+    monkeypatch.setattr(planner, "last_level_cache", lambda: -1)
+
+
+def columns(period, runs, count, zipped=False, back=False):
+    """Moves that take rows of `period` bytes apart into runs at their heads."""
+    step = -period if back else period
+    starts = itertools.accumulate(runs[:-1], initial=0)
+    result = []
+    for k, (start, run) in enumerate(zip(starts, runs, strict=True)):
+        near, far = Access(len(runs), start, (step,)), Access(k, 0, (run,))
+        result.append(Move((count,), near, far, run) if zipped else Move((count,), far, near, run))
+    return result
+
+
+def extremes():
+    """Runs of 1 to 8 columns with the longest and the shortest, the widest rows and rows with gaps."""
+    rng = np.random.default_rng(8)
+    for number in range(1, planner.MAX_COLUMNS + 2):
+        widest = planner.SHUFFLE_BYTES // 4
+        for run in (1, 2, 3, 4, 8, 12, 16, widest // number, planner.ELEMENT):
+            for period in {number * run, number * run + 1, 4 * number * run, widest}:
+                yield period, [run] * number
+        yield widest, [1] * (number - 1) + [planner.ELEMENT]
+        yield widest, [1] * (number - 1) + [widest - number + 1]
+        for _ in range(60):
+            runs = rng.integers(1, 20, number).tolist()
+            yield sum(runs) + int(rng.integers(0, 2) * rng.integers(0, 30)), runs
+
+
+def test_shuffled_rows_and_columns_fit():
+    assert planner.MAX_COLUMNS <= shuffle.MAX_COLUMNS
+    assert 8 * (1 + 2 * shuffle.MAX_COLUMNS) <= shuffle.ADDRESSES
+    fullest = found = 0
+    for (period, runs), length, back in itertools.product(extremes(), (128, 100_000), (False, True)):
+        for zipped in (False, True):
+            for step in plan(columns(period, runs, length, zipped, back)):
+                if step.kernel != "shuffle":
+                    continue
+                _, word, words, count, _, pairs = parse_spec(step.load.args[0])
+                segment = int(step.template[shuffle.SEGMENT])
+                assert segment % count == 0
+                assert count * words * word <= planner.SHUFFLE_BYTES
+                assert all(offset >= 0 and offset + run <= words for offset, run in pairs)
+                longest = max(run for _, run in pairs) * word
+                column = (segment * longest + LINE - 1) // LINE * LINE
+                needed = max(segment * words * word, column * len(pairs))
+                assert needed <= shuffle.BLOCK, step.load.args[0]
+                fullest, found = max(fullest, needed), found + 1
+    assert found > 1000
+    assert fullest > shuffle.BLOCK // 4, "nothing came near the bound, so nothing was shown"
+
+
+def test_segments_of_elements_fit():
+    fullest = 0
+    for size, length, apart in itertools.product(range(1, 65), LENGTHS, (1, 100, 10**6)):
+        source = Access(1, 0, (9 * size + apart,))
+        line = Move((length,), Access(0, 0, (size,)), source, size)
+        turned = Move((length, 9), Access(0, 0, (9 * size, size)), Access(1, 0, (size, size * length)), size)
+        for step in (*plan([line]), *plan([turned])):
+            if step.kernel == "elements":
+                needed = int(step.template[elements.SEGMENT]) * size
+                assert needed <= elements.BLOCK
+                fullest = max(fullest, needed)
+    assert fullest == elements.BLOCK
