@@ -40,9 +40,10 @@ MAX_COLUMNS = 8
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
-LOOKUP_SEGMENT = 512
+ELEMENT_UNIT = 8192
 LINE_BLOCK = 256 << 10
-"""Elements of a unit; and bytes of source that lines which share indices may span."""
+LINE_BLOCKS = 64
+"""Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
 
 _MASK = (1 << 64) - 1
 
@@ -244,27 +245,29 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
 
 
 def _lookup(move: Move, past: bool) -> Step:
-    from anydml.backends.cpu.kernels.lookup import lookup_kernel
+    from anydml.backends.cpu.kernels import lookup as kernels
 
     to, source, (lookup,) = move.destination, move.source, move.source.lookups
     starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
     sizes = move.sizes or (1,)
-    rank = len(sizes)
     columns = [list(strides or (0,)) for strides in (to.strides, source.strides, lookup.strides)]
-    # Lines that share their indices are done together, as many as keep the source near.
-    shares = rank > 1 and not columns[2][-2] and columns[2][-1] != 0
-    lines = sizes[-2] if shares else 1
-    outer = sizes[:-2] if shares else sizes[:-1]
-    inner = sizes[-1]
-    block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), 64)) if shares else 1
-    size = move.element_size
-    segment = min(LOOKUP_SEGMENT, inner)
+    size, inner, lines, block = move.element_size, sizes[-1], 1, 1
+    bits = int(lookup.dtype[-2:]) * (-1 if lookup.dtype[0] == "i" else 1)
+    outer = list(sizes[:-1])
+    kernel, segment = "lookup rows", kernels.ROW_SEGMENT
+    load = partial(kernels.rows_kernel, bits)
+    if size <= ELEMENT and outer and not columns[2][-2] and columns[2][-1]:
+        lines, kernel, segment = outer.pop(), "lookup lines", kernels.LINE_SEGMENT
+        block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), LINE_BLOCKS))
+        load = partial(kernels.lines_kernel, size, bits)
+    elif size <= ELEMENT:
+        kernel, segment = "lookup elements", ELEMENT_UNIT
+        load = partial(kernels.elements_kernel, size, bits)
+    segment = min(segment, inner)
     units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
     words: list[Word] = [units, _claim(block * segment * size), int(past), 1, len(outer)]
     words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
     for start, column in zip(starts, columns, strict=True):
-        words += [start, column[-1], column[-2] if shares else 0, *column[: len(outer)]]
-    bits = int(lookup.dtype[-2:]) * (-1 if lookup.dtype[0] == "i" else 1)
-    constant = size if size <= 256 else 0
-    reason = f"{'rows' if size > ELEMENT else 'elements'} of {size} B by {lookup.dtype} index"
-    return _step("lookup", partial(lookup_kernel, constant, bits), reason, (move,), words)
+        words += [start, column[-1], column[len(outer)] if lines > 1 else 0, *column[: len(outer)]]
+    reason = f"{size} B by {lookup.dtype} index" + (f", {block} lines at a time" if lines > 1 else "")
+    return _step(kernel, load, reason, (move,), words)

@@ -1,117 +1,249 @@
-"""Lookups: elements or rows picked by an index tensor, wrapped and clamped without a branch.
+"""Lookups: elements or rows picked by an index tensor, wrapped and clamped without a branch that mispredicts.
 
-A unit is a segment of indices for a block of lines. Its indices are resolved once into byte offsets, which serve every
-line of the block, and which are known early enough to prefetch what they point to.
+Three kernels, because what costs time differs. Rows cost memory traffic: while one is copied, the lines of one further
+on are asked for. Scattered elements cost latency: while one segment is copied, the next one's indices are resolved and
+what they point to is asked for. Lines that share their indices cost arithmetic: indices are resolved once for many.
+
+All three have one table: header, `Words`, the sizes of the outer box, and for destination, source and indices an entry
+each: address, inner stride, stride from line to line, and one stride a dimension of the box.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from numba import int64, uint64
+from numba import int64, njit, uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
-from anydml.backends.cpu.kernels.ir import copy, fence, load, load_index, prefetch, scratch, store, stream
+from anydml.backends.cpu.kernels.ir import (
+    copy,
+    copy_rest,
+    fence,
+    load,
+    load_index,
+    prefetch,
+    scratch,
+    store,
+    stream,
+    stream_line,
+)
 
 INNER, SEGMENT, LINES, BLOCK_LINES, ELEMENT, AXIS, AXIS_STRIDE = range(HEADER, HEADER + 7)
 SIZES = HEADER + 7
 """Words of the table after the header: indices of a line, indices of a unit, lines that share indices, lines of a
-unit, bytes of an element, the axis' size and byte stride; then the sizes of the outer box, and for destination, source
-and indices each an address, an inner stride, a stride from line to line, and one stride a dimension of the box."""
+unit, bytes of an element, the axis' size and byte stride; then the sizes of the outer box, and the three entries."""
 
 BLOCK = 4096
 """Bytes of scratch that elements pass through on their way past the caches."""
 
-MAX_SEGMENT = 512
-OFFSETS = 8 * MAX_SEGMENT
+ROW_SEGMENT, ELEMENT_SEGMENT, LINE_SEGMENT = 512, 128, 2048
+"""Indices of a unit of rows; indices that are resolved ahead; indices that are resolved for a block of lines."""
+
+ELEMENT_OFFSETS, LINE_OFFSETS, ELEMENT_BLOCK = 8 * ELEMENT_SEGMENT, 8 * LINE_SEGMENT, 64 * ELEMENT_SEGMENT
+"""Bytes of scratch for resolved indices, and for the elements of a segment."""
+
+NEAR_AXIS = 32 << 10
+"""Bytes of an axis that is read line by line: the next line is asked for whole."""
+
+
+@njit(nogil=True)
+def place(address, bits, axis):
+    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped."""
+    if bits == 64:
+        return min(load(address), axis - uint64(1))
+    if bits == 32:
+        return min(uint64(load_index(address, 32)), axis - uint64(1))
+    index = load_index(address, -64) if bits == -64 else load_index(address, -32)
+    index += int64(axis) if index < int64(0) else int64(0)
+    return uint64(min(max(index, int64(0)), int64(axis) - int64(1)))
+
+
+@njit(nogil=True)
+def entry_address(table, number, rank, outer, first):
+    """The address of an operand (0 written, 1 read, 2 indices) at an outer coordinate and inner position."""
+    entry = table + uint64(8) * (uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank))
+    address = load(entry) + first * word(entry, 1)
+    d = rank
+    while d > uint64(0):
+        d -= uint64(1)
+        at = outer
+        if d > uint64(0):
+            length = word(table, uint64(SIZES) + d)
+            at = outer % length
+            outer = outer // length
+        address += at * word(entry, uint64(3) + d)
+    return address
+
+
+@njit(nogil=True)
+def entry_stride(table, number, rank, which):
+    """An operand's inner stride (1) or its stride from line to line (2)."""
+    return word(table, uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank) + uint64(which))
+
+
+@njit(nogil=True)
+def copy_ahead(destination, source, size, past, soon):
+    """Copy a row, and ask for the lines of one further on meanwhile."""
+    if past == uint64(0):
+        for q in range(uint64(0), min(size, uint64(1024)), uint64(64)):
+            prefetch(soon + q)
+        copy(destination, source, size)
+        return
+    i = min((uint64(64) - (destination & uint64(63))) & uint64(63), size)
+    prefetch(soon)
+    copy_rest(destination, source, i)
+    while i + uint64(64) <= size:
+        prefetch(soon + i)
+        stream_line(destination + i, source + i)
+        i += uint64(64)
+    prefetch(soon + size - uint64(1))
+    copy_rest(destination + i, source + i, size - i)
 
 
 @cache
-def lookup_kernel(size: int, bits: int) -> Kernel:
-    """The kernel for elements of `size` bytes (0: as the table says) and indices of `bits` (negative: signed)."""
-    ahead = 48 if 0 < size <= 32 else 12 if 0 < size <= 512 else 2
-    reach = size if 0 < size <= 512 else 1024
+def rows_kernel(bits: int) -> Kernel:
+    """Rows of any size by indices of `bits` (negative: signed). A unit is a segment of a line's indices."""
 
-    def lookup(table, counter, chunks):
+    def lookup_rows(table, counter, chunks):
         units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
-        inner, segment = word(table, INNER), word(table, SEGMENT)
-        lines, block = word(table, LINES), word(table, BLOCK_LINES)
-        element = uint64(size) if size > 0 else word(table, ELEMENT)
+        inner, segment, element = word(table, INNER), word(table, SEGMENT), word(table, ELEMENT)
         axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
+        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
+        index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
-        blocks = (lines + block - uint64(1)) // block
-        ends = table + uint64(8) * (uint64(SIZES) + rank)
-        end_bytes = uint64(8) * (uint64(3) + rank)
-        to_step, from_step = word(ends, 1), word(ends + end_bytes, 1)
-        to_line, from_line = word(ends, 2), word(ends + end_bytes, 2)
-        index_step = word(ends + uint64(2) * end_bytes, 1)
-        offsets = scratch(OFFSETS)
-        buffer = scratch(BLOCK)
-        batch = max(uint64(BLOCK) // element, uint64(1))
-        # Elements of half a block or more leave in whole lines by themselves.
-        staged = past != uint64(0) and to_step == element and element <= uint64(BLOCK // 2)
+        ahead = min(max(uint64(2048) // element, uint64(1)), uint64(24))
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
                 fence()
                 return uint64(0)
-            end = min(begin + step, units)
-            for unit in range(begin, end):
+            for unit in range(begin, min(begin + step, units)):
+                outer = unit // segments
+                first = (unit - outer * segments) * segment
+                last = min(first + segment, inner)
+                to = entry_address(table, 0, rank, outer, uint64(0))
+                source = entry_address(table, 1, rank, outer, uint64(0))
+                indices = entry_address(table, 2, rank, outer, uint64(0))
+                for i in range(first, last):
+                    j = min(i + ahead, inner - uint64(1))
+                    at = source + place(indices + i * index_step, bits, axis) * axis_stride + i * from_step
+                    soon = source + place(indices + j * index_step, bits, axis) * axis_stride + j * from_step
+                    copy_ahead(to + i * to_step, at, element, past, soon)
+        fence()
+        return uint64(1)
+
+    return compiled(lookup_rows, bits)
+
+
+@cache
+def elements_kernel(size: int, bits: int) -> Kernel:
+    """Elements of `size` bytes, 64 at most, by indices of `bits`. A unit is a segment of a line's indices."""
+
+    def lookup_elements(table, counter, chunks):
+        units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
+        inner, segment = word(table, INNER), word(table, SEGMENT)
+        axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
+        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
+        index_step = entry_stride(table, 2, rank, 1)
+        segments = (inner + segment - uint64(1)) // segment
+        staged = past != uint64(0) and to_step == uint64(size)
+        offsets, later = scratch(ELEMENT_OFFSETS), scratch(ELEMENT_OFFSETS)
+        buffer = scratch(ELEMENT_BLOCK)
+        for mine in range(chunks):
+            begin = claim(table, counter, uint64(mine))
+            if begin >= units:
+                fence()
+                return uint64(0)
+            for unit in range(begin, min(begin + step, units)):
+                outer = unit // segments
+                first = (unit - outer * segments) * segment
+                last = min(first + segment, inner)
+                to = entry_address(table, 0, rank, outer, uint64(0))
+                source = entry_address(table, 1, rank, outer, uint64(0))
+                indices = entry_address(table, 2, rank, outer, uint64(0))
+                here, now, ready = first, first, uint64(0)
+                while True:
+                    coming = min(uint64(ELEMENT_SEGMENT), last - here)
+                    if ready == uint64(0) and coming == uint64(0):
+                        break
+                    target = buffer if staged else to + now * to_step
+                    for i in range(max(ready, coming)):
+                        if uint64(i) < coming:
+                            j = here + uint64(i)
+                            at = source + place(indices + j * index_step, bits, axis) * axis_stride + j * from_step
+                            store(later + uint64(8) * uint64(i), at)
+                            prefetch(at)
+                        if uint64(i) < ready:
+                            at = load(offsets + uint64(8) * uint64(i))
+                            copy(target + uint64(i) * (uint64(size) if staged else to_step), at, uint64(size))
+                    if staged and ready > uint64(0):
+                        stream(to + now * to_step, buffer, ready * uint64(size), past)
+                    now, ready = here, coming
+                    here += coming
+                    offsets, later = later, offsets
+        fence()
+        return uint64(1)
+
+    return compiled(lookup_elements, size, bits)
+
+
+@cache
+def lines_kernel(size: int, bits: int) -> Kernel:
+    """Elements of `size` bytes, 64 at most, of lines that share indices. A unit is a segment of a block of lines."""
+
+    def lookup_lines(table, counter, chunks):
+        units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
+        inner, segment = word(table, INNER), word(table, SEGMENT)
+        lines, block = word(table, LINES), word(table, BLOCK_LINES)
+        axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
+        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
+        to_line, from_line = entry_stride(table, 0, rank, 2), entry_stride(table, 1, rank, 2)
+        index_step = entry_stride(table, 2, rank, 1)
+        segments = (inner + segment - uint64(1)) // segment
+        blocks = (lines + block - uint64(1)) // block
+        staged = past != uint64(0) and to_step == uint64(size)
+        span = axis * axis_stride
+        near = axis_stride < uint64(64) and span <= uint64(NEAR_AXIS)
+        offsets = scratch(LINE_OFFSETS)
+        buffer = scratch(BLOCK)
+        batch = uint64(BLOCK // size)
+        for mine in range(chunks):
+            begin = claim(table, counter, uint64(mine))
+            if begin >= units:
+                fence()
+                return uint64(0)
+            for unit in range(begin, min(begin + step, units)):
                 rest = unit // segments
                 first = (unit - rest * segments) * segment
                 count = min(segment, inner - first)
                 outer = rest // blocks
                 line = (rest - outer * blocks) * block
                 last_line = min(line + block, lines)
-                destination = word(ends, 0) + first * to_step
-                source = word(ends + end_bytes, 0) + first * from_step
-                indices = word(ends + uint64(2) * end_bytes, 0) + first * index_step
-                d = rank
-                while d > uint64(0):
-                    d -= uint64(1)
-                    at = outer
-                    if d > uint64(0):
-                        length = word(table, uint64(SIZES) + d)
-                        at = outer % length
-                        outer = outer // length
-                    destination += at * word(ends, uint64(3) + d)
-                    source += at * word(ends + end_bytes, uint64(3) + d)
-                    indices += at * word(ends + uint64(2) * end_bytes, uint64(3) + d)
+                to = entry_address(table, 0, rank, outer, first)
+                source = entry_address(table, 1, rank, outer, first)
+                indices = entry_address(table, 2, rank, outer, first)
                 for i in range(count):
-                    index = load_index(indices + uint64(i) * index_step, bits)
-                    if bits == 64:
-                        place = min(uint64(index), axis - uint64(1))
-                    else:
-                        if bits < 0:
-                            index += int64(axis) if index < int64(0) else int64(0)
-                            index = max(index, int64(0))
-                        place = uint64(min(index, int64(axis) - int64(1)))
-                    store(offsets + uint64(8) * uint64(i), place * axis_stride + uint64(i) * from_step)
+                    offset = place(indices + uint64(i) * index_step, bits, axis) * axis_stride
+                    store(offsets + uint64(8) * uint64(i), offset + uint64(i) * from_step)
                 while line < last_line:
-                    to = destination + line * to_line
+                    target_line = to + line * to_line
                     base = source + line * from_line
-                    for i in range(min(uint64(ahead), count)):
-                        prefetch(base + load(offsets + uint64(8) * uint64(i)))
+                    if near and line + uint64(1) < lines:
+                        for q in range(uint64(0), span, uint64(64)):
+                            prefetch(base + from_line + q)
                     i = uint64(0)
                     while i < count:
                         stop = min(i + batch, count)
-                        target = buffer - i * element if staged else to
-                        begin_batch = i
-                        while i < stop:
-                            if i + uint64(ahead) < count:
-                                soon = base + load(offsets + uint64(8) * (i + uint64(ahead)))
-                                for q in range(0, reach, 64):
-                                    prefetch(soon + uint64(q))
-                            at = base + load(offsets + uint64(8) * i)
-                            if size > 0:
-                                copy(target + i * (uint64(size) if staged else to_step), at, uint64(size))
-                            else:
-                                stream(to + i * to_step, at, element, past)
-                            i += uint64(1)
-                        if staged and size > 0:
-                            stream(to + begin_batch * element, buffer, (stop - begin_batch) * element, past)
+                        target = buffer if staged else target_line + i * to_step
+                        gap = uint64(size) if staged else to_step
+                        for k in range(stop - i):
+                            at = base + load(offsets + uint64(8) * (i + uint64(k)))
+                            copy(target + uint64(k) * gap, at, uint64(size))
+                        if staged:
+                            stream(target_line + i * to_step, buffer, (stop - i) * uint64(size), past)
+                        i = stop
                     line += uint64(1)
         fence()
         return uint64(1)
 
-    return compiled(lookup, size, bits)
+    return compiled(lookup_lines, size, bits)

@@ -1,0 +1,99 @@
+"""Timing: everything in one process, interleaved round by round, medians. The machine, described."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+from anydml.backends.cpu.plan import plan
+from anydml.backends.cpu.pool import POOL
+from anydml.backends.memory import address_of
+from anydml.moves import Access, Move
+
+Run = Callable[[], object]
+
+SETTLE = 0.02
+"""Seconds before each timed call, for the last one's threads to stop spinning: they would take a core from anybody."""
+
+
+def medians(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) -> dict[str, float]:
+    """Seconds a call: the median over rounds in which every run has its turn, first ones rotating."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    names = list(runs)
+    for turn in range(rounds):
+        shift = turn % len(names)
+        for name in names[shift:] + names[:shift]:
+            run = runs[name]
+            before()
+            time.sleep(SETTLE)
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+class CopyLimit:
+    """The fastest plain copies known, of as many bytes as a case moves: NumPy's, PyTorch's, and our own kernel's."""
+
+    def __init__(self, most: int) -> None:
+        self._source = np.ones(most // 2, np.uint8)
+        self._destination = np.zeros(most // 2, np.uint8)
+
+    def runs(self, total: int) -> dict[str, Run]:
+        """Copies that read and write `total` bytes together."""
+        source, destination = self._source[: total // 2], self._destination[: total // 2]
+        runs: dict[str, Run] = {
+            "copy numpy": lambda: np.copyto(destination, source),
+            "copy anydml": _own_copy(destination, source),
+        }
+        try:
+            import torch
+        except ImportError:
+            return runs
+        pair = torch.from_numpy(destination), torch.from_numpy(source)
+        return {**runs, "copy torch": lambda: pair[0].copy_(pair[1])}
+
+
+def _own_copy(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Run:
+    steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), source.size)])
+    assert steps is not None
+    table = steps[0].table(np.array([address_of(destination), address_of(source)], np.uint64))
+    kernel, kept = steps[0].load(), (table, destination, source)
+    return lambda: POOL.run(kernel, address_of(kept[0]))
+
+
+def machine() -> dict[str, object]:
+    """What a reader must know of the machine: processor, cores, caches, memory, versions."""
+    packages = ("numpy", "numba", "torch", "onnxruntime")
+    versions = {}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {
+        "processor": _processor(),
+        "threads": dml.get_num_threads(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "anydml": dml.__version__,
+        **versions,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

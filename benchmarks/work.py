@@ -1,0 +1,148 @@
+"""One case made real: inputs, outputs that everybody writes to, and a callable for ours and for each peer."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import anydml as dml
+from benchmarks.grid import Case
+from benchmarks.peers import numpy_peers, onnxruntime_peers, torch_peers
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[], object]
+
+
+class Work:
+    """Inputs, touched outputs, and what is expected in them."""
+
+    def __init__(self, case: Case, seed: int = 1) -> None:
+        rng = np.random.default_rng(seed)
+        self.case = case
+        self.inputs = _inputs(case, rng)
+        self.outputs = [np.zeros(shape, case.dtype) for shape in case.output_shapes]
+        self.expected = _expected(case, self.inputs)
+        self._rng = rng
+        self._flat = [np.zeros(case.shape, case.dtype).reshape(-1)] if case.fresh else []
+
+    def runs(self, peers: bool = True) -> dict[str, Run]:
+        """Ours first, then every way of every peer, by name."""
+        runs: dict[str, Run] = {"anydml": ours(self)}
+        if peers:
+            for find in (numpy_peers, torch_peers, onnxruntime_peers):
+                runs.update(find(self))
+        return runs
+
+    def refresh(self) -> None:
+        """New sizes and outputs for cases that have them; called before every call, not timed."""
+        if not self.case.fresh:
+            return
+        total = sum(self.case.parts)
+        cuts = sorted(self._rng.choice(np.arange(1, total), len(self.case.parts) - 1, replace=False).tolist())
+        self.sizes = np.diff([0, *cuts, total])
+        flat, rows = self._flat[0], self.case.shape[0]
+        starts = [0, *cuts, total]
+        pieces = [flat[a * rows : b * rows].reshape(rows, b - a) for a, b in itertools.pairwise(starts)]
+        self.outputs = pieces
+        self.expected = [self.inputs[0][:, a:b] for a, b in itertools.pairwise(starts)]
+
+    def clear(self) -> None:
+        """Wipe the outputs, so that the next check means something."""
+        for output in self.outputs:
+            output.reshape(-1).view(np.uint8)[...] = 0xA5
+
+    def is_right(self, results: object) -> bool:
+        """Whether the outputs (or returned arrays) hold what NumPy's own indexing gives, bit for bit."""
+        outputs = results if isinstance(results, list) else self.outputs
+        return all(
+            np.array_equal(_bits(output), _bits(expected))
+            for output, expected in zip(outputs, self.expected, strict=True)
+        )
+
+
+def _bits(array: Any) -> Array:
+    array = np.ascontiguousarray(array)
+    return array.view(f"u{array.itemsize}")
+
+
+def _inputs(case: Case, rng: np.random.Generator) -> list[Array]:
+    def filled(shape: tuple[int, ...]) -> Array:
+        if case.dtype == "float32":
+            return rng.random(shape, np.float32)
+        size = int(np.prod(shape)) * np.dtype(case.dtype).itemsize
+        values = rng.integers(0, 120, size, np.uint8)
+        return values.view(case.dtype).reshape(shape)
+
+    if case.kind == "join":
+        return [filled((*case.shape[: case.axis], part, *case.shape[case.axis + 1 :])) for part in case.parts]
+    inputs = [filled(case.shape)]
+    return [*inputs, case.draw_indices(rng)] if case.kind == "gather" else inputs
+
+
+def _expected(case: Case, inputs: list[Array]) -> list[Array]:
+    x = inputs[0]
+    if case.kind == "split":
+        ends = np.cumsum(case.parts)[:-1]
+        return np.split(x, ends, case.axis)
+    if case.kind == "join":
+        return [np.concatenate(inputs, case.axis)]
+    if case.kind == "slice1":
+        return [x[window_slices(case)]]
+    return [np.take(x, inputs[1], case.axis, mode="wrap")]
+
+
+def window_slices(case: Case) -> tuple[Any, ...]:
+    """The window of a slice as Python slices."""
+    slices = []
+    for offset, size, stride in zip(*case.window, strict=True):
+        end = offset + size
+        if stride > 0:
+            slices.append(np.s_[offset:end:stride])
+        else:
+            slices.append(np.s_[end - 1 : offset - 1 if offset else None : stride])
+    return tuple(slices)
+
+
+def ours(work: Work) -> Run:
+    """A bound operator's dispatch; the function where sizes are new on every call."""
+    case = work.case
+    if case.fresh:
+        return lambda: dml.split_training(work.inputs[0], work.sizes, case.axis, out=work.outputs)
+    desc = describe(case)
+    inputs = work.inputs
+    if case.runtime:
+        inputs = [*inputs, np.array(case.parts, np.int64)]
+    inputs = [array.reshape(tensor.sizes) for array, (_, tensor) in zip(inputs, desc.inputs, strict=True)]
+    outputs = [array.reshape(tensor.sizes) for array, (_, tensor) in zip(work.outputs, desc.outputs, strict=True)]
+    return dml.Device("cpu").compile_operator(desc).bind(inputs=inputs, outputs=outputs).dispatch
+
+
+def describe(case: Case) -> dml.OperatorDesc:
+    """The case as a desc. SPLIT and JOIN of what DirectML limits are written as the training operators."""
+    data_type = dml.DataType.parse(case.dtype.upper())
+    whole = dml.TensorDesc(data_type, case.shape)
+    if case.kind in ("split", "join"):
+        shapes = [(*case.shape[: case.axis], part, *case.shape[case.axis + 1 :]) for part in case.parts]
+        parts = [dml.TensorDesc(data_type, shape) for shape in shapes]
+        if case.kind == "join":
+            return dml.JoinOperatorDesc(parts, whole, case.axis)
+        if case.runtime:
+            split = dml.TensorDesc(dml.DataType.INT64, [len(parts)])
+            return dml.SplitTrainingOperatorDesc(whole, split, parts, case.axis)
+        return dml.SplitOperatorDesc(whole, parts, case.axis)
+    output = dml.TensorDesc(data_type, case.output_shapes[0])
+    if case.kind == "slice1":
+        return dml.Slice1OperatorDesc(whole, output, *case.window)
+    rank = max(len(case.shape), len(case.output_shapes[0]))
+    index_type = dml.DataType.parse(case.index_dtype.upper())
+
+    def padded(kind: dml.DataType, shape: tuple[int, ...]) -> dml.TensorDesc:
+        return dml.TensorDesc(kind, (1,) * (rank - len(shape)) + shape)
+
+    axis = case.axis + rank - len(case.shape)
+    indices = padded(index_type, case.indices)
+    output = padded(data_type, case.output_shapes[0])
+    return dml.GatherOperatorDesc(padded(data_type, case.shape), indices, output, axis, len(case.indices))
