@@ -100,50 +100,55 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 
 def _simplify(move: Move) -> Move:
-    columns = _columns(move)
-    sizes = list(move.sizes)
-    # A destination that walks backwards is the same move seen from its other end.
-    shift = [0] * len(columns)
-    for d, size in enumerate(sizes):
-        if columns[0][d] < 0:
-            for k, column in enumerate(columns):
-                shift[k] += (size - 1) * column[d]
-                column[d] = -column[d]
-    order = [d for d in range(len(sizes)) if sizes[d] != 1]
-    order.sort(key=lambda d: (columns[0][d], abs(columns[1][d])), reverse=True)
-    sizes = [sizes[d] for d in order]
-    columns = [[column[d] for d in order] for column in columns]
-    d = len(sizes) - 2
-    while d >= 0:
-        if all(column[d] == column[d + 1] * sizes[d + 1] for column in columns):
-            sizes[d : d + 2] = [sizes[d] * sizes[d + 1]]
-            for column in columns:
-                del column[d]
-        d -= 1
-    element_size = move.element_size
-    if sizes and all(c[-1] == element_size for c in columns[:2]) and all(c[-1] == 0 for c in columns[2:]):
-        element_size *= sizes.pop()
-        for column in columns:
-            column.pop()
-    return _rebuilt(move, sizes, columns, shift, element_size)
-
-
-def _columns(move: Move) -> list[list[int]]:
-    """The strides of every address in a move: destination, source, then each lookup's own."""
     ends = (move.destination, move.source)
-    return [list(a.strides) for a in ends] + [list(lookup.strides) for a in ends for lookup in a.lookups]
+    # The strides of every address in a move: destination, source, then each lookup's own.
+    columns = [end.strides for end in ends]
+    columns += [lookup.strides for end in ends for lookup in end.lookups]
+    shift = [0] * len(columns)
+    dimensions: list[tuple[list[int], int]] = []
+    for d, size in enumerate(move.sizes):
+        if size == 1:
+            continue
+        strides = [column[d] for column in columns]
+        if strides[0] < 0:
+            # A destination that walks backwards is the same move seen from its other end.
+            shift = [offset + (size - 1) * stride for offset, stride in zip(shift, strides, strict=True)]
+            strides = [-stride for stride in strides]
+        dimensions.append((strides, size))
+    dimensions.sort(key=_by_destination)
+    merged: list[tuple[list[int], int]] = []
+    for strides, size in dimensions:
+        if merged:
+            inner, count = merged[-1]
+            if strides == [stride * count for stride in inner]:
+                merged[-1] = (inner, count * size)
+                continue
+        merged.append((strides, size))
+    element_size = move.element_size
+    if merged and merged[0][0] == [element_size, element_size] + [0] * (len(columns) - 2):
+        element_size *= merged.pop(0)[1]
+    merged.reverse()
+    result = [tuple(strides[k] for strides, _ in merged) for k in range(len(columns))]
+    return _rebuilt(move, tuple(size for _, size in merged), result, shift, element_size)
 
 
-def _rebuilt(move: Move, sizes: list[int], columns: list[list[int]], shift: list[int], element_size: int) -> Move:
-    strides, offsets = iter(columns[2:]), iter(shift[2:])
+def _by_destination(dimension: tuple[list[int], int]) -> tuple[int, int]:
+    strides = dimension[0]
+    return strides[0], abs(strides[1])
+
+
+def _rebuilt(
+    move: Move, sizes: tuple[int, ...], columns: list[tuple[int, ...]], shift: list[int], element_size: int
+) -> Move:
     ends = []
+    k = 2
     for access, column, offset in zip((move.destination, move.source), columns, shift, strict=False):
-        lookups = tuple(
-            replace(lookup, offset=lookup.offset + next(offsets), strides=tuple(next(strides)))
-            for lookup in access.lookups
-        )
-        ends.append(Access(access.operand, access.offset + offset, tuple(column), lookups))
-    return Move(tuple(sizes), ends[0], ends[1], element_size)
+        lookups = []
+        for lookup in access.lookups:
+            lookups.append(replace(lookup, offset=lookup.offset + shift[k], strides=columns[k]))
+            k += 1
+        ends.append(Access(access.operand, access.offset + offset, column, tuple(lookups)))
+    return Move(sizes, ends[0], ends[1], element_size)
 
 
 def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
