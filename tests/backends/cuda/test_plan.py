@@ -54,7 +54,17 @@ def test_elements_of_12_bytes_go_by_words_of_4():
         tensor("UINT8", 5, 8, 12), tensor("UINT8", 5, 8, 12), (0, 0, 0), (5, 8, 12), (1, -1, 1)
     )
     chosen = planned(desc)
-    assert (chosen.vector, chosen.parts[0].sizes) == (4, (5, 8, 3))
+    assert (chosen.vector, chosen.parts[0].sizes, chosen.parts[0].inner) == (4, (5, 24), 3)
+
+
+def test_short_runs_of_odd_length_share_the_columns_of_a_tile():
+    mirror = dml.Slice1OperatorDesc(
+        tensor("UINT8", 64, 512, 3), tensor("UINT8", 64, 512, 3), (0, 0, 0), (64, 512, 3), (1, -1, 1)
+    )
+    chosen = planned(mirror)
+    assert (chosen.parts[0].sizes, chosen.parts[0].inner, chosen.tiles.columns) == ((64, 1536), 3, 512)
+    rows = planned(dml.GatherOperatorDesc(tensor("UINT8", 9, 3), tensor("INT64", 1, 50), tensor("UINT8", 50, 3), 0, 1))
+    assert (rows.parts[0].sizes, rows.parts[0].inner) == ((50, 3), 1), "an index is read once a row"
 
 
 def test_a_long_run_is_one_row():
@@ -79,14 +89,16 @@ def test_parts_that_share_cache_lines_go_together():
 
 def test_small_offsets_take_32_bits_and_large_ones_64():
     assert not planned(crop("FLOAT32", 64, 16, 32)).wide_offsets
-    large = 2**32 - 2**20
-    sizes = tensor("FLOAT32", large)
-    assert not planned(dml.SliceOperatorDesc(sizes, sizes, (0,), (large,), (1,))).wide_rows
-    assert planned(dml.Slice1OperatorDesc(sizes, sizes, (0,), (large,), (-1,))).wide_offsets
+    large = tensor("FLOAT32", 2**32 - 2**20)
+    reverse = planned(dml.Slice1OperatorDesc(large, large, (0,), large.sizes, (-1,)))
+    assert not reverse.wide_rows
+    assert not reverse.wide_offsets, "a tile's columns begin at its pointers"
     far = tensor("FLOAT32", 2, 4, strides=(2**31, 1))
     assert planned(dml.SliceOperatorDesc(far, tensor("FLOAT32", 2, 4), (0, 0), (2, 4), (1, 1))).wide_offsets
     tall = tensor("UINT8", 2**31 - 1, 2)
     assert planned(dml.Slice1OperatorDesc(tall, tall, (0, 0), tall.sizes, (1, -1))).wide_rows
+    table, indices = tensor("UINT8", 2**31 + 5), tensor("INT64", 9)
+    assert planned(dml.GatherOperatorDesc(table, indices, tensor("UINT8", 9), 0, 1)).wide_offsets
 
 
 def test_indices_that_are_not_aligned_are_loaded_in_pieces():

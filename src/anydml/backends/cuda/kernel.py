@@ -37,6 +37,7 @@ def move_tiles(
     LANES: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    INNER: tl.constexpr,
     INDEX: tl.constexpr,
     OFFSET: tl.constexpr,
 ):
@@ -57,8 +58,9 @@ def move_tiles(
         ONE_COLUMN_TILE: no part has more than COLUMNS columns.
         WORD: integer type of a load; a vector of VECTOR bytes is LANES of them.
         ROWS, COLUMNS: of a tile, in vectors.
+        INNER: columns that are one contiguous run; steps a column count runs.
         INDEX: unsigned type that counts rows.
-        OFFSET: signed type that counts words.
+        OFFSET: signed type that counts words inside a tile's columns and between its rows.
     """
     tile = tl.program_id(0)
     column = tl.cast(tl.cast(table, tl.int64), tl.pointer_type(tl.int64))
@@ -102,21 +104,31 @@ def move_tiles(
         row_tile = tile
         if SEARCH != 0:
             row_tile = (tile - field[4]).to(tl.int32)
-        unit = (tl.arange(0, COLUMNS * LANES) // LANES).to(OFFSET)
+        # Where a tile's columns begin is a matter of its pointers: offsets inside it stay small.
+        skipped = tl.full((), 0, tl.int64)
         if not ONE_COLUMN_TILE:
             column_tiles = ((field[5] + (COLUMNS - 1)) // COLUMNS).to(tl.int32)
-            unit += (row_tile % column_tiles).to(OFFSET) * COLUMNS
+            skipped = (row_tile % column_tiles).to(tl.int64) * COLUMNS
             row_tile = row_tile // column_tiles
+        unit = tl.arange(0, COLUMNS * LANES) // LANES
+        in_columns = unit < tl.minimum(field[5] - skipped, COLUMNS).to(tl.int32)
+        inside = tl.zeros_like(unit).to(OFFSET)
+        if INNER > 1:
+            unit = unit + (skipped % INNER).to(tl.int32)
+            inside = (unit % INNER).to(OFFSET)
+            unit = unit // INNER
+            skipped = skipped // INNER
+        unit = unit.to(OFFSET)
         row = row_tile.to(INDEX) * ROWS + tl.arange(0, ROWS).to(INDEX)
 
         rows = tl.full((), 1, INDEX)
         for d in tl.static_range(DIMS):
             rows = rows * field[8 + 3 * d].to(INDEX)
         in_rows = row < rows
-        mask = in_rows[:, None] & (unit < field[5].to(OFFSET))[None, :]
+        mask = in_rows[:, None] & in_columns[None, :]
 
-        to = tl.full((ROWS,), 0, OFFSET) + field[1].to(OFFSET)
-        source = tl.full((ROWS,), 0, OFFSET) + field[3].to(OFFSET)
+        to = tl.full((ROWS,), 0, OFFSET)
+        source = tl.full((ROWS,), 0, OFFSET)
         at = ()
         for i in tl.static_range(DIMS):
             if i < DIMS - 1:
@@ -129,9 +141,9 @@ def move_tiles(
             to += coordinate * field[9 + 3 * (DIMS - 1 - i)].to(OFFSET)
             source += coordinate * field[10 + 3 * (DIMS - 1 - i)].to(OFFSET)
 
-        offset = source[:, None] + (unit * field[7].to(OFFSET))[None, :]
+        offset = source[:, None] + (unit * field[7].to(OFFSET) + inside)[None, :]
         for n in tl.static_range(LOOKUPS):
-            spot = tl.full((ROWS,), 0, OFFSET) + field[FIRST + EACH * n + 1].to(OFFSET)
+            spot = tl.full((ROWS,), 0, OFFSET)
             for i in tl.static_range(DIMS):
                 spot += at[i] * field[FIRST + EACH * n + 4 + DIMS - i].to(OFFSET)
             if lookups[4 * n + 3] == 1:
@@ -139,7 +151,8 @@ def move_tiles(
                 seen = mask
             else:
                 seen = in_rows
-            base = field[FIRST + EACH * n]
+            begin = field[FIRST + EACH * n + 1] + skipped * field[FIRST + EACH * n + 4]
+            base = field[FIRST + EACH * n] + begin * lookups[4 * n + 2]
             # An index that is not aligned comes in pieces.
             if lookups[4 * n + 1] == 8:
                 index = tl.full(spot.shape, 0, tl.uint64)
@@ -171,10 +184,12 @@ def move_tiles(
             else:
                 offset = offset + number[:, None]
 
-        pointer = tl.multiple_of(tl.cast(field[2], tl.pointer_type(WORD)), VECTOR)
+        pointer = tl.cast(field[2] + (field[3] + skipped * field[7]) * VECTOR, tl.pointer_type(WORD))
+        pointer = tl.multiple_of(pointer, VECTOR)
         value = tl.load(pointer + (offset * LANES + lane[None, :]), mask=mask)
-        pointer = tl.multiple_of(tl.cast(field[0], tl.pointer_type(WORD)), VECTOR)
-        offset = to[:, None] + (unit * field[6].to(OFFSET))[None, :]
+        pointer = tl.cast(field[0] + (field[1] + skipped * field[6]) * VECTOR, tl.pointer_type(WORD))
+        pointer = tl.multiple_of(pointer, VECTOR)
+        offset = to[:, None] + (unit * field[6].to(OFFSET) + inside)[None, :]
         pointers = pointers + (pointer + (offset * LANES + lane[None, :]),)
         masks = masks + (mask,)
         loaded = loaded + (value,)

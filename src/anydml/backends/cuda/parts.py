@@ -15,6 +15,9 @@ from anydml.moves import Access, Lookup, Move
 MAX_VECTOR = 16
 """Bytes that one thread loads or stores at once."""
 
+SHORT_RUN = 32
+"""Runs of fewer vectors share the columns of a tile."""
+
 Addresses = Sequence[int]
 """The address of every operand's first element."""
 
@@ -44,6 +47,7 @@ class Part:
 
     Attributes:
         sizes: row sizes, then the columns.
+        inner: columns that are one contiguous run; strides of the last size are those between runs. Mostly 1.
         to, source: operand, byte offset of the first vector, and one stride a size.
         lookups: those of the source, with strides that count index loads.
     """
@@ -52,6 +56,7 @@ class Part:
     to: tuple[int, int, tuple[int, ...]]
     source: tuple[int, int, tuple[int, ...]]
     lookups: tuple[Lookup, ...]
+    inner: int = 1
 
     @property
     def columns(self) -> int:
@@ -97,7 +102,26 @@ def index_bytes(lookup: Lookup) -> int:
 def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part, ...]:
     """Moves of one rank in vectors of `vector` bytes, with index loads of `loads` bytes."""
     has_runs = any(move.element_size > vector for move in moves)
-    return tuple(_cut(move, vector, loads, has_runs or not move.sizes) for move in moves)
+    parts = [_cut(move, vector, loads, has_runs or not move.sizes) for move in moves]
+    return tuple(_flattened(part) for part in parts) if _is_flattened(parts) else tuple(parts)
+
+
+def _is_flattened(parts: Sequence[Part]) -> bool:
+    """Whether rows are short runs of one odd length: as columns of a tile they would leave lanes idle."""
+    runs = {part.columns for part in parts}
+    (run, *others) = runs
+    are_runs = all(part.to[2][-1] == part.source[2][-1] == 1 and not part.lookups for part in parts)
+    return are_runs and not others and 2 < run < SHORT_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
+
+
+def _flattened(part: Part) -> Part:
+    """The last two sizes as one."""
+
+    def without_last(end: tuple[int, int, tuple[int, ...]]) -> tuple[int, int, tuple[int, ...]]:
+        return end[0], end[1], end[2][:-1]
+
+    sizes = (*part.sizes[:-2], part.sizes[-2] * part.columns)
+    return Part(sizes, without_last(part.to), without_last(part.source), part.lookups, part.columns)
 
 
 def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:

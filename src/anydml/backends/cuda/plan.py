@@ -97,6 +97,7 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
     columns = columns_of(parts, shared, vector)
     total = sum(move.bytes_written for move in moves)
     lanes = max(1, vector // 8)
+    reach = max(max(_reaches(part, shared.columns)) for part in parts)
     numbers = tuple(
         number
         for n, lookup in enumerate(parts[0].lookups)
@@ -113,22 +114,18 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
         shared,
         encode(columns, is_specialized=total >= MANY_BYTES),
         numbers,
-        wide_offsets=lanes * max(_reach(parts, vector)) >= LIMIT,
+        wide_offsets=lanes * reach >= LIMIT,
         wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
     )
 
 
-def _reach(parts: Sequence[Part], vector: int) -> Iterator[int]:
-    """Offsets, in vectors or index loads, that no element lies beyond."""
-    for part in parts:
-        yield part.columns + 2 * 1024
-        for end, first in ((part.to, parts[0].to), (part.source, parts[0].source)):
-            reach = abs(end[1] - first[1]) // vector + _span(part.sizes, end[2])
-            if end is part.source:
-                reach += sum(lookup.size * abs(lookup.stride) for lookup in part.lookups)
-            yield reach
-        for lookup in part.lookups:
-            yield _span(part.sizes, lookup.strides) + 8
+def _reaches(part: Part, columns: int) -> Iterator[int]:
+    """Offsets, in vectors or index loads, that no element of a tile lies beyond; tiles begin at pointers."""
+    sizes = (*part.sizes[:-1], columns + 1)
+    yield columns + _span(sizes, part.to[2])
+    yield columns + _span(sizes, part.source[2]) + sum(lookup.size * abs(lookup.stride) for lookup in part.lookups)
+    for lookup in part.lookups:
+        yield _span(sizes, lookup.strides) + 8
 
 
 def _span(sizes: Sequence[int], strides: Sequence[int]) -> int:

@@ -63,8 +63,8 @@ def tiles(parts: Sequence[Part], vector: int) -> Tiles:
 
 def _group(parts: Sequence[Part], vector: int) -> int:
     """The largest number of parts up to TOGETHER that divides them, or 1 where their runs fill cache lines."""
-    longest = max(part.columns for part in parts) * vector
-    are_runs = all(abs(part.source[2][-1]) == abs(part.to[2][-1]) == 1 for part in parts)
+    longest = max(part.columns if part.inner == 1 else part.inner for part in parts) * vector
+    are_runs = all(part.inner > 1 or abs(part.source[2][-1]) == abs(part.to[2][-1]) == 1 for part in parts)
     if len(parts) == 1 or (are_runs and longest >= SECTOR_RUN):
         return 1
     return max(n for n in range(1, TOGETHER + 1) if len(parts) % n == 0)
