@@ -1,0 +1,76 @@
+"""One case: an operator, where its operands lie, and who shall run it how. Its repr is Python that makes it again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+Sizes = tuple[int, ...]
+
+DATA_TYPES = {
+    "u1": "UINT8", "i1": "INT8", "u2": "UINT16", "i2": "INT16", "f2": "FLOAT16", "u4": "UINT32", "i4": "INT32",
+    "f4": "FLOAT32", "u8": "UINT64", "i8": "INT64", "f8": "FLOAT64",
+}  # fmt: skip
+"""NumPy's names of the types that tensors have."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A tensor in a block of bytes.
+
+    Attributes:
+        sizes: the tensor's.
+        dtype: NumPy's name of its type.
+        strides: one byte stride a dimension, of either sign.
+        offset: where the first element lies in the block.
+        size: bytes of the block.
+        flat: whether it is bound as a flat buffer, which the desc's strides read, or as an array.
+    """
+
+    sizes: Sizes
+    dtype: str
+    strides: Sizes
+    offset: int
+    size: int
+    flat: bool = False
+
+
+@dataclass(frozen=True)
+class How:
+    """Who runs a case: an engine, by which kernels, with how many threads, with how many bytes a claim."""
+
+    engine: str = "cpu"
+    kernels: str = "planned"
+    streamed: bool = False
+    threads: int = 1
+    chunk: int = 256 << 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator on operands.
+
+    Attributes:
+        operator: name of the function; the desc is the one of that name.
+        door: ``"device"`` binds a desc, ``"function"`` calls the function with `out`, ``"new"`` without.
+        inputs: where they lie; of `gather`, the indices are the second.
+        outputs: likewise.
+        arguments: the operator's own, as the function has them.
+        seed: of the operands' contents.
+    """
+
+    operator: str
+    door: str
+    inputs: tuple[Memory, ...]
+    outputs: tuple[Memory, ...]
+    arguments: dict[str, Any] = field(default_factory=dict)
+    how: How = How()
+    seed: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that the outputs hold."""
+        import numpy as np
+
+        return sum(math.prod(output.sizes) * np.dtype(output.dtype).itemsize for output in self.outputs)

@@ -1,0 +1,85 @@
+"""Makes the CPU engine work in one way: by NumPy or by kernels, by these kernels and no others, past the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import anydml as dml
+from anydml import functions
+from anydml.backends.cpu import engine, plan
+
+from .case import How
+from .seen import Seen
+
+KERNELS = ("planned", "numpy", "rows", "elements")
+"""Ways to choose: as it is planned for large work; never a kernel; every run by rows; no pattern in registers."""
+
+CPU_WAYS = tuple(
+    How("cpu", kernels, streamed, threads, chunk)
+    for kernels, streamed, threads, chunk in (
+        ("planned", False, 1, 256 << 10),
+        ("planned", True, 1, 256 << 10),
+        ("planned", False, 3, 1 << 10),
+        ("planned", True, 2, 1),
+        ("numpy", False, 1, 256 << 10),
+        ("rows", False, 1, 256 << 10),
+        ("rows", True, 3, 1 << 10),
+        ("elements", False, 1, 256 << 10),
+        ("elements", True, 3, 1 << 10),
+    )
+)
+OTHER_WAYS = {"reference": How("reference"), "cuda": How("cuda")}
+
+
+@contextmanager
+def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
+    """Let compilation inside follow `how`; count the kernels that were chosen, and NumPy as one of them."""
+    if how.engine != "cpu":
+        yield
+        if seen is not None:
+            seen.ran(how.engine)
+        return
+    always, never = -1, 1 << 62
+    settings = [
+        (engine, "SMALL_BYTES", never if how.kernels == "numpy" else always),
+        (engine, "SMALL_MOVES", never if how.kernels == "numpy" else always),
+        (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
+        (plan, "last_level_cache", lambda: always if how.streamed else never),
+        (plan, "CHUNK", how.chunk),
+    ]
+    if how.kernels == "rows":
+        settings.append((plan, "ELEMENT", 0))
+    if how.kernels == "elements":
+        settings.append((plan, "SHUFFLE_BYTES", 0))
+    planned = engine.plan
+
+    def counted(moves):
+        steps = planned(moves)
+        if seen is not None:
+            seen.kernels(steps or (), how.streamed)
+        return steps
+
+    settings.append((engine, "plan", counted))
+    threads = dml.get_num_threads()
+    patches = [mock.patch.object(*setting) for setting in settings]
+    for patch in patches:
+        patch.start()
+    dml.set_num_threads(how.threads)
+    _forget_programs()
+    try:
+        yield
+        if seen is not None and how.kernels == "numpy":
+            seen.ran("numpy")
+    finally:
+        for patch in reversed(patches):
+            patch.stop()
+        dml.set_num_threads(threads)
+        _forget_programs()
+
+
+def _forget_programs() -> None:
+    for value in vars(functions).values():
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()

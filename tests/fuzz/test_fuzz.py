@@ -1,0 +1,105 @@
+"""A few hundred random cases on every engine; that they reach every kernel; and that a wrong kernel is found."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from anydml.backends.cpu.plan import Step
+from fuzz.case import Case, How, Memory
+from fuzz.check import Mismatch, check, script
+from fuzz.draw import Drawn, Seeded
+from fuzz.forced import CPU_WAYS, OTHER_WAYS
+from fuzz.generate import OPERATORS, random_case
+from fuzz.seen import Seen, TooManyKernels
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ("rows", "elements", "shuffle", "lookup rows", "lookup elements", "lookup lines")
+HANG = 600
+SEEN = {operator: Seen(12) for operator in OPERATORS}
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@settings(max_examples=80, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_every_way_agrees_with_numpy(operator, data):
+    case = random_case(Drawn(data.draw), [*CPU_WAYS, OTHER_WAYS["reference"]], operator)
+    try:
+        check(case, SEEN[operator])
+    except TooManyKernels:
+        reject()
+
+
+def test_every_kernel_is_reached():
+    seen = Seen(60)
+    for number in range(600):
+        try:
+            check(random_case(Seeded(number), CPU_WAYS), seen)
+        except TooManyKernels:
+            continue
+    assert set(seen.counts) == {"numpy", *KERNELS, *(f"{kernel}, streamed" for kernel in KERNELS)}
+    assert min(seen.counts.values()) >= 3, seen.counts
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_the_gpu_engine_agrees_too():
+    command = [sys.executable, "-m", "tests.fuzz", "--engine", "cuda", "--seed", "1", "--cases", "60"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "60 cases of seed 1" in done.stdout
+
+
+@pytest.mark.parametrize("way", CPU_WAYS[:2])
+def test_a_wrong_kernel_is_found_and_its_script_finds_it_again(way):
+    memory = Memory((500, 3), "u2", (6, 2), 7, 3050)
+    case = Case("slice1", "function", (memory,), (memory,),
+                {"offsets": (0, 0), "windows": (500, 3), "strides": (-1, 1), "sizes": (500, 3)}, way, 1)  # fmt: skip
+    check(case)
+    table = Step.table
+
+    def shifted(step, addresses):
+        return table(step, addresses + np.array([0, 1], np.uint64))
+
+    with mock.patch.object(Step, "table", shifted):
+        with pytest.raises(Mismatch) as caught:
+            check(case)
+        text = str(caught.value)
+        assert text.endswith(script(case))
+        assert len(script(case).splitlines()) == 2
+        with pytest.raises(Mismatch):
+            exec(script(case).replace("tests.fuzz", "fuzz"), {})
+    check(case)
+
+
+def test_the_script_runs_from_the_root():
+    case = random_case(Seeded(5), [How(kernels="numpy")])
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", script(case)], cwd=ROOT, env=environment, timeout=HANG, check=False)
+    assert done.returncode == 0
+
+
+def test_cases_are_varied():
+    cases = [random_case(Seeded(number), CPU_WAYS) for number in range(2000)]
+    assert all(eval(repr(case)) == case for case in cases[:50])
+    memories = [memory for case in cases for memory in (*case.inputs, *case.outputs)]
+    assert {case.operator for case in cases} == set(OPERATORS)
+    assert {case.door for case in cases} == {"device", "function", "new"}
+    assert {len(memory.sizes) for memory in memories} >= set(range(1, 9))
+    for what in (
+        [memory for memory in memories if memory.flat],
+        [memory for memory in memories if min(memory.strides, default=0) < 0],
+        [memory for memory in memories if 0 in memory.strides],
+        [memory for memory in memories if memory.offset % 8],
+        [case for case in cases if case.bytes > 100_000],
+        [case for case in cases if case.bytes < 100],
+    ):
+        assert len(what) > 100
