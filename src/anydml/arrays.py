@@ -11,6 +11,7 @@ import numpy as np
 from anydml.backends.device_array import DeviceArray, as_array
 from anydml.binding import check_output, check_overlap
 from anydml.errors import BindingError, DescError
+from anydml.interop import Guest, host_values, received_indices, target_array
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -88,7 +89,7 @@ def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis
     Raises:
         DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
     """
-    values = np.asarray([] if split is None else split)
+    values = np.asarray([]) if split is None else host_values(name, "split", split)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         message = f"{name}: split is {values.dtype} of shape {values.shape}"
         raise DescError(message, name, "split", "split is a 1-D array of integers")
@@ -114,13 +115,22 @@ def _some(values: Sizes) -> str:
     return str(list(values)) if len(values) <= 16 else f"[{', '.join(map(str, values[:16]))}, … {len(values)} in all]"
 
 
-def index_array(name: str, indices: Any) -> Array:
-    """Indices as INT32, INT64, UINT32 or UINT64 in native byte order; other integers are widened to INT64.
+def index_array(name: str, indices: Any, x: Array, guest: Guest | None) -> Array:
+    """Indices as INT32, INT64, UINT32 or UINT64 in native byte order, on x's device; other integers become INT64.
 
     Raises:
+        BindingError: they are of another library or device than x, and not of NumPy.
         DescError: they are not integers.
     """
-    array = as_array(indices)
+    if guest is None and type(indices) is np.ndarray:
+        return _index_array(name, indices, indices)
+    array = _index_array(name, indices, received_indices(name, indices, guest))
+    if guest is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
+        return as_array(guest.upload(array))
+    return array
+
+
+def _index_array(name: str, indices: Any, array: Array) -> Array:
     if array.dtype in _INDEX_DTYPES and array.dtype.isnative:
         return array
     empty_list = not array.size and not isinstance(indices, np.ndarray)
@@ -139,47 +149,52 @@ def strides_key(result: Array, out: Array | None) -> Sizes | None:
     return None if out is None else result.strides
 
 
-def output_array(name: str, out: Array | None, shape: Sizes, dtype: np.dtype[Any], inputs: Sequence[Array]) -> Array:
-    """A new array, or `out`, checked.
+def output_array(
+    name: str, out: Any | None, shape: Sizes, dtype: np.dtype[Any], inputs: Sequence[Array], guest: Guest | None = None
+) -> Array:
+    """A new array that the inputs' `guest` can give, or `out`, checked.
 
     Raises:
-        BindingError: `out` is no writeable array of this shape and dtype, or overlaps an input.
+        BindingError: `out` is no writeable array of the inputs' kind and this shape and dtype, or overlaps an input.
     """
     if out is None:
-        return np.empty(shape, dtype)
-    _check_out(name, "out", out, shape, dtype)
-    check_overlap(name, [*_names(len(inputs)), "out"], [*inputs, out], first_output=len(inputs))
-    return out
+        return np.empty(shape, dtype) if guest is None else guest.empty(name, shape, dtype)
+    target = _checked_out(name, "out", out, shape, dtype, guest)
+    check_overlap(name, [*_names(len(inputs)), "out"], [*inputs, target], first_output=len(inputs))
+    return target
 
 
 def output_arrays(
-    name: str, out: Sequence[Array] | None, shapes: Sequence[Sizes], dtype: np.dtype[Any], x: Array
-) -> list[Array]:
-    """New arrays, or `out`'s, checked.
+    name: str, out: Sequence[Any] | None, shapes: Sequence[Sizes], dtype: np.dtype[Any], x: Array,
+    guest: Guest | None = None,
+) -> list[Array]:  # fmt: skip
+    """New arrays that x's `guest` can give, or `out`'s, checked.
 
     Raises:
         BindingError: there are more or fewer than parts, or one does not fit, or overlaps x or another.
     """
     if out is None:
-        return [np.empty(shape, dtype) for shape in shapes]
+        return [np.empty(shape, dtype) if guest is None else guest.empty(name, shape, dtype) for shape in shapes]
     if len(out) != len(shapes):
         message = f"{name}: out has {len(out)} arrays, but there are {len(shapes)} parts"
         raise BindingError(message, name, "out", "one array a part")
     names = [f"out[{i}]" for i in range(len(out))]
-    for field, array, shape in zip(names, out, shapes, strict=True):
-        _check_out(name, field, array, shape, dtype)
-    check_overlap(name, ["x", *names], [x, *out], first_output=1)
-    return list(out)
+    targets = [
+        _checked_out(name, field, array, shape, dtype, guest)
+        for field, array, shape in zip(names, out, shapes, strict=True)
+    ]
+    check_overlap(name, ["x", *names], [x, *targets], first_output=1)
+    return targets
 
 
 def _names(count: int) -> list[str]:
     return [f"input {i}" for i in range(count)]
 
 
-def _check_out(name: str, field: str, array: Any, shape: Sizes, dtype: np.dtype[Any]) -> None:
-    if not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: {field} is a {type(array).__name__}", name, field, "out is a NumPy array")
+def _checked_out(name: str, field: str, out: Any, shape: Sizes, dtype: np.dtype[Any], guest: Guest | None) -> Array:
+    array = target_array(name, field, out, guest)
     if array.shape != shape or array.dtype != dtype:
         message = f"{name}: {field} is {array.dtype} {array.shape}, but the result is {dtype} {shape}"
         raise BindingError(message, name, field, "out has the result's shape and dtype")
     check_output(name, field, array)
+    return array

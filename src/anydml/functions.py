@@ -1,7 +1,9 @@
-"""The operators as functions on arrays: any NumPy array in, new contiguous arrays (or `out`) back.
+"""The operators as functions on arrays: any array in, new contiguous arrays of its kind (or `out`) back.
 
-Arrays on a GPU (PyTorch's, CuPy's, any with DLPack or ``__cuda_array_interface__``) stay there: the work is done on the
-caller's current stream, and the results are arrays of the caller's library. Parts of a split share one block of memory.
+An array is NumPy's, PyTorch's, JAX's, CuPy's, or of any library that speaks DLPack; results are of its library, dtype
+and device. It is read where it lies: in host memory by the CPU engine, on a GPU by the GPU engine, on the caller's
+current stream, where the parts of a split share one block of memory. Lists and scalars are NumPy's. All arrays of one
+call are of one library and on one device; only sizes and `gather`'s indices may be lists, or NumPy's, beside another's.
 
 No feature level binds them, nor a limit on dimensions or elements; empty arrays and parts are welcome. Arguments that
 break a rule raise `DescError`, an `out` that does not fit raises `BindingError`; nothing is written before.
@@ -29,8 +31,9 @@ from anydml.arrays import (
     vector,
 )
 from anydml.backends.cpu.engine import CpuProgram, program
-from anydml.backends.device_array import DeviceArray, as_array
+from anydml.backends.device_array import DeviceArray
 from anydml.errors import DescError
+from anydml.interop import Guest, received, received_all, target_array
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -45,8 +48,8 @@ PLANS = 512
 
 
 def split(
-    x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0, *, out: Sequence[Array] | None = None
-) -> list[Array]:
+    x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0, *, out: Sequence[Any] | None = None
+) -> list[Any]:
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 
     Args:
@@ -62,9 +65,9 @@ def split(
         DescError: the axis is out of range, does not divide, or the sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x = as_array(x)
+    x, guest = (x, None) if type(x) is np.ndarray else received("split", x)
     axis = normalize_axis("split", x, axis)
-    return _split("split", x, part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out)
+    return _split("split", x, part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out, guest)
 
 
 def split_training(
@@ -73,8 +76,8 @@ def split_training(
     axis: int = 0,
     num_outputs: int | None = None,
     *,
-    out: Sequence[Array] | None = None,
-) -> list[Array]:
+    out: Sequence[Any] | None = None,
+) -> list[Any]:
     """com.microsoft SplitTraining, version 1: split by sizes that are data.
 
     Args:
@@ -91,13 +94,13 @@ def split_training(
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x = as_array(x)
+    x, guest = (x, None) if type(x) is np.ndarray else received("SplitTraining", x)
     axis = normalize_axis("SplitTraining", x, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
-    return _split("SplitTraining", x, sizes, axis, out)
+    return _split("SplitTraining", x, sizes, axis, out, guest)
 
 
-def join(arrays: Sequence[Any], axis: int = 0, *, out: Array | None = None) -> Array:
+def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 
     Args:
@@ -115,7 +118,7 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Array | None = None) -> A
     return _join("join", arrays, axis, out)[0]
 
 
-def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Array | None = None) -> tuple[Array, Array]:
+def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> tuple[Any, Any]:
     """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
 
     Args:
@@ -129,14 +132,15 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Array | None =
     Raises:
         DescError, BindingError: as `join`.
     """
-    joined, lengths = _join("ConcatTraining", arrays, axis, out)
-    return joined, np.array(lengths, np.int64)
+    joined, lengths, guest = _join("ConcatTraining", arrays, axis, out)
+    per_input_length = np.array(lengths, np.int64)
+    return joined, per_input_length if guest is None else guest.give_lengths(per_input_length)
 
 
 def slice(
     x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None, *,
-    out: Array | None = None,
-) -> Array:  # fmt: skip
+    out: Any | None = None,
+) -> Any:  # fmt: skip
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 
     Args:
@@ -153,7 +157,7 @@ def slice(
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x = as_array(x)
+    x, guest = (x, None) if type(x) is np.ndarray else received("slice", x)
     starts = vector("slice", "offsets", offsets, x.ndim)
     shape = vector("slice", "sizes", sizes, x.ndim)
     steps = (1,) * x.ndim if strides is None else vector("slice", "strides", strides, x.ndim)
@@ -165,7 +169,7 @@ def slice(
         if last >= whole:
             message = f"slice: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {last}, but x.shape[{i}] is {whole}"
             raise DescError(message, "slice", f"sizes[{i}]", "the last element taken lies inside x")
-    return _slice("slice", x, starts, shape, steps, out)
+    return _slice("slice", x, starts, shape, steps, out, guest)
 
 
 def slice1(
@@ -175,8 +179,8 @@ def slice1(
     window_strides: Sequence[int],
     output_sizes: Sequence[int] | None = None,
     *,
-    out: Array | None = None,
-) -> Array:
+    out: Any | None = None,
+) -> Any:
     """A strided window of an array, forwards or backwards (DML_OPERATOR_SLICE1, without its limits).
 
     Args:
@@ -194,7 +198,7 @@ def slice1(
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x = as_array(x)
+    x, guest = (x, None) if type(x) is np.ndarray else received("slice1", x)
     offsets = vector("slice1", "window_offsets", window_offsets, x.ndim)
     sizes = vector("slice1", "window_sizes", window_sizes, x.ndim)
     steps = vector("slice1", "window_strides", window_strides, x.ndim)
@@ -211,7 +215,7 @@ def slice1(
         if not 0 <= size <= limit:
             message = f"slice1: output_sizes[{i}] is {size}, but the window gives at most {limit}"
             raise DescError(message, "slice1", f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
-    return _slice("slice1", x, copy_start(offsets, sizes, steps), shape, steps, out)
+    return _slice("slice1", x, copy_start(offsets, sizes, steps), shape, steps, out, guest)
 
 
 def gather(
@@ -220,8 +224,8 @@ def gather(
     axis: int = 0,
     *,
     out_of_range: Literal["clamp", "error"] = "clamp",
-    out: Array | None = None,
-) -> Array:
+    out: Any | None = None,
+) -> Any:
     """Elements along an axis picked by indices (DML_OPERATOR_GATHER, without its limits).
 
     Args:
@@ -239,7 +243,8 @@ def gather(
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
-    x, indices = as_array(x), index_array("gather", indices)
+    x, guest = (x, None) if type(x) is np.ndarray else received("gather", x)
+    indices = index_array("gather", indices, x, guest)
     axis = normalize_axis("gather", x, axis)
     size = x.shape[axis]
     if out_of_range not in ("clamp", "error"):
@@ -253,17 +258,18 @@ def gather(
         if low < -size or high >= size:
             wrong = low if low < -size else high
             raise IndexError(f"gather: index {wrong} is out of range for axis {axis} with size {size}")
-    if isinstance(x, DeviceArray) or isinstance(indices, DeviceArray):
-        picked: Array = _on_device().gather(x, indices, axis, out)
-        return picked
-    result = output_array("gather", out, x.shape[:axis] + indices.shape + x.shape[axis + 1 :], x.dtype, (x, indices))
+    if isinstance(x, DeviceArray):
+        target = out if out is None else target_array("gather", "out", out, guest)
+        return _answer(guest, _on_device().gather(x, indices, axis, target), out, is_on_device=True)
+    shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
+    result = output_array("gather", out, shape, x.dtype, (x, indices), guest)
     if not is_movable(x.dtype):
         positions = gather(moved_positions(x), indices, axis)
         result[...] = x.reshape(-1)[positions]
     elif result.size:
         key = (x.shape, x.strides, x.itemsize, indices.shape, indices.strides, indices.dtype.name)
         _gather_program(*key, axis, strides_key(result, out)).run((x, indices, result))
-    return result
+    return result if guest is None else _answer(guest, result, out)
 
 
 def _on_device() -> Any:
@@ -273,12 +279,26 @@ def _on_device() -> Any:
     return functions
 
 
-def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Array] | None) -> list[Array]:
+def _answer(guest: Guest | None, result: Any, out: Any, is_on_device: bool = False) -> Any:
+    """What the caller gets: `out`, or the result as an array of their library."""
+    if guest is None:
+        return result if out is None else out
+    if out is None:
+        return guest.give_from_device(result) if is_on_device else guest.give(result)
+    type(guest)(out).written()
+    return out
+
+
+def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | None, guest: Guest | None) -> list[Any]:
     if isinstance(x, DeviceArray):
-        parts: list[Array] = _on_device().split(name, x, sizes, axis, out)
-        return parts
+        targets = out and [target_array(name, f"out[{i}]", array, guest) for i, array in enumerate(out)]
+        parts = _on_device().split(name, x, sizes, axis, targets)
+        return [
+            _answer(guest, part, to, is_on_device=True)
+            for part, to in zip(parts, out or [None] * len(parts), strict=True)
+        ]
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    outputs = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x)
+    outputs = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x, guest)
     if not is_movable(x.dtype):
         start = 0
         for output, size in zip(outputs, sizes, strict=True):
@@ -287,11 +307,15 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Array] | 
     elif x.size:
         strides = None if out is None else tuple(output.strides for output in outputs)
         _split_program(x.shape, x.strides, x.itemsize, sizes, axis, strides).run((x, *outputs))
-    return outputs
+    if guest is None:
+        return outputs
+    return [_answer(guest, part, to) for part, to in zip(outputs, out or [None] * len(outputs), strict=True)]
 
 
-def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tuple[Array, Sizes]:
-    parts = tuple(map(as_array, arrays))
+def _join(name: str, arrays: Sequence[Any], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
+    parts, guest = tuple(arrays), None
+    if set(map(type, parts)) != {np.ndarray}:
+        parts, guest = received_all(name, parts)
     if not parts:
         raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
     first = parts[0]
@@ -307,29 +331,31 @@ def _join(name: str, arrays: Sequence[Any], axis: int, out: Array | None) -> tup
             raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
     lengths = tuple(part.shape[axis] for part in parts)
     whole = (*before, sum(lengths), *after)
-    if any(isinstance(part, DeviceArray) for part in parts):
-        return _on_device().join(name, parts, axis, whole, out), lengths
-    result = output_array(name, out, whole, dtype or first.dtype, parts)
+    if isinstance(first, DeviceArray):
+        target = out if out is None else target_array(name, "out", out, guest)
+        joined = _on_device().join(name, parts, axis, whole, target)
+        return _answer(guest, joined, out, is_on_device=True), lengths, guest
+    result = output_array(name, out, whole, dtype or first.dtype, parts, guest)
     if not is_movable(first.dtype) or any(part.dtype != dtype for part in parts):
         np.concatenate(parts, axis, out=result)
     elif result.size:
         shapes, strides = tuple(p.shape for p in parts), tuple(p.strides for p in parts)
         _join_program(shapes, strides, first.itemsize, axis, strides_key(result, out)).run((*parts, result))
-    return result, lengths
+    return result if guest is None else _answer(guest, result, out), lengths, guest
 
 
-def _slice(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: Array | None) -> Array:
+def _slice(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: Any | None, guest: Guest | None) -> Any:
     if isinstance(x, DeviceArray):
-        taken: Array = _on_device().slice_(name, x, starts, shape, steps, out)
-        return taken
-    result = output_array(name, out, shape, x.dtype, (x,))
+        target = out if out is None else target_array(name, "out", out, guest)
+        return _answer(guest, _on_device().slice_(name, x, starts, shape, steps, target), out, is_on_device=True)
+    result = output_array(name, out, shape, x.dtype, (x,), guest)
     if not is_movable(x.dtype):
-        positions = _slice(name, moved_positions(x), starts, shape, steps, None)
+        positions = _slice(name, moved_positions(x), starts, shape, steps, None, None)
         result[...] = x.reshape(-1)[positions]
     elif result.size:
         key = (x.shape, x.strides, x.itemsize, starts, shape, steps)
         _slice_program(*key, strides_key(result, out)).run((x, result))
-    return result
+    return result if guest is None else _answer(guest, result, out)
 
 
 def _output_layout(shape: Sizes, strides: Sizes | None, itemsize: int) -> Layout:
