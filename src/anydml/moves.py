@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(NamedTuple):
     """One index read per coordinate: ``stride · clamp(wrap(indices[offset + Σ c·strides]), 0, size−1)``.
 
     Attributes:
@@ -46,8 +44,7 @@ class Lookup:
     stride: int
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """An address for every coordinate: ``offset + Σ c·strides + Σ lookups``, in bytes from an operand's start."""
 
     operand: int
@@ -56,8 +53,7 @@ class Access:
     lookups: tuple[Lookup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """``destination[a(c)] = source[b(c)]``, `element_size` bytes each, for every coordinate c of the box `sizes`."""
 
     sizes: tuple[int, ...]
@@ -100,55 +96,56 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 
 def _simplify(move: Move) -> Move:
-    ends = (move.destination, move.source)
-    # The strides of every address in a move: destination, source, then each lookup's own.
-    columns = [end.strides for end in ends]
-    columns += [lookup.strides for end in ends for lookup in end.lookups]
+    destination, source = move.destination, move.source
+    columns = [destination.strides, source.strides]
+    columns += [lookup.strides for lookup in (*destination.lookups, *source.lookups)]
+    # One tuple a dimension: the strides of destination, source and lookups, and the size.
+    dimensions = [dimension for dimension in zip(*columns, move.sizes, strict=True) if dimension[-1] != 1]
     shift = [0] * len(columns)
-    dimensions: list[tuple[list[int], int]] = []
-    for d, size in enumerate(move.sizes):
-        if size == 1:
-            continue
-        strides = [column[d] for column in columns]
-        if strides[0] < 0:
-            # A destination that walks backwards is the same move seen from its other end.
-            shift = [offset + (size - 1) * stride for offset, stride in zip(shift, strides, strict=True)]
-            strides = [-stride for stride in strides]
-        dimensions.append((strides, size))
-    dimensions.sort(key=_by_destination)
-    merged: list[tuple[list[int], int]] = []
-    for strides, size in dimensions:
+    if dimensions and min(destination.strides) < 0:
+        dimensions = [_forwards(dimension, shift) for dimension in dimensions]
+    dimensions.sort()
+    merged: list[tuple[int, ...]] = []
+    for dimension in dimensions:
         if merged:
-            inner, count = merged[-1]
-            if strides == [stride * count for stride in inner]:
-                merged[-1] = (inner, count * size)
+            inner = merged[-1]
+            count = inner[-1]
+            if (
+                dimension[0] == inner[0] * count
+                and dimension[1] == inner[1] * count
+                and (len(inner) == 3 or _continues(dimension, inner, count))
+            ):
+                merged[-1] = (*inner[:-1], count * dimension[-1])
                 continue
-        merged.append((strides, size))
-    element_size = move.element_size
-    if merged and merged[0][0] == [element_size, element_size] + [0] * (len(columns) - 2):
-        element_size *= merged.pop(0)[1]
+        merged.append(dimension)
+    size = move.element_size
+    if merged and merged[0][0] == merged[0][1] == size and not any(merged[0][2:-1]):
+        size *= merged.pop(0)[-1]
     merged.reverse()
-    result = [tuple(strides[k] for strides, _ in merged) for k in range(len(columns))]
-    return _rebuilt(move, tuple(size for _, size in merged), result, shift, element_size)
-
-
-def _by_destination(dimension: tuple[list[int], int]) -> tuple[int, int]:
-    strides = dimension[0]
-    return strides[0], abs(strides[1])
-
-
-def _rebuilt(
-    move: Move, sizes: tuple[int, ...], columns: list[tuple[int, ...]], shift: list[int], element_size: int
-) -> Move:
-    ends = []
-    k = 2
-    for access, column, offset in zip((move.destination, move.source), columns, shift, strict=False):
+    *strides, sizes = zip(*merged, strict=True) if merged else [()] * (len(columns) + 1)
+    ends, k = [], 2
+    for end, offset, own in ((destination, shift[0], strides[0]), (source, shift[1], strides[1])):
         lookups = []
-        for lookup in access.lookups:
-            lookups.append(replace(lookup, offset=lookup.offset + shift[k], strides=columns[k]))
+        for lookup in end.lookups:
+            lookups.append(lookup._replace(offset=lookup.offset + shift[k], strides=strides[k]))
             k += 1
-        ends.append(Access(access.operand, access.offset + offset, column, tuple(lookups)))
-    return Move(sizes, ends[0], ends[1], element_size)
+        ends.append(Access(end.operand, end.offset + offset, own, tuple(lookups)))
+    return Move(sizes, ends[0], ends[1], size)
+
+
+def _continues(dimension: tuple[int, ...], inner: tuple[int, ...], count: int) -> bool:
+    """Whether every lookup's stride goes on where an inner dimension of `count` ends."""
+    return all(stride == step * count for stride, step in zip(dimension[2:-1], inner[2:-1], strict=True))
+
+
+def _forwards(dimension: tuple[int, ...], shift: list[int]) -> tuple[int, ...]:
+    """A dimension in which the destination walks backwards, seen from its other end; offsets go to `shift`."""
+    if dimension[0] >= 0:
+        return dimension
+    *strides, size = dimension
+    for k, stride in enumerate(strides):
+        shift[k] += (size - 1) * stride
+    return (*(-stride for stride in strides), size)
 
 
 def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:

@@ -45,8 +45,6 @@ LINE_BLOCK = 256 << 10
 LINE_BLOCKS = 64
 """Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
 
-_MASK = (1 << 64) - 1
-
 Word = int | tuple[int, int]
 """A word of a table: a number, or an operand and a byte offset in it."""
 
@@ -122,11 +120,18 @@ def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
 
 
 def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]) -> Step:
-    places = [i for i, word in enumerate(words) if type(word) is tuple]
-    operands = [words[i][0] for i in places]  # type: ignore[index]
-    values = [(word[1] if type(word) is tuple else word) & _MASK for word in words]  # type: ignore[operator]
-    template = np.array(values, np.uint64)
-    return Step(kernel, load, reason, tuple(moves), template, np.array(places, np.intp), np.array(operands, np.intp))
+    values: list[int] = []
+    places: list[int] = []
+    operands: list[int] = []
+    for word in words:
+        if type(word) is tuple:
+            operands.append(word[0])
+            places.append(len(values))
+            values.append(word[1])
+        else:
+            values.append(word)  # type: ignore[arg-type]
+    template = np.array(values, np.int64).view(np.uint64)
+    return Step(kernel, load, reason, tuple(moves), template, np.array(places), np.array(operands))
 
 
 def _claim(unit_bytes: int) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -164,7 +163,7 @@ def _block_program(
     moves = part_moves((0, Layout(shape, strides, itemsize)), list(enumerate(layouts, 1)), axis, into_whole=False)
     starts = block_starts(shapes, itemsize)
     moves = tuple(
-        replace(move, destination=Access(1, start * itemsize, move.destination.strides))
+        move._replace(destination=Access(1, start * itemsize, move.destination.strides))
         for move, start in zip(moves, starts, strict=False)
     )
     return _program("split", moves, gpu)

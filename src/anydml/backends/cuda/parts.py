@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from anydml.moves import Access, Lookup, Move
 
@@ -36,7 +36,7 @@ def _padded(move: Move, rank: int) -> Move:
     more = rank - len(move.sizes)
 
     def access(side: Access) -> Access:
-        return replace(side, strides=(0,) * more + side.strides)
+        return side._replace(strides=(0,) * more + side.strides)
 
     return Move((1,) * more + move.sizes, access(move.destination), access(move.source), move.element_size)
 
@@ -132,7 +132,7 @@ def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
         return (*steps, *((last,) if has_run else ()))
 
     lookups = tuple(
-        replace(lookup, strides=in_units(lookup.strides, load, 0), stride=lookup.stride // vector)
+        lookup._replace(strides=in_units(lookup.strides, load, 0), stride=lookup.stride // vector)
         for lookup, load in zip(move.source.lookups, loads, strict=True)
     )
     to, source = move.destination, move.source
