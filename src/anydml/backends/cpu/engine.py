@@ -6,9 +6,11 @@ where that pays.
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +23,18 @@ from anydml.moves import Move, simplify
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
+if TYPE_CHECKING:
+    from anydml.backends.cpu.kernels.driver import Kernel
+
 SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
 SHARED_BYTES = 512 << 10
 """Work from here on is shared between threads."""
+
+_WARNED = threading.Event()
+"""Set once it was said that there are no kernels."""
 
 
 def program(name: str, moves: Sequence[Move]) -> CpuProgram:
@@ -55,8 +63,7 @@ class CpuProgram:
         self.moves = moves
         self.bytes = sum(move.bytes_written for move in moves)
         small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
-        self.steps: tuple[Step, ...] | None = None if small else plan(moves)
-        self._kernels = [step.load() for step in self.steps or ()]
+        self.steps, self._kernels = (None, []) if small else _compiled(moves)
 
     @property
     def shared(self) -> bool:
@@ -89,13 +96,27 @@ class CpuProgram:
         if self.steps is None:
             reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
             if self.bytes > SMALL_BYTES:
-                reason = "no kernel follows more than one lookup"
+                reason = "there is no kernel for it"
             lines.append(f"  numpy: {reason}")
             lines += [f"    {move}" for move in self.moves]
         for step in self.steps or ():
             lines.append(f"  {step.kernel}: {step.reason}")
             lines += [f"    {move}" for move in step.moves]
         return "\n".join(lines)
+
+
+def _compiled(moves: tuple[Move, ...]) -> tuple[tuple[Step, ...] | None, list[Kernel]]:
+    """Steps and their kernels; no steps where NumPy has to do the work."""
+    try:
+        steps = plan(moves)
+        return steps, [step.load() for step in steps or ()]
+    except Exception as error:
+        # Whatever the compiler lacks here, the work can be done without it.
+        if not _WARNED.is_set():
+            _WARNED.set()
+            message = f"no kernel can be compiled here, so NumPy does the work: {type(error).__name__}: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return None, []
 
 
 class _Call:
