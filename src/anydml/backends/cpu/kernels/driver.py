@@ -51,5 +51,10 @@ def compiled(function: Any, *constants: object) -> Kernel:
     """
     name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
-    kernel: Kernel = njit(SIGNATURE, nogil=True, cache=True)(function)
+    kernel: Kernel
+    try:
+        kernel = njit(SIGNATURE, nogil=True, cache=True)(function)
+    except Exception:
+        # The cache's folder is full, damaged or not writeable: compile for this process only.
+        kernel = njit(SIGNATURE, nogil=True)(function)
     return kernel
