@@ -55,8 +55,8 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         settings.append((plan, "SHUFFLE_BYTES", 0))
     planned = engine.plan
 
-    def counted(moves):
-        steps = planned(moves)
+    def counted(moves, *others):
+        steps = planned(moves, *others)
         if seen is not None:
             seen.kernels(steps or (), how.streamed)
         return steps

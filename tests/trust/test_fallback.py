@@ -1,0 +1,80 @@
+"""Without a kernel the work is done all the same, and one warning says so."""
+
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.backends.cpu import engine
+from anydml.backends.cpu.kernels import driver, lookup, rows, shuffle
+
+X = np.arange(600_000, dtype=np.uint32).reshape(200_000, 3)
+
+
+@pytest.fixture
+def never_warned(monkeypatch):
+    """Nothing was said yet."""
+    monkeypatch.setattr(engine, "_WARNED", type(engine._WARNED)())
+
+
+def broken(*_):
+    raise RuntimeError("no target for this processor")
+
+
+def test_a_kernel_that_cannot_be_compiled(never_warned, monkeypatch):
+    monkeypatch.setattr(shuffle, "shuffle_kernel", broken)
+    monkeypatch.setattr(rows, "rows_kernel", broken)
+    desc = dml.SplitOperatorDesc(dml.TensorDesc("UINT32", X.shape), [dml.TensorDesc("UINT32", (200_000, 1))] * 3, 1)
+    with pytest.warns(RuntimeWarning, match="NumPy does the work: RuntimeError: no target for this processor") as said:
+        operator = dml.Device().compile_operator(desc)
+    assert len(said) == 1
+    parts = [np.zeros((200_000, 1), np.uint32) for _ in range(3)]
+    operator.bind([X], parts).dispatch()
+    for k, part in enumerate(parts):
+        np.testing.assert_array_equal(part[:, 0], X[:, k])
+    assert "numpy: there is no kernel for it" in str(operator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows_only = dml.JoinOperatorDesc([desc.input_tensor], desc.input_tensor, 0)
+        copy = np.zeros_like(X)
+        dml.Device().compile_operator(rows_only).bind([X], [copy]).dispatch()
+    np.testing.assert_array_equal(copy, X)
+
+
+def test_a_compiler_that_cannot_be_imported():
+    program = """
+        import sys, warnings
+        sys.modules["numba"] = None
+        import numpy as np, anydml
+        x = np.arange(10**6)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for axis_index in ([-1, 3, 2**40], range(-5, 10**5)):
+                picked = anydml.gather(x, np.array(axis_index))
+                assert picked.tolist() == [min(i % 10**6 if i < 0 else i, 10**6 - 1) for i in axis_index]
+            assert (anydml.slice1(x, [0], [10**6], [-1]) == x[::-1]).all()
+        print(*(warning.message for warning in said), sep="\\n")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("no kernel can be compiled here, so NumPy does the work: ")
+
+
+def test_a_cache_that_cannot_be_kept(never_warned, monkeypatch):
+    """A full disk, or a folder that cannot be written: the kernel is compiled all the same."""
+    from numba.core.caching import FunctionCache
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(FunctionCache, "load_overload", lambda *_: None)
+    load = getattr(lookup.rows_kernel, "__wrapped__", lookup.rows_kernel)
+    kernel = load(-64)
+    assert callable(kernel)
+    monkeypatch.setattr(driver, "njit", lambda *_, **options: broken if options.get("cache") else lambda f: "uncached")
+    assert driver.compiled(lambda: None, 1) == "uncached"
