@@ -145,3 +145,17 @@ def test_device_arrays_keep_the_functions_rules():
     ):
         with pytest.raises(dml.DescError, match=message):
             call()
+
+
+@interpreted
+def test_the_interpreter_refuses_a_real_gpu(device):
+    class Tensor(Lent):
+        __module__ = "cupy"
+
+    f32 = dml.TensorDesc("FLOAT32", [4])
+    operator = device.compile_operator(dml.JoinOperatorDesc([f32], f32, 0))
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(
+        dml.BindingError, match=r"DML_JOIN: InputTensors\[0\] lies on a GPU, but TRITON_INTERPRET is set"
+    ):
+        operator.bind([Tensor(x)], [y])

@@ -8,10 +8,10 @@ from typing import Any
 
 from anydml.backends.cuda.available import require_gpu
 from anydml.backends.cuda.launch import Dispatch, Launch, Table
-from anydml.backends.cuda.memory import Array, callers_stream
+from anydml.backends.cuda.memory import Array, callers_stream, is_cupy
 from anydml.backends.cuda.parts import Addresses, index_loads, launches, vector_size
 from anydml.backends.cuda.plan import Plan, plan
-from anydml.backends.device_array import as_array, device_array, is_on_device
+from anydml.backends.device_array import DeviceArray, as_array, device_array, is_on_device, is_tensor
 from anydml.backends.memory import address_of, element_dtype, window
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, simplify
@@ -57,6 +57,7 @@ def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
         BindingError: it does not lie on the GPU.
     """
     if gpu is None:
+        check_interpretable(operator, name, buffer)
         return as_array(buffer) if hasattr(buffer, "__array__") or is_on_device(buffer) else buffer
     try:
         array = device_array(buffer)
@@ -66,6 +67,18 @@ def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
         message = f"{operator}: {name} lies on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
         raise BindingError(message, operator, name, "all arrays lie on one device")
     return array
+
+
+def check_interpretable(operator: str, name: str, array: Any) -> None:
+    """The interpreter reads addresses as the host's: a real GPU's would end the process.
+
+    Raises:
+        BindingError: the array lies on a GPU.
+    """
+    owner: Any = array.owner if isinstance(array, DeviceArray) else array
+    if is_cupy(owner) or (is_tensor(owner) and owner.device.type != "cpu"):
+        message = f"{operator}: {name} lies on a GPU, but TRITON_INTERPRET is set: kernels run on host memory"
+        raise BindingError(message, operator, name, "interpreted kernels read host memory")
 
 
 class CudaProgram:

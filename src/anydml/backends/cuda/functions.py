@@ -18,7 +18,7 @@ import numpy as np
 from anydml.arrays import output_array, output_arrays
 from anydml.backends.cuda import memory
 from anydml.backends.cuda.available import is_interpreted, require_gpu
-from anydml.backends.cuda.engine import CudaProgram, as_operand
+from anydml.backends.cuda.engine import CudaProgram, as_operand, check_interpretable
 from anydml.backends.device_array import DeviceArray, as_array
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, simplify
@@ -125,6 +125,8 @@ def _gpu(name: str, *arrays: Array) -> int | None:
         ValueError: what `Device("cuda")` needs is missing.
     """
     if _is_host():
+        for array in arrays:
+            check_interpretable(name, "an array", array)
         return None
     places = {f"cuda:{array.gpu}" if isinstance(array, DeviceArray) else "the host" for array in arrays}
     if len(places) > 1 or places == {"the host"}:

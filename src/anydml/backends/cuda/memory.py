@@ -46,7 +46,7 @@ def callers_stream(arrays: Sequence[Array], gpu: int | None) -> contextlib.Abstr
         return contextlib.nullcontext()
     import torch
 
-    if any(_is_cupy(getattr(array, "owner", None)) for array in arrays):
+    if any(is_cupy(getattr(array, "owner", None)) for array in arrays):
         import cupy
 
         pointer = cupy.cuda.get_current_stream().ptr
@@ -64,7 +64,7 @@ def empty(like: Array, count: int) -> Any:
     owner: Any = like.owner if isinstance(like, DeviceArray) else like
     if isinstance(owner, np.ndarray):
         return np.empty(count, owner.dtype)
-    if _is_cupy(owner):
+    if is_cupy(owner):
         import cupy
 
         with cupy.cuda.Device(owner.device.id):
@@ -83,5 +83,6 @@ def integers(indices: DeviceArray) -> Any:
     return owner.long() if is_tensor(owner) else owner.astype("int64")
 
 
-def _is_cupy(owner: Any) -> bool:
+def is_cupy(owner: Any) -> bool:
+    """Whether an array is CuPy's."""
     return type(owner).__module__.partition(".")[0] == "cupy"
