@@ -45,6 +45,9 @@ LINE_BLOCK = 256 << 10
 LINE_BLOCKS = 64
 """Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
 
+LOOKUP_BYTES = 2 << 20
+"""Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
+
 Word = int | tuple[int, int]
 """A word of a table: a number, or an operand and a byte offset in it."""
 
@@ -268,7 +271,7 @@ def _lookup(move: Move, past: bool) -> Step:
     elif size <= ELEMENT:
         kernel, segment = "lookup elements", ELEMENT_UNIT
         load = partial(kernels.elements_kernel, size, bits)
-    segment = min(segment, inner)
+    segment = max(1, min(segment, inner, LOOKUP_BYTES // size))
     units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
     words: list[Word] = [units, _claim(block * segment * size), int(past), 1, len(outer)]
     words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
