@@ -1,0 +1,121 @@
+"""The operators in PyTorch's own registry: ``torch.ops.anydml.*``, once this package is imported.
+
+They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times) and
+``torch.func``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here have the
+same names, take the arguments of those, and call the operators:
+
+    split, split_training    a gradient is joined
+    join, concat_training    a gradient is split
+    slice, slice1            a gradient is laid into zeros
+    gather                   a gradient is added up by index, as often as an element was read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+
+from anydml.arrays import normalize_axis, part_sizes
+from anydml.torch import batching, gradients, operators, shapes
+
+for _name, _operator in operators.OPERATORS.items():
+    _operator.register_fake(getattr(shapes, _name))
+    _operator.register_autograd(getattr(gradients, f"{_name}_backward"), setup_context=gradients.SETUP[_name])
+    _operator.register_vmap(getattr(batching, _name))
+
+_ops = torch.ops.anydml
+
+
+def split(x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0) -> list[Any]:
+    """Split a tensor along an axis.
+
+    Args:
+        x: tensor with at least one dimension.
+        sizes_or_sections: a number of equal parts, or their sizes along `axis`.
+        axis: −rank to rank − 1.
+
+    Raises:
+        DescError: as `anydml.split`.
+    """
+    sizes = sizes_or_sections
+    if isinstance(sizes, int):
+        axis = normalize_axis("split", x, axis)
+        sizes = part_sizes("split", sizes, x.shape[axis], axis)
+    parts: list[Any] = _ops.split(x, sizes, axis)
+    return parts
+
+
+def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
+    """com.microsoft SplitTraining, version 1: split by sizes that are data.
+
+    Args:
+        x: tensor with at least one dimension.
+        split: the parts' sizes: a 1-D list or tensor of integers in host memory. Empty or None: equal parts.
+        axis: −rank to rank − 1.
+        num_outputs: number of parts; needed where `split` is empty.
+
+    Raises:
+        DescError: as `anydml.split_training`.
+    """
+    sizes = torch.as_tensor([] if split is None else split, dtype=torch.int64)
+    parts: list[Any] = _ops.split_training(x, sizes, axis, num_outputs)
+    return parts
+
+
+def join(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Join tensors of one dtype along an axis.
+
+    Raises:
+        DescError: as `anydml.join`.
+    """
+    return _ops.join(arrays, axis)
+
+
+def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
+    """com.microsoft ConcatTraining, version 1: join, and say how long each input was (INT64, 1-D, in host memory).
+
+    Raises:
+        DescError: as `anydml.concat_training`.
+    """
+    joined, lengths = _ops.concat_training(arrays, axis)
+    return joined, lengths
+
+
+def slice(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Any:
+    """``result[c] = x[offsets + strides · c]``.
+
+    Raises:
+        DescError: as `anydml.slice`.
+    """
+    return _ops.slice(x, offsets, sizes, [1] * x.ndim if strides is None else strides)
+
+
+def slice1(
+    x: Any,
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+    output_sizes: Sequence[int] | None = None,
+) -> Any:
+    """A strided window of a tensor, forwards or backwards.
+
+    Raises:
+        DescError: as `anydml.slice1`.
+    """
+    return _ops.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+
+
+def gather(x: Any, indices: Any, axis: int = 0, *, out_of_range: Literal["clamp", "error"] = "clamp") -> Any:
+    """Elements along an axis picked by indices: a tensor on x's device, or a list.
+
+    Raises:
+        DescError, IndexError: as `anydml.gather`.
+    """
+    if not isinstance(indices, torch.Tensor):
+        indices = torch.as_tensor(indices, dtype=torch.int64, device=x.device)
+    return _ops.gather(x, indices, axis, out_of_range)
+
+
+__all__ = ["concat_training", "gather", "join", "slice", "slice1", "split", "split_training"]

@@ -1,0 +1,107 @@
+"""The operators under torch.vmap: the batch becomes one more dimension in front, and the work stays one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from anydml.arrays import normalize_axis
+from anydml.torch.gradients import coordinates
+
+_ops = torch.ops.anydml
+
+
+def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) -> tuple[Any, Any]:
+    """The axis moves one further."""
+    x, axis = _in_front(x, in_dims[0], axis)
+    parts = _ops.split(x, sizes, axis)
+    return parts, [0] * len(parts)
+
+
+def split_training(
+    info: Any, in_dims: Any, x: Any, split: Any, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Any, Any]:
+    """As split; sizes of their own for each sample would make ragged results.
+
+    Raises:
+        ValueError: `split` is batched.
+    """
+    if in_dims[1] is not None:
+        raise ValueError("SplitTraining: split is batched by vmap: parts of different sizes have no common shape")
+    x, axis = _in_front(x, in_dims[0], axis)
+    parts = _ops.split_training(x, split, axis, num_outputs)
+    return parts, [0] * len(parts)
+
+
+def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
+    """The axis moves one further; what is not batched is repeated."""
+    arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
+    return _ops.join(arrays, axis), 0
+
+
+def concat_training(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
+    """As join; the lengths are the same for every sample."""
+    arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
+    return _ops.concat_training(arrays, axis), (0, None)
+
+
+def slice(
+    info: Any, in_dims: Any, x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> tuple[Any, Any]:
+    """All of the batch is taken."""
+    x = x.movedim(in_dims[0], 0)
+    return _ops.slice(x, [0, *offsets], [x.shape[0], *sizes], [1, *strides]), 0
+
+
+def slice1(
+    info: Any,
+    in_dims: Any,
+    x: Any,
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+    output_sizes: Sequence[int] | None = None,
+) -> tuple[Any, Any]:
+    """All of the batch is taken."""
+    x = x.movedim(in_dims[0], 0)
+    batch = x.shape[0]
+    sizes = None if output_sizes is None else [batch, *output_sizes]
+    return _ops.slice1(x, [0, *window_offsets], [batch, *window_sizes], [1, *window_strides], sizes), 0
+
+
+def gather(
+    info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp"
+) -> tuple[Any, Any]:
+    """A batch of tensors, of indices, or of both: then sample b reads behind the first b samples' elements."""
+    of_x, of_indices, *_ = in_dims
+    if of_indices is None:
+        x, axis = _in_front(x, of_x, axis)
+        return _ops.gather(x, indices, axis, out_of_range), 0
+    indices = indices.movedim(of_indices, 0)
+    if of_x is None:
+        axis = normalize_axis("gather", x, axis)
+        return _ops.gather(x, indices, axis, out_of_range), axis
+    x, axis = _in_front(x, of_x, axis)
+    size = x.shape[axis]
+    if out_of_range == "error":
+        # Of all samples' indices: a sample's own places are never out of range again.
+        _ops.gather(x, indices, axis, out_of_range)
+    starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
+    rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
+    return _ops.gather(rows, coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
+
+
+def _in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
+    """The batch as the first dimension, and the axis of a sample counted behind it."""
+    x = x.movedim(batch, 0)
+    return x, normalize_axis("vmap", x[0], axis) + 1
+
+
+def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any], axis: int) -> tuple[list[Any], int]:
+    moved = [
+        array.expand(info.batch_size, *array.shape) if batch is None else array.movedim(batch, 0)
+        for array, batch in zip(arrays, batches, strict=True)
+    ]
+    return moved, normalize_axis("vmap", moved[0][0], axis) + 1

@@ -1,0 +1,118 @@
+"""The operators' gradients. Each is made of operators that have gradients themselves, so that all can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from anydml.arrays import normalize_axis
+from anydml.operators.slice1 import copy_start
+
+_ops = torch.ops.anydml
+
+
+def _keep_axis(ctx: Any, inputs: Any, output: Any) -> None:
+    x, axis = inputs[0], inputs[1 if isinstance(inputs[0], Sequence) else 2]
+    arrays = x if isinstance(x, Sequence) else [x]
+    ctx.axis = normalize_axis("gradient", arrays[0], axis)
+    ctx.lengths = [array.shape[ctx.axis] for array in arrays]
+
+
+def _keep_slice(ctx: Any, inputs: Any, output: Any) -> None:
+    x, offsets, _, strides = inputs
+    ctx.shape, ctx.starts, ctx.steps = x.shape, offsets, strides
+
+
+def _keep_slice1(ctx: Any, inputs: Any, output: Any) -> None:
+    x, offsets, sizes, strides, _ = inputs
+    ctx.shape, ctx.starts, ctx.steps = x.shape, copy_start(offsets, sizes, strides), strides
+
+
+def _keep_indices(ctx: Any, inputs: Any, output: Any) -> None:
+    x, indices, axis, _ = inputs
+    ctx.save_for_backward(indices)
+    ctx.shape, ctx.axis = x.shape, normalize_axis("gather", x, axis)
+
+
+SETUP: dict[str, Callable[..., None]] = {
+    "split": _keep_axis,
+    "split_training": _keep_axis,
+    "join": _keep_axis,
+    "concat_training": _keep_axis,
+    "slice": _keep_slice,
+    "slice1": _keep_slice1,
+    "gather": _keep_indices,
+}
+"""What each operator keeps for its gradient."""
+
+
+def split_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Joined."""
+    return _first(ctx, _ops.join(grads, ctx.axis))
+
+
+def split_training_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Joined; sizes have no gradient."""
+    return _first(ctx, _ops.join(grads, ctx.axis))
+
+
+def join_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Split."""
+    return _first(ctx, _ops.split(grad, ctx.lengths, ctx.axis))
+
+
+def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:
+    """Split; lengths have no gradient."""
+    return _first(ctx, _ops.split(grad, ctx.lengths, ctx.axis))
+
+
+def slice_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Laid into zeros."""
+    return _first(ctx, _laid_into_zeros(grad, ctx.shape, ctx.starts, ctx.steps))
+
+
+def slice1_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Laid into zeros."""
+    return _first(ctx, _laid_into_zeros(grad, ctx.shape, ctx.starts, ctx.steps))
+
+
+def gather_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Added up at the elements that were read."""
+    (indices,) = ctx.saved_tensors
+    axis, size = ctx.axis, ctx.shape[ctx.axis]
+    flat = grad.flatten(axis, axis + indices.ndim - 1) if indices.ndim else grad.unsqueeze(axis)
+    zeros = grad.new_zeros(ctx.shape)
+    return _first(ctx, zeros.index_add(axis, coordinates(indices, size).reshape(-1), flat))
+
+
+def _first(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """The first argument's gradient, and None for each other that was given: PyTorch leaves out defaults at the end."""
+    return grad, *[None] * (len(ctx.needs_input_grad) - 1)
+
+
+def coordinates(indices: Any, size: int) -> Any:
+    """What indices stand for: negative ones of a signed type count from the end, then all are clamped (INT64)."""
+    wide = indices.to(torch.int64)
+    if indices.dtype is torch.uint64:
+        # Those from 2^63 on have become negative.
+        return torch.where(wide < 0, size - 1, wide.clamp(max=size - 1))
+    return torch.where(wide < 0, wide + size, wide).clamp(0, max(size - 1, 0))
+
+
+def _laid_into_zeros(grad: Any, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
+    """``result[starts + steps · c] = grad[c]``, and 0 elsewhere."""
+    zeros = grad.new_zeros(shape)
+    window = zeros
+    backwards = []
+    for d, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        size = grad.shape[d]
+        first = start
+        if step < 0:
+            backwards.append(d)
+            first = start + (size - 1) * step
+        window = window.narrow(d, first, (size - 1) * abs(step) + 1) if size else window.narrow(d, 0, 0)
+        window = window[(slice(None),) * d + (slice(None, None, abs(step)),)]
+    window.copy_(grad.flip(backwards) if backwards else grad)
+    return zeros
