@@ -36,7 +36,7 @@ OTHER_WAYS = {"reference": How("reference"), "cuda": How("cuda")}
 @contextmanager
 def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     """Let compilation inside follow `how`; count the kernels that were chosen, and NumPy as one of them."""
-    if how.engine != "cpu":
+    if how.engine != "cpu" or how.kernels == "as found":
         yield
         if seen is not None:
             seen.ran(how.engine)

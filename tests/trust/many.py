@@ -1,0 +1,174 @@
+"""Many at once, each scenario in a process of its own: python -m trust.many SCENARIO. It prints "well" at its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+from fuzz.check import check
+from fuzz.draw import Seeded
+from fuzz.forced import CPU_WAYS
+from fuzz.generate import random_case
+
+import anydml as dml
+from anydml.backends.cpu import engine, plan
+
+THREADS = 16
+AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
+
+
+def share_everything() -> None:
+    """Let kernels do even small work, and four threads share it, a few KiB at a time."""
+    engine.SMALL_BYTES = engine.SMALL_MOVES = -1
+    engine.SHARED_BYTES = 0
+    plan.CHUNK = 4096
+    dml.set_num_threads(4)
+
+
+def together(work) -> None:
+    """Call `work(number)` in 16 threads that begin at one moment; an error of any is raised."""
+    errors = []
+    start = threading.Barrier(THREADS)
+
+    def run(number):
+        start.wait()
+        try:
+            work(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def threads() -> None:
+    """The same and different operators, while their kernels are compiled; results are looked at byte for byte."""
+    share_everything()
+    # Distinct cases, and as many that everybody runs.
+    same = [random_case(Seeded(number), [AS_FOUND]) for number in range(6)]
+    own = [random_case(Seeded(100 + number), [AS_FOUND]) for number in range(THREADS)]
+    x = np.arange(600_000, dtype=np.uint32).reshape(-1, 3)
+    planes = [np.zeros((200_000, 1), np.uint32) for _ in range(3)]
+    tensor, plane = dml.TensorDesc("UINT32", x.shape), dml.TensorDesc("UINT32", (200_000, 1))
+
+    def work(number):
+        compiled = dml.Device().compile_operator(dml.SplitOperatorDesc(tensor, [plane] * 3, 1))
+        mine = [np.zeros_like(p) for p in planes]
+        bound = compiled.bind([x], mine)
+        for turn in range(int(os.environ.get("ANYDML_TURNS", "3"))):
+            bound.dispatch()
+            for k, result in enumerate(mine):
+                assert (result[:, 0] == x[:, k]).all()
+                result[...] = 0
+            for case in (own[number], *same[turn % 2 :: 2]):
+                check(case)
+
+    together(work)
+    bound = dml.Device().compile_operator(dml.SplitOperatorDesc(tensor, [plane] * 3, 1)).bind([x], planes)
+    together(lambda number: [bound.dispatch() for _ in range(20)])
+    assert all((p[:, 0] == x[:, k]).all() for k, p in enumerate(planes))
+
+
+def threads_come_and_go() -> None:
+    """The number of threads changes while others dispatch."""
+    share_everything()
+    x = np.arange(200_000, dtype=np.uint16)
+
+    def work(number):
+        for turn in range(60):
+            dml.set_num_threads(1 + (number + turn) % 5)
+            assert (dml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
+
+    together(work)
+
+
+def _reversed_in_child(size: int) -> bool:
+    x = np.arange(size)
+    return bool((dml.slice1(x, [0], [size], [-1]) == x[::-1]).all())
+
+
+def fork() -> None:
+    """Children go on after a fork, also one that happens while other threads dispatch."""
+    share_everything()
+    x = np.arange(400_000)
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            dml.slice1(x, [0], x.shape, [-1])
+
+    busy = [threading.Thread(target=work) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    for _ in range(10):
+        assert _reversed_in_child(300_000)
+        child = os.fork()
+        if not child:
+            os._exit(0 if all(_reversed_in_child(300_000) for _ in range(3)) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    stop.set()
+    for thread in busy:
+        thread.join()
+
+
+def spawn() -> None:
+    """Processes of a pool do the same work."""
+    assert _reversed_in_child(300_000)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert all(pool.map(_reversed_in_child, [300_000] * 4))
+
+
+def interrupt() -> None:
+    """Ctrl-C ends a dispatch long before its end; the next one is whole."""
+    # A transposition of single bytes: slow, and nothing of it fits a cache.
+    size = 16384
+    x = np.broadcast_to(np.arange(1, 252, dtype=np.uint8)[:, None].repeat(size // 64, 1).ravel()[:size], (size, size))
+    x = np.ascontiguousarray(x).T
+    out = np.zeros((size, size), np.uint8)
+    for threads in (1, 3):
+        dml.set_num_threads(threads)
+        out[...] = 0
+
+        def press():
+            while not out[0, 0]:
+                time.sleep(0)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        presser = threading.Thread(target=press)
+        presser.start()
+        try:
+            dml.join([x], out=out)
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("the interrupt was lost")
+        presser.join()
+        assert not out[-1, -1], "it was done before it ended"
+        untouched = out.copy()
+        time.sleep(0.05)
+        assert (out == untouched).all(), "somebody still writes"
+        dml.join([x[:2000]], out=out[:2000])
+        assert (out[:2000] == x[:2000]).all()
+    assert _reversed_in_child(300_000)
+
+
+def compile_all() -> None:
+    """What several processes do at once with one empty cache."""
+    for number in range(12):
+        check(random_case(Seeded(number), CPU_WAYS[:2]))
+
+
+if __name__ == "__main__":
+    {f.__name__: f for f in (threads, threads_come_and_go, fork, spawn, interrupt, compile_all)}[sys.argv[1]]()
+    print("well")

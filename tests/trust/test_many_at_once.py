@@ -1,0 +1,51 @@
+"""Threads, processes, forks and interrupts: nothing hangs, and every result is whole."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+HANG = 600
+PROCESSES = 4
+
+
+def start(scenario, cache):
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    if cache:
+        environment["NUMBA_CACHE_DIR"] = str(cache)
+    command = [sys.executable, "-X", "faulthandler", "-m", "trust.many", scenario]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process):
+    try:
+        out, errors = process.communicate(timeout=HANG)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, errors = process.communicate()
+    assert (process.returncode, out) == (0, "well\n"), errors
+
+
+def test_threads_while_kernels_are_compiled(tmp_path):
+    finish(start("threads", tmp_path))
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+
+@pytest.mark.parametrize(
+    "scenario", ["threads_come_and_go", pytest.param("fork", marks=needs_fork), "spawn", "interrupt"]
+)
+def test_alone(scenario):
+    finish(start(scenario, None))
+
+
+def test_processes_that_fill_one_cache(tmp_path):
+    processes = [start("compile_all", tmp_path) for _ in range(PROCESSES)]
+    for process in processes:
+        finish(process)
+    assert any(tmp_path.rglob("*.nbi"))
+    finish(start("compile_all", tmp_path))
