@@ -64,7 +64,7 @@ class CopyLimit:
 
 
 def _own_copy(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Run:
-    steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), source.size)])
+    steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), source.size)], source.size)
     assert steps is not None
     table = steps[0].table(np.array([address_of(destination), address_of(source)], np.uint64))
     kernel, kept = steps[0].load(), (table, destination, source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -182,6 +183,19 @@ def _problems(model: Model, level: FeatureLevel) -> list[str]:
 
 
 anydml.add_command(onnx_group)
+
+
+@anydml.command()
+def warmup() -> None:
+    """Compile the CPU kernels that common work needs, so that nobody waits for them later on this machine."""
+    from anydml.backends.cpu.warmup import kernels
+
+    start = time.perf_counter()
+    count = 0
+    for _, compile_kernel in kernels():
+        compile_kernel()
+        count += 1
+    _say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
 
 
 @anydml.command()

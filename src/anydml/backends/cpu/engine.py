@@ -63,7 +63,7 @@ class CpuProgram:
         self.moves = moves
         self.bytes = sum(move.bytes_written for move in moves)
         small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
-        self.steps, self._kernels = (None, []) if small else _compiled(moves)
+        self.steps, self._kernels = (None, []) if small else _compiled(moves, self.bytes)
 
     @property
     def shared(self) -> bool:
@@ -105,10 +105,10 @@ class CpuProgram:
         return "\n".join(lines)
 
 
-def _compiled(moves: tuple[Move, ...]) -> tuple[tuple[Step, ...] | None, list[Kernel]]:
+def _compiled(moves: tuple[Move, ...], written: int) -> tuple[tuple[Step, ...] | None, list[Kernel]]:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
-        steps = plan(moves)
+        steps = plan(moves, written)
         return steps, [step.load() for step in steps or ()]
     except Exception as error:
         # Whatever the compiler lacks here, the work can be done without it.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -52,8 +51,7 @@ Word = int | tuple[int, int]
 """A word of a table: a number, or an operand and a byte offset in it."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One kernel call, but for the addresses.
 
     Attributes:
@@ -62,8 +60,7 @@ class Step:
         reason: why this kernel.
         moves: what it does.
         template: the table's 64-bit words, with offsets where addresses go.
-        places: indices of those words.
-        operands: the operand of each.
+        places: indices of those words, and the operand of each.
     """
 
     kernel: str
@@ -72,18 +69,22 @@ class Step:
     moves: tuple[Move, ...]
     template: np.ndarray[Any, np.dtype[np.uint64]]
     places: np.ndarray[Any, np.dtype[np.intp]]
-    operands: np.ndarray[Any, np.dtype[np.intp]]
 
     def table(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The table for operands at these addresses."""
         table = self.template.copy()
-        table[self.places] += addresses[self.operands]
+        table[self.places[0]] += addresses[self.places[1]]
         return table
 
 
-def plan(moves: Sequence[Move]) -> tuple[Step, ...] | None:
-    """Steps for simplified moves, or None where a move is beyond the kernels (more than one lookup)."""
-    past = sum(move.bytes_written for move in moves) > last_level_cache()
+def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
+    """Steps for simplified moves, or None where a move is beyond the kernels (more than one lookup).
+
+    Args:
+        moves: what is to be done.
+        written: the bytes that they write, all together.
+    """
+    past = written > last_level_cache()
     steps: list[Step] = []
     groups: dict[Any, list[Move]] = {}
     for move in moves:
@@ -134,7 +135,7 @@ def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[
         else:
             values.append(word)  # type: ignore[arg-type]
     template = np.array(values, np.int64).view(np.uint64)
-    return Step(kernel, load, reason, tuple(moves), template, np.array(places), np.array(operands))
+    return Step(kernel, load, reason, tuple(moves), template, np.array((places, operands)))
 
 
 def _claim(unit_bytes: int) -> int:
@@ -146,7 +147,8 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     from anydml.backends.cpu.kernels.rows import rows_kernel
 
     sizes = moves[0].sizes
-    total = sum(move.bytes_written for move in moves)
+    runs = [move.element_size for move in moves]
+    total = math.prod(sizes) * sum(runs)
     piece = max(CHUNK, (total // PIECES + 4095) & ~4095)
     parts: list[list[Word]] = []
     for move in moves:
@@ -158,8 +160,7 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     units = math.prod(sizes) * len(parts)
     words: list[Word] = [units, _claim(total // units), int(past), len(parts), len(sizes), *sizes]
     words += [word for part in parts for word in part]
-    shortest = min(move.element_size for move in moves)
-    return _step("rows", rows_kernel, f"runs of {shortest} B and more", moves, words)
+    return _step("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
 
 
 def _shuffle(moves: Sequence[Move], past: bool) -> Step | None:

@@ -27,13 +27,13 @@ SHARED_CODE = format(
 Kernel = Callable[[int, int, int], int]
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def word(table, index):
     """A word of a table."""
     return load(table + uint64(8) * uint64(index))
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def claim(table, counter, mine):
     """The first unit of the next chunk: from the shared counter, or the caller's own count where there is none."""
     if counter == uint64(0):
@@ -53,8 +53,8 @@ def compiled(function: Any, *constants: object) -> Kernel:
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
     kernel: Kernel
     try:
-        kernel = njit(SIGNATURE, nogil=True, cache=True)(function)
+        kernel = njit(SIGNATURE, nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     except Exception:
         # The cache's folder is full, damaged or not writeable: compile for this process only.
-        kernel = njit(SIGNATURE, nogil=True)(function)
+        kernel = njit(SIGNATURE, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     return kernel

@@ -63,15 +63,26 @@ def store(typing: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def load_index(typing: Any, address: Any, bits: Any) -> Any:
-    """An index at an address as 64 bits: `bits` is 32 or 64 (zero-extended), −32 or −64 (sign-extended)."""
+def place(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
+    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped into the axis.
+
+    `bits` is a constant: 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
+    """
     width: int = _literal(bits)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zero, last = ir.Constant(I64, 0), builder.sub(arguments[1], ir.Constant(I64, 1))
         value = _load(builder, arguments[0], ir.IntType(abs(width)))
-        return builder.sext(value, I64) if width < 0 else builder.zext(value, I64)
+        if width < 0:
+            value = value if width == -64 else builder.sext(value, I64)
+            wrapped = builder.add(value, arguments[1])
+            value = builder.select(builder.icmp_signed("<", value, zero), wrapped, value)
+            value = builder.select(builder.icmp_signed("<", value, zero), zero, value)
+        elif width != 64:
+            value = builder.zext(value, I64)
+        return builder.select(builder.icmp_unsigned("<", value, last), value, last)
 
-    return types.int64(types.uint64, bits), generate
+    return types.uint64(types.uint64, types.uint64, bits), generate
 
 
 @intrinsic
@@ -246,7 +257,7 @@ def _joined(builder: Any, values: list[Any]) -> Any:
     return total
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def copy_rest(destination, source, size):
     """Copy fewer than 64 bytes, without a call."""
     at = uint64(0)
@@ -256,7 +267,7 @@ def copy_rest(destination, source, size):
             at += uint64(power)
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def copy_lines(destination, source, size):
     """Copy a short run, without a call."""
     at = uint64(0)
@@ -266,7 +277,7 @@ def copy_lines(destination, source, size):
     copy_rest(destination + at, source + at, size - at)
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def stream(destination, source, size, past):
     """Copy a run; `past` the caches where that is 1, for runs that will not be read again soon."""
     if past == uint64(0) or size < uint64(2 * LINE):

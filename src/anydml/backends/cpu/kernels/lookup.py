@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import int64, njit, uint64
+from numba import njit, uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
 from anydml.backends.cpu.kernels.ir import (
@@ -20,7 +20,7 @@ from anydml.backends.cpu.kernels.ir import (
     copy_rest,
     fence,
     load,
-    load_index,
+    place,
     prefetch,
     scratch,
     store,
@@ -46,19 +46,7 @@ NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
 
 
-@njit(nogil=True)
-def place(address, bits, axis):
-    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped."""
-    if bits == 64:
-        return min(load(address), axis - uint64(1))
-    if bits == 32:
-        return min(uint64(load_index(address, 32)), axis - uint64(1))
-    index = load_index(address, -64) if bits == -64 else load_index(address, -32)
-    index += int64(axis) if index < int64(0) else int64(0)
-    return uint64(min(max(index, int64(0)), int64(axis) - int64(1)))
-
-
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def entry_address(table, number, rank, outer, first):
     """The address of an operand (0 written, 1 read, 2 indices) at an outer coordinate and inner position."""
     entry = table + uint64(8) * (uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank))
@@ -75,13 +63,13 @@ def entry_address(table, number, rank, outer, first):
     return address
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def entry_stride(table, number, rank, which):
     """An operand's inner stride (1) or its stride from line to line (2)."""
     return word(table, uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank) + uint64(which))
 
 
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 def copy_ahead(destination, source, size, past, soon):
     """Copy a row, and ask for the lines of one further on meanwhile."""
     if past == uint64(0):
@@ -126,8 +114,8 @@ def rows_kernel(bits: int) -> Kernel:
                 indices = entry_address(table, 2, rank, outer, uint64(0))
                 for i in range(first, last):
                     j = min(i + ahead, inner - uint64(1))
-                    at = source + place(indices + i * index_step, bits, axis) * axis_stride + i * from_step
-                    soon = source + place(indices + j * index_step, bits, axis) * axis_stride + j * from_step
+                    at = source + place(indices + i * index_step, axis, bits) * axis_stride + i * from_step
+                    soon = source + place(indices + j * index_step, axis, bits) * axis_stride + j * from_step
                     copy_ahead(to + i * to_step, at, element, past, soon)
         fence()
         return uint64(1)
@@ -170,7 +158,7 @@ def elements_kernel(size: int, bits: int) -> Kernel:
                     for i in range(max(ready, coming)):
                         if uint64(i) < coming:
                             j = here + uint64(i)
-                            at = source + place(indices + j * index_step, bits, axis) * axis_stride + j * from_step
+                            at = source + place(indices + j * index_step, axis, bits) * axis_stride + j * from_step
                             store(later + uint64(8) * uint64(i), at)
                             prefetch(at)
                         if uint64(i) < ready:
@@ -223,7 +211,7 @@ def lines_kernel(size: int, bits: int) -> Kernel:
                 source = entry_address(table, 1, rank, outer, first)
                 indices = entry_address(table, 2, rank, outer, first)
                 for i in range(count):
-                    offset = place(indices + uint64(i) * index_step, bits, axis) * axis_stride
+                    offset = place(indices + uint64(i) * index_step, axis, bits) * axis_stride
                     store(offsets + uint64(8) * uint64(i), offset + uint64(i) * from_step)
                 while line < last_line:
                     target_line = to + line * to_line
