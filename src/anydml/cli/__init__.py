@@ -6,6 +6,7 @@ Everything beyond click is imported by the command that needs it, so that each s
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+MOST_CHARACTERS = 2000
+"""Of an error, which may repeat what a file says."""
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -59,12 +65,20 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _fail(message: str) -> int:
     sys.stdout.flush()
-    print("anydml:", " ".join(message.splitlines()), file=sys.stderr)
+    line = " ".join(message.splitlines())
+    if len(line) > MOST_CHARACTERS:
+        line = f"{line[: MOST_CHARACTERS // 2]} … {line[-MOST_CHARACTERS // 2 :]}"
+    print("anydml:", _printable(line), file=sys.stderr)
     return 2
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    print(_printable(line), flush=True)
+
+
+def _printable(text: str) -> str:
+    """Text without control characters but tabs and newlines: names in a file may not command a terminal."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
