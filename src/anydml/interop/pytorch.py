@@ -54,6 +54,9 @@ class TorchGuest(Guest):
 
     def give(self, result: Array) -> Any:
         """A tensor over the same memory."""
+        if not result.size:
+            # NumPy's strides of nothing are 0, PyTorch's are not.
+            return torch.empty(result.shape, dtype=self.array.dtype, device="cpu")
         word = _word(self.array.dtype)
         if word is None:
             return torch.from_numpy(result)

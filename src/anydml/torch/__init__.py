@@ -1,8 +1,8 @@
 """The operators in PyTorch's own registry: ``torch.ops.anydml.*``, once this package is imported.
 
 They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times) and
-``torch.func``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here have the
-same names, take the arguments of those, and call the operators:
+under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here
+have the same names, take the arguments of those, and call the operators:
 
     split, split_training    a gradient is joined
     join, concat_training    a gradient is split

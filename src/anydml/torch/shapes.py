@@ -37,12 +37,10 @@ def slice1(
     window_strides: Sequence[int],
     output_sizes: Sequence[int] | None = None,
 ) -> Any:
-    """Of the sizes asked for, or all that the window gives; an empty window gives nothing."""
+    """Of the sizes asked for, or all that the window gives."""
     if output_sizes is None:
-        output_sizes = [
-            max_copied_elements(size, step) if size else 0
-            for size, step in zip(window_sizes, window_strides, strict=True)
-        ]
+        # An empty window gives 0 by this as well: no question is asked that a symbol could not answer.
+        output_sizes = list(map(max_copied_elements, window_sizes, window_strides))
     return x.new_empty(tuple(output_sizes))
 
 

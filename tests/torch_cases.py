@@ -1,0 +1,140 @@
+"""One call of each operator and more, each with what PyTorch's own operators make of the same tensors."""
+
+import dataclasses
+from collections.abc import Callable
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+import anydml.torch  # noqa: F401  # it registers the operators
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
+    """``torch.ops.anydml.<name>(*arguments)`` and ``expected(*arguments)``, which is PyTorch's own way.
+
+    Strings stand for tensors: ``"3x6"`` is one of these sizes.
+    """
+
+    name: str
+    arguments: tuple
+    expected: Callable
+
+    @property
+    def operator(self):
+        return getattr(torch.ops.anydml, self.name)
+
+    def make(self, dtype=torch.float64, requires_grad=False):
+        """The arguments, with new tensors of one dtype."""
+        generator = torch.Generator().manual_seed(7)
+
+        def tensor(leaf):
+            if not isinstance(leaf, str) or "x" not in leaf or not leaf[0].isdigit():
+                return leaf
+            shape = [int(n) for n in leaf.split("x") if n]
+            values = torch.randint(-99, 99, shape, generator=generator)
+            return values.to(dtype).requires_grad_(requires_grad)
+
+        return tree_map(tensor, self.arguments)
+
+    def __str__(self):
+        return f"{self.name}-{CASES.index(self)}"
+
+
+def window(x, offsets, sizes, strides, output_sizes=None):
+    """SLICE1 by indexing one dimension after the other."""
+    for d, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
+        first = offset if stride > 0 else offset + size - 1
+        places = list(range(first, offset + size if stride > 0 else offset - 1, stride)) if size else []
+        count = len(places) if output_sizes is None else output_sizes[d]
+        x = x.index_select(d, torch.tensor(places[:count], dtype=torch.int64))
+    return x
+
+
+def strided(x, offsets, sizes, strides):
+    """SLICE by indexing."""
+    return x[
+        tuple(slice(o, o + (n - 1) * s + 1 if n else o, s) for o, n, s in zip(offsets, sizes, strides, strict=True))
+    ]
+
+
+def picked(x, indices, axis=0, out_of_range="clamp"):
+    """GATHER by index_select, with indices resolved one by one in Python."""
+    axis %= x.ndim
+    size = x.shape[axis]
+    resolved = [min(max(i + size if i < 0 else i, 0), size - 1) for i in indices.reshape(-1).tolist()]
+    flat = x.index_select(axis, torch.tensor(resolved, dtype=torch.int64))
+    return flat.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+def parts(x, split, axis=0, num_outputs=None):
+    """SplitTraining by torch.split."""
+    sizes = split.tolist() or [x.shape[axis] // num_outputs] * num_outputs
+    return torch.split(x, sizes, axis)
+
+
+def joined(arrays, axis=0):
+    """ConcatTraining by torch.cat."""
+    return torch.cat(arrays, axis), torch.tensor([array.shape[axis] for array in arrays])
+
+
+I64 = torch.int64
+CASES = [
+    Case("split", ("3x6", [1, 2, 3], -1), torch.split),
+    Case("split", ("4x5", [4]), torch.split),
+    Case("split", ("2x6x3", [0, 6, 0], 1), torch.split),
+    Case("join", (["2x3", "4x3", "1x3"],), torch.cat),
+    Case("join", (["2x3x2", "2x0x2", "2x1x2"], -2), torch.cat),
+    Case("slice", ("4x6", [1, 0], [2, 3], [1, 2]), strided),
+    Case("slice", ("4x6", [4, 0], [0, 6], [1, 1]), strided),
+    Case("slice1", ("3x6", [0, 1], [3, 5], [2, -2]), window),
+    Case("slice1", ("3x6", [1, 0], [2, 6], [-1, -4], [1, 2]), window),
+    Case("slice1", ("3x6", [1, 2], [0, 4], [1, 3]), window),
+    Case("gather", ("4x3", torch.tensor([[0, -1], [99, 2]])), picked),
+    Case("gather", ("4x3", torch.tensor([2, 2, 2, -3], dtype=torch.int32), 1), picked),
+    Case("gather", ("4x3x2", torch.tensor(-(2**63), dtype=I64), -2), picked),
+    Case("gather", ("4x3", torch.tensor([1, 2**64 - 1], dtype=torch.uint64), 1), picked),
+    Case("gather", ("4x3", torch.tensor([0, 1, -4]), 0, "error"), picked),
+    Case("split_training", ("3x6", torch.tensor([1, 2, 3]), 1), parts),
+    Case("split_training", ("6x2", torch.tensor([], dtype=I64), 0, 3), parts),
+    Case("concat_training", (["2x3", "4x3"],), joined),
+    Case("concat_training", (["2x3", "2x1", "2x0"], 1), joined),
+]
+
+
+def leaves(result):
+    """All tensors of a result."""
+    return [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def with_data(arguments, change):
+    """The same arguments, with each tensor of data changed; indices and sizes stay."""
+    data = leaves(arguments[0])
+    return tree_map(lambda leaf: change(leaf) if any(leaf is one for one in data) else leaf, arguments)
+
+
+def of_data(case, arguments):
+    """A function of the data tensors alone that gives the floating results, and these tensors."""
+
+    def call(*tensors):
+        given = iter(tensors)
+        changed = with_data(arguments, lambda _: next(given))
+        return tuple(leaf for leaf in leaves(case.operator(*changed)) if leaf.is_floating_point())
+
+    return call, leaves(arguments[0])
+
+
+def same(result, expected):
+    """The same tensors, bit for bit."""
+    result, expected = leaves(result), leaves(expected)
+    assert len(result) == len(expected)
+    for a, b in zip(result, expected, strict=True):
+        assert (a.dtype, a.shape, a.device) == (b.dtype, b.shape, b.device)
+        assert torch.equal(bits(a), bits(b))
+
+
+def bits(tensor):
+    """Elements that can be compared, for dtypes whose elements cannot."""
+    if tensor.dtype.itemsize == 8 or tensor.dtype.is_complex or tensor.dtype is torch.float32:
+        return tensor
+    return tensor.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[tensor.dtype.itemsize])

@@ -1,0 +1,64 @@
+"""torch.vmap against a loop over the samples."""
+
+import pytest
+import torch
+from torch_cases import CASES, of_data, same
+
+import anydml.torch as at
+
+BATCH = 3
+
+
+@pytest.mark.parametrize("where", [0, -1], ids=["in front", "at the end"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_data_in_batches(case, where):
+    call, data = of_data(case, case.make())
+    samples = [[tensor + n for tensor in data] for n in range(BATCH)]
+
+    batches = [torch.stack(tensors, where) for tensors in zip(*samples, strict=True)]
+    result = torch.vmap(call, in_dims=where)(*batches)
+    expected = [torch.stack(tensors) for tensors in zip(*(call(*sample) for sample in samples), strict=True)]
+    same(result, expected)
+
+
+@pytest.mark.parametrize("name", ["join", "concat_training"])
+def test_what_is_not_batched_is_repeated(name):
+    x, y = torch.arange(12.0).reshape(3, 4), torch.arange(2.0)
+    operator = getattr(torch.ops.anydml, name)
+
+    def joined(row):
+        result = operator([row, y])
+        return result if name == "join" else result[0]
+
+    same(torch.vmap(joined)(x), torch.stack([torch.cat([row, y]) for row in x]))
+
+
+def test_lengths_are_the_same_for_all():
+    _, lengths = torch.vmap(lambda row: at.concat_training([row, row[:1]]), out_dims=(0, None))(torch.zeros(3, 4))
+    assert lengths.tolist() == [4, 1]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_indices_in_batches(axis):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    indices = torch.tensor([[[0, -1], [9, 1]], [[1, 1], [-9, 0]], [[2, 0], [0, 2]]])
+    expected = torch.stack([torch.ops.anydml.gather(x, one, axis) for one in indices])
+    result = torch.vmap(lambda one: at.gather(x, one, axis))(indices)
+    same(result.contiguous(), expected)
+    both = torch.stack([x, x + 100, x + 200])
+    expected = torch.stack([torch.ops.anydml.gather(*pair, axis) for pair in zip(both, indices, strict=True)])
+    same(torch.vmap(lambda x, one: at.gather(x, one, axis))(both, indices).contiguous(), expected)
+    last = both.movedim(0, -1)
+    same(torch.vmap(lambda x, one: at.gather(x, one, axis), in_dims=(-1, 0))(last, indices).contiguous(), expected)
+
+
+def test_a_batch_of_bad_indices_can_be_an_error():
+    call = torch.vmap(lambda x, i: at.gather(x, i, out_of_range="error"))
+    same(call(torch.arange(6.0).reshape(2, 3), torch.tensor([[2], [-3]])), torch.tensor([[2.0], [3.0]]))
+    with pytest.raises(IndexError, match="gather: index 3 is out of range for axis 1 with size 3"):
+        call(torch.arange(6.0).reshape(2, 3), torch.tensor([[2], [3]]))
+
+
+def test_sizes_cannot_be_batched():
+    with pytest.raises(ValueError, match="SplitTraining: split is batched by vmap"):
+        torch.vmap(at.split_training)(torch.zeros(2, 3), torch.tensor([[1, 2], [2, 1]]))

@@ -1,0 +1,155 @@
+"""torch.compile without graph breaks, and torch.export, there and back through a file."""
+
+import io
+
+import pytest
+import torch
+from torch.utils._pytree import tree_map
+from torch_cases import CASES, leaves, of_data, same
+
+import anydml.torch as at
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+# Inductor needs a C++ compiler; aot_eager traces as much, and runs the graph as it is.
+BACKENDS = ["aot_eager", "inductor"]
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled_code():
+    torch.compiler.reset()
+
+
+def has_compiler():
+    """Whether inductor finds what it compiles with."""
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        return bool(get_cpp_compiler())
+    except InvalidCxxCompiler:
+        return False
+
+
+@every_case
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_compiled_without_graph_breaks(case, dynamic):
+    results = []
+    for is_compiled in (True, False):
+        call, data = of_data(case, case.make(requires_grad=True))
+
+        def twice(*tensors, call=call):
+            return [tensor * 2 for tensor in call(*[tensor.sin() for tensor in tensors])]
+
+        run = torch.compile(twice, fullgraph=True, dynamic=dynamic, backend="aot_eager") if is_compiled else twice
+        found = run(*data)
+        sum((tensor * tensor).sum() for tensor in found).backward()
+        results.append([*found, *(tensor.grad for tensor in data)])
+    same(*results)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_compiled_by_inductor(dynamic):
+    if not has_compiler():
+        pytest.skip("inductor finds no C++ compiler")
+
+    def every_operator(x, indices, split):
+        parts = at.split_training(x, split, 1)
+        front, back = at.split(at.join(parts[::-1], 1), 2)
+        taken = at.slice1(front, [0, 0], front.shape, [-1, 2]) + at.slice(back, [0, 0], [2, 3], [1, 2])
+        joined, _ = at.concat_training([taken, taken * 2], 1)
+        return at.gather(joined, indices, 1).relu()
+
+    compiled = torch.compile(every_operator, fullgraph=True, dynamic=dynamic)
+    for rows in (4, 4):
+        inputs = torch.randn(rows, 6), torch.tensor([0, -1, 99, 3]), torch.tensor([1, 2, 3])
+        same(compiled(*inputs), every_operator(*inputs))
+
+
+def test_one_compiled_graph_serves_many_sizes():
+    graphs = []
+
+    def counting(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    def call(x, indices):
+        rows = x.shape[0]
+        first, rest = at.split(x, [1, rows - 1])
+        return at.gather(at.join([rest, first]), indices), at.slice1(x, [0, 0], x.shape, [-1, -1])
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=counting)
+    for rows, columns, count in ((3, 4, 5), (7, 2, 3), (9, 5, 8)):
+        inputs = torch.randn(rows, columns), torch.randint(-20, 20, (count,))
+        same(compiled(*inputs), call(*inputs))
+    assert len(graphs) == 1
+
+
+def test_sizes_that_are_data_stay_data():
+    graphs = []
+
+    def counting(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    compiled = torch.compile(at.split_training, fullgraph=True, backend=counting)
+    x = torch.arange(6.0)
+    for split in ([1, 2, 3], [3, 3, 0], [0, 6, 0]):
+        same(compiled(x, torch.tensor(split)), torch.split(x, split))
+    assert len(graphs) == 1
+
+
+class Module(torch.nn.Module):
+    """An operator with all arguments but its tensors."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+
+    def forward(self, *tensors):
+        return self.call(*tensors)
+
+
+@every_case
+def test_exported_saved_loaded_and_run(case):
+    call, data = of_data(case, case.make())
+    program = torch.export.export(Module(call), tuple(data))
+    assert f"anydml.{case.name}" in str(program.graph)
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    loaded = torch.export.load(file).module()
+    other = [tensor + 1 for tensor in data]
+    same(loaded(*data), call(*data))
+    same(loaded(*other), call(*other))
+
+
+def test_exported_with_dynamic_sizes():
+    class Model(torch.nn.Module):
+        def forward(self, x, indices, split):
+            parts = at.split_training(x, split, 0, 2)
+            joined, lengths = at.concat_training(parts[::-1])
+            return at.gather(joined, indices), lengths, joined + x
+
+    rows, count = torch.export.Dim("rows", min=2), torch.export.Dim("count", min=2)
+    example = torch.randn(4, 3), torch.tensor([0, 1, 5]), torch.tensor([1, 3])
+    program = torch.export.export(Model(), example, dynamic_shapes=({0: rows}, {0: count}, None))
+    model = program.module()
+    for size, split in ((4, [1, 3]), (7, [7, 0]), (2, [1, 1])):
+        x, indices = torch.randn(size, 3), torch.randint(-9, 9, (size + 2,))
+        same(model(x, indices, torch.tensor(split)), Model()(x, indices, torch.tensor(split)))
+
+
+def test_results_of_fake_tensors_look_like_real_ones():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    for case in CASES:
+        if case.name == "split_training":
+            continue
+        arguments = case.make(torch.bfloat16)
+        mode = FakeTensorMode()
+        fake = tree_map(
+            lambda leaf, mode=mode: mode.from_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf, arguments
+        )
+        for a, b in zip(leaves(case.operator(*fake)), leaves(case.operator(*arguments)), strict=True):
+            assert (a.shape, a.stride(), a.dtype, a.device) == (b.shape, b.stride(), b.dtype, b.device)

@@ -1,0 +1,111 @@
+"""``torch.ops.anydml.*`` against PyTorch's own operators, and PyTorch's own checks of operators."""
+
+import numpy as np
+import pytest
+import torch
+from torch_cases import CASES, bits, leaves, picked, same, strided, window, with_data
+
+import anydml
+import anydml.torch as at
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+DTYPES = [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool, torch.uint16, torch.int64]
+
+
+@every_case
+def test_results_are_those_of_pytorchs_own_operators(case):
+    arguments = case.make()
+    same(case.operator(*arguments), case.expected(*arguments))
+
+
+@every_case
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype(case, dtype):
+    arguments = case.make(dtype)
+    # PyTorch's own operators lack some dtypes, but not the bits.
+    expected = case.expected(*with_data(arguments, bits))
+    if case.name == "concat_training":
+        same(case.operator(*arguments), (expected[0].view(dtype), expected[1]))
+    else:
+        same(case.operator(*arguments), [part.view(dtype) for part in leaves(expected)])
+
+
+@every_case
+@pytest.mark.parametrize("requires_grad", [False, True], ids=["", "grad"])
+def test_pytorchs_check_of_operators(case, requires_grad):
+    results = torch.library.opcheck(case.operator.default, case.make(requires_grad=requires_grad))
+    assert len(results) == 4
+    assert set(results.values()) == {"SUCCESS"}
+
+
+def test_results_share_no_memory():
+    x = torch.arange(12.0).reshape(3, 4)
+    results = torch.ops.anydml.split(x, [1, 3], 1) + torch.ops.anydml.split(x, [3])
+    results += [torch.ops.anydml.join([x]), torch.ops.anydml.slice(x, [0, 0], [3, 4], [1, 1])]
+    places = [tensor.untyped_storage().data_ptr() for tensor in [x, *results]]
+    assert len(set(places)) == len(places)
+
+
+def test_inputs_of_any_strides():
+    x = torch.arange(60.0).reshape(3, 4, 5).transpose(0, 2)[::2]
+    same(torch.ops.anydml.split(x, [1, 3], 1), torch.split(x, [1, 3], 1))
+    broad = torch.arange(4.0).expand(3, 4)
+    same(torch.ops.anydml.join([broad, broad.T.contiguous().T]), torch.cat([broad, broad]))
+
+
+def test_the_functions_have_anydmls_arguments():
+    x = torch.arange(24.0).reshape(4, 6)
+    same(at.split(x, 3, 1), torch.split(x, 2, 1))
+    same(at.split(x, [1, 3]), torch.split(x, [1, 3]))
+    for split in ([1, 2, 3], np.array([1, 2, 3]), torch.tensor([1, 2, 3], dtype=torch.int32)):
+        same(at.split_training(x, split, -1), torch.split(x, [1, 2, 3], 1))
+    for split in (None, [], torch.tensor([])):
+        same(at.split_training(x, split, 1, 2), torch.split(x, 3, 1))
+    same(at.join([x, x], 1), torch.cat([x, x], 1))
+    same(at.concat_training([x, x[:1]]), (torch.cat([x, x[:1]]), torch.tensor([4, 1])))
+    same(at.slice(x, [1, 2], [2, 3]), strided(x, [1, 2], [2, 3], [1, 1]))
+    same(at.slice(x, [1, 0], [2, 3], [1, 2]), strided(x, [1, 0], [2, 3], [1, 2]))
+    same(at.slice1(x, [0, 0], [4, 6], [-1, 5], [2, 1]), window(x, [0, 0], [4, 6], [-1, 5], [2, 1]))
+    same(at.gather(x, [[5], [-7]], 1), picked(x, torch.tensor([[5], [-7]]), 1))
+    same(at.gather(x, torch.tensor(3)), x[3])
+
+
+def test_meta_tensors_give_meta_tensors():
+    for case in CASES:
+        if case.name == "split_training":
+            continue
+        arguments = case.make()
+        meta = with_data(arguments, lambda tensor: tensor.to("meta"))
+        for result, expected in zip(leaves(case.operator(*meta)), leaves(case.expected(*arguments)), strict=True):
+            assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: torch.ops.anydml.split(x, [1, 2], 1), "add up to 3, but axis 1 has size 6"),
+        (lambda x: torch.ops.anydml.split(x, [-1, 7], 1), "negative"),
+        (lambda x: torch.ops.anydml.split(x, [4], 2), "axis is 2"),
+        (lambda x: at.split(x, 4, 1), "does not divide into 4 equal parts"),
+        (lambda x: torch.ops.anydml.join([x, x.int()]), "arrays.1. is int32|arrays.1. is torch.int32"),
+        (lambda x: torch.ops.anydml.slice(x, [0, 0], [4, 7], [1, 1]), r"sizes\[1\]"),
+        (lambda x: torch.ops.anydml.slice1(x, [0, 0], [4, 6], [1, 0]), r"window_strides\[1\] is 0"),
+        (lambda x: torch.ops.anydml.gather(x, x), "indices are float32"),
+        (lambda x: torch.ops.anydml.split_training(x, torch.tensor([2, 3])), "add up to 5"),
+        (lambda x: at.split_training(x, None), "num_outputs is not given"),
+    ],
+)
+def test_broken_rules_are_refused_as_by_the_functions(call, message):
+    with pytest.raises(anydml.DescError, match=message):
+        call(torch.zeros(4, 6))
+
+
+def test_bad_indices_can_be_errors():
+    with pytest.raises(IndexError, match="gather: index 4 is out of range for axis 0 with size 4"):
+        at.gather(torch.zeros(4), [4], out_of_range="error")
+
+
+def test_cases_cover_every_operator():
+    from anydml.torch.operators import OPERATORS
+
+    assert {case.name for case in CASES} == set(OPERATORS)
