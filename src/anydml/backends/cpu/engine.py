@@ -30,8 +30,8 @@ SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
-SHARED_BYTES = 512 << 10
-"""Work from here on is shared between threads."""
+SHARED_BYTES = 4 << 20
+"""Work that writes so much is shared between threads; below, waking one up costs more than it helps."""
 
 _WARNED = threading.Event()
 """Set once it was said that there are no kernels."""

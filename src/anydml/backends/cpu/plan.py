@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
 
+PAST_SHARE = 4
+"""Outputs larger than this part of the last-level cache are stored past the caches: they share it with the inputs."""
+
 SHORT_ROW = 512
 PACKED_UNIT = 1024
 """Longest row, in bytes, that passes through scratch on its way past the caches; bytes of rows at a time."""
@@ -30,7 +33,7 @@ CHUNK = 256 << 10
 """Bytes that a thread claims at a time, about."""
 
 PIECES = 64
-"""Pieces, about, that work of few long runs is cut into."""
+"""Pieces, about, that large work is cut into; each thread keeps to a stretch of memory of its own for a while."""
 
 SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
@@ -84,7 +87,7 @@ def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
         moves: what is to be done.
         written: the bytes that they write, all together.
     """
-    past = written > last_level_cache()
+    past = written > last_level_cache() // PAST_SHARE
     steps: list[Step] = []
     groups: dict[Any, list[Move]] = {}
     for move in moves:
@@ -138,9 +141,9 @@ def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[
     return Step(kernel, load, reason, tuple(moves), template, np.array((places, operands)))
 
 
-def _claim(unit_bytes: int) -> int:
-    """Units a claim."""
-    return max(1, CHUNK // max(unit_bytes, 1))
+def _claim(units: int, moved: int) -> int:
+    """Units a claim, where all units together move so many bytes: pieces that are neither too small nor too few."""
+    return max(1, units * max(CHUNK, moved // PIECES) // max(moved, 1))
 
 
 def _rows(moves: Sequence[Move], past: bool) -> Step:
@@ -158,7 +161,7 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
             size = min(piece, move.element_size - start)
             parts.append([(to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides])
     units = math.prod(sizes) * len(parts)
-    words: list[Word] = [units, _claim(total // units), int(past), len(parts), len(sizes), *sizes]
+    words: list[Word] = [units, _claim(units, total), int(past), len(parts), len(sizes), *sizes]
     words += [word for part in parts for word in part]
     return _step("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
 
@@ -215,7 +218,16 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
     segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
     units = math.prod(outer) * -(-inner // segment)
-    words: list[Word] = [units, _claim(segment * width), int(past), len(moves), len(outer), inner, segment, *outer]
+    words: list[Word] = [
+        units,
+        _claim(units, math.prod(moves[0].sizes) * width),
+        int(past),
+        len(moves),
+        len(outer),
+        inner,
+        segment,
+        *outer,
+    ]
     words += [(near.operand, window), *near.strides[:-1]]
     for _, _, k in columns:
         words += [(fars[k].operand, fars[k].offset), *fars[k].strides[:-1]]
@@ -244,8 +256,17 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
             segment, reason = TRANSPOSED_SEGMENT, f"{reason}, transposed"
     segment = max(1, min(segment, ELEMENTS_BLOCK // longest))
     units = math.prod(outer) * -(-inner // segment)
-    unit_bytes = segment * sum(move.element_size for move in moves)
-    words: list[Word] = [units, _claim(unit_bytes), int(past), len(moves), len(outer), inner, segment, near, *outer]
+    words: list[Word] = [
+        units,
+        _claim(units, math.prod(moves[0].sizes) * sum(move.element_size for move in moves)),
+        int(past),
+        len(moves),
+        len(outer),
+        inner,
+        segment,
+        near,
+        *outer,
+    ]
     for move in moves:
         to, source = move.destination, move.source
         words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
@@ -274,7 +295,7 @@ def _lookup(move: Move, past: bool) -> Step:
         load = partial(kernels.elements_kernel, size, bits)
     segment = max(1, min(segment, inner, LOOKUP_BYTES // size))
     units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
-    words: list[Word] = [units, _claim(block * segment * size), int(past), 1, len(outer)]
+    words: list[Word] = [units, _claim(units, move.bytes_written), int(past), 1, len(outer)]
     words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
     for start, column in zip(starts, columns, strict=True):
         words += [start, column[-1], column[len(outer)] if lines > 1 else 0, *column[: len(outer)]]

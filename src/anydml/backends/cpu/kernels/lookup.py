@@ -80,6 +80,12 @@ def copy_ahead(destination, source, size, past, soon):
     i = min((uint64(64) - (destination & uint64(63))) & uint64(63), size)
     prefetch(soon)
     copy_rest(destination, source, i)
+    while i + uint64(256) <= size:
+        for q in range(uint64(0), uint64(256), uint64(64)):
+            prefetch(soon + i + q)
+        for q in range(uint64(0), uint64(256), uint64(64)):
+            stream_line(destination + i + q, source + i + q)
+        i += uint64(256)
     while i + uint64(64) <= size:
         prefetch(soon + i)
         stream_line(destination + i, source + i)
