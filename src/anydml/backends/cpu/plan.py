@@ -38,7 +38,8 @@ PIECES = 64
 SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
 MAX_COLUMNS = 8
-"""What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns."""
+MIN_COUNT = 4
+"""What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
@@ -207,9 +208,10 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     near, runs = nears[0], [move.element_size for move in moves]
     step, width = near.strides[-1], abs(near.strides[-1])
     word = math.gcd(16, width, *runs, *offsets)
-    count = min(64, 1 << (SHUFFLE_BYTES // width).bit_length() - 1)
     *outer, inner = moves[0].sizes
-    if inner < 2 * count:
+    # A power of two that leaves most of a line to whole vectors.
+    count = min(64, 1 << min(SHUFFLE_BYTES // width, inner // 2).bit_length() - 1) if inner > 1 else 1
+    if count < MIN_COUNT:
         return None
     columns = sorted(
         (offset // word, run // word, k) for k, (offset, run) in enumerate(zip(offsets, runs, strict=True))

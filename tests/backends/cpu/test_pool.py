@@ -1,0 +1,69 @@
+"""The pool of threads: how many, whose work, and what happens when it is busy."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.backends.cpu import engine
+from anydml.backends.cpu.pool import POOL, available_cores
+
+
+@pytest.fixture
+def shared_work(monkeypatch):
+    """Work that is shared although it is small; the number of threads is put back."""
+    monkeypatch.setattr(engine, "SHARED_BYTES", 0)
+    before = dml.get_num_threads()
+    yield
+    dml.set_num_threads(before)
+
+
+def dispatch_split():
+    x = np.arange(3 * 300_000, dtype=np.float32).reshape(-1, 3)
+    parts = [np.zeros((300_000, 1), np.float32) for _ in range(3)]
+    whole = dml.TensorDesc(dml.DataType.FLOAT32, x.shape)
+    desc = dml.SplitOperatorDesc(whole, [dml.TensorDesc(dml.DataType.FLOAT32, p.shape) for p in parts], 1)
+    dml.Device("cpu").compile_operator(desc).bind(inputs=[x], outputs=parts).dispatch()
+    assert np.array_equal(np.concatenate(parts, 1), x)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_any_number_of_threads_gives_the_same_result(shared_work, threads):
+    dml.set_num_threads(threads)
+    assert dml.get_num_threads() == threads
+    dispatch_split()
+    assert len(POOL._workers) == threads - 1
+
+
+def test_fewer_threads_end_those_that_are_left_over(shared_work):
+    dml.set_num_threads(4)
+    dispatch_split()
+    names = {thread.name for thread in threading.enumerate() if thread.name.startswith("anydml-")}
+    assert names >= {"anydml-1", "anydml-2", "anydml-3"}
+    dml.set_num_threads(2)
+    assert len(POOL._workers) == 1
+    dispatch_split()
+
+
+def test_a_busy_pool_makes_nobody_wait(shared_work):
+    dml.set_num_threads(2)
+    with POOL._lock:
+        dispatch_split()
+
+
+@pytest.mark.parametrize("threads", [0, -1])
+def test_no_threads_are_refused(threads):
+    with pytest.raises(ValueError, match="there is at least the caller"):
+        dml.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("text, threads", [("3", 3), ("1", 1), ("0", 1), ("many", None), ("", None)])
+def test_the_environment_says_how_many(text, threads):
+    script = "import anydml; print(anydml.get_num_threads())"
+    environment = {**os.environ, "ANYDML_NUM_THREADS": text}
+    result = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert int(result.stdout) == (threads or available_cores())
