@@ -1,0 +1,114 @@
+"""No copy in and none out: pointers, what NumPy allocates, and the most memory that a process ever had."""
+
+import pathlib
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from interop_houses import HOUSES, numpy_dtype, open_house
+
+import anydml as dml
+from anydml.interop import received
+
+PROC = pathlib.Path("/proc/self/status")
+
+
+@pytest.fixture(params=HOUSES)
+def house(request):
+    return open_house(request.param)
+
+
+@pytest.mark.parametrize(
+    "house, dtype", [(name, dtype) for name in HOUSES for dtype in HOUSES[name].dtypes], indirect=["house"]
+)
+def test_inputs_are_read_where_they_lie(house, dtype):
+    x = house.make(np.arange(24).reshape(4, 6).astype(numpy_dtype(dtype)))
+    view, _ = received("split", x)
+    assert view.__array_interface__["data"][0] == house.address(x)
+    assert view.nbytes == 24 * view.itemsize
+
+
+def test_results_are_given_where_they_were_written(house, monkeypatch):
+    written = []
+    from anydml.backends.cpu.engine import CpuProgram
+
+    run = CpuProgram.run
+
+    def watched(program, operands):
+        written.extend(operands)
+        run(program, operands)
+
+    monkeypatch.setattr(CpuProgram, "run", watched)
+    x = house.make(np.arange(1 << 16, dtype=np.float32).reshape(-1, 4))
+    indices = house.make(np.arange(99, dtype=np.int32))
+    parts = dml.split(x, 4)
+    results = [*parts, dml.join(parts), dml.slice1(x, (0, 0), (99, 4), (1, -1)), dml.gather(x, indices)]
+    moved = [operand.__array_interface__["data"][0] for operand in written]
+    addresses = [house.address(array) for array in (x, *parts)]
+    assert moved[: len(addresses)] == addresses
+    assert all(house.address(result) in moved for result in results)
+    assert house.address(indices) in moved
+
+
+def test_numpy_allocates_the_results_and_nothing_else(house):
+    x = house.make(np.zeros((1 << 20, 3), np.float32))
+    indices = house.make(np.zeros(1 << 18, np.int32))
+    size = 12 << 20
+    calls = [
+        (size, lambda: dml.split(x, 3, 1)),
+        (2 * size, lambda: dml.join([x, x], 1)),
+        (size, lambda: dml.slice1(x, (0, 0), (1 << 20, 3), (-1, 1))),
+        (size // 4, lambda: dml.gather(x, indices)),
+    ]
+    for expected, call in calls:
+        call()
+        tracemalloc.start()
+        kept = call()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert expected <= peak < expected + (1 << 20)
+        del kept
+
+
+CHILD = """
+import sys
+sys.path[:0] = {path!r}
+import numpy as np
+from interop_houses import open_house
+import anydml as dml
+
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
+
+house = open_house({name!r})
+small = house.make(np.ones((1 << 14, 16), np.float32))
+dml.join(dml.split(small, 2, 1), 1)
+dml.gather(small, house.make(np.arange(1 << 14, dtype=np.int32)))
+x = house.make(np.ones((1 << 22, 16), np.float32))
+indices = house.make(np.arange(1 << 22, dtype=np.int32))
+# What was held for a moment while x was made counts as memory that the process had.
+filler = np.ones(max(0, peak() - now()) // 8 + 1)
+before = peak()
+result = {call}
+print(peak() - before)
+"""
+CHILD = CHILD.replace(
+    "house = open",
+    """def now():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) << 10
+
+house = open""",
+)
+
+
+@pytest.mark.skipif(not PROC.exists() or "VmHWM" not in PROC.read_text(), reason="the system does not tell the peak")
+@pytest.mark.parametrize("call", ["dml.split(x, 2, 1)", "dml.join([x])", "dml.gather(x, indices)"])
+@pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
+def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
+    open_house(name)
+    code = CHILD.format(path=sys.path, name=name, call=call)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    grown, size = int(done.stdout), 256 << 20
+    assert 0.98 * size < grown < 1.1 * size
