@@ -13,6 +13,7 @@ from pathlib import Path
 from anydml.dxdispatch.files import extension
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.dxdispatch.place import Place, names, show
+from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 
@@ -86,7 +87,7 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """All the memory that running the plan takes, copies of initial contents included."""
+        """All the memory that running the plan takes, copies of initial contents and the longest print included."""
         copies = {
             (step.dispatchable.name, bound.resource): bound.stop - bound.start
             for step in self.steps
@@ -94,7 +95,13 @@ class Plan:
             for bound in step.inputs
             if bound.initial and bound.resource in self.written
         }
-        return sum(self.sizes.values()) + sum(copies.values())
+        # A printed text is there twice while it is written.
+        texts = [
+            2 * step.count * (MOST_VERBOSE_TEXT if step.verbose else MOST_TEXT)
+            for step in self.steps
+            if isinstance(step, PrintStep)
+        ]
+        return sum(self.sizes.values()) + sum(copies.values()) + max(texts, default=0)
 
 
 def plan(model: Model) -> Plan:
