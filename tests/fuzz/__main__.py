@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import time
+import warnings
 
 
 def main() -> int:
@@ -24,6 +25,8 @@ def main() -> int:
     if "cuda" in engines:
         # Read when the kernel is imported; with a GPU it would take host arrays for the GPU's.
         os.environ["TRITON_INTERPRET"] = "1"
+    # A kernel that could not be compiled is a failure here.
+    warnings.simplefilter("error", RuntimeWarning)
     from .check import Mismatch, check
     from .draw import Seeded
     from .forced import CPU_WAYS, OTHER_WAYS

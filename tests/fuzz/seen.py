@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class TooManyKernels(Exception):
+class TooManyKernels(BaseException):  # not even the engine, which works without kernels, may catch it
     """A case would take one more kernel than may be compiled."""
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 from fuzz.check import check
@@ -170,5 +171,7 @@ def compile_all() -> None:
 
 
 if __name__ == "__main__":
+    # A kernel that could not be compiled is a failure here.
+    warnings.simplefilter("error", RuntimeWarning)
     {f.__name__: f for f in (threads, threads_come_and_go, fork, spawn, interrupt, compile_all)}[sys.argv[1]]()
     print("well")

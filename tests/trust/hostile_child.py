@@ -1,0 +1,127 @@
+"""Gives hostile files to the command line, in one process with little memory; the first that misbehaves ends it.
+
+    python -m trust.hostile_child json|onnx FIRST COUNT FOLDER
+
+FOLDER holds the files of the last case. A case may take a second of processor time, and 200 MiB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import anydml.cli
+from anydml.backends.cpu import engine
+
+from .hostile_json import hostile_text, lying_npy
+
+MEMORY = 200 << 20
+SECONDS = 1.0
+OUTSIDE = b"nobody may touch this"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def prepare(folder: Path) -> Path:
+    """A folder for models, with files beside it and links that lead out of it."""
+    inside = folder / "model"
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.mkdir(parents=True)
+    outside = folder / "outside.bin"
+    outside.write_bytes(OUTSIDE)
+    (inside / "link.bin").symlink_to(outside)
+    (inside / "up").symlink_to(folder)
+    (inside / "w.bin").write_bytes(bytes(32))
+    for name, data in lying_npy().items():
+        (inside / name).write_bytes(data)
+    np.save(inside / "x.npy", np.zeros((4, 2), np.float32))
+    return inside
+
+
+def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], set[int]]:
+    """Write one hostile file; the command for it, and the codes that it may end with."""
+    if kind == "json":
+        model = inside / "model.json"
+        model.write_bytes(hostile_text(rng))
+        if rng.random() < 0.3:
+            return ["check", str(model)], {0, 1, 2}
+        return ["run", str(model), *rng.choice([[], [], ["--explain"], ["--device", "reference"]])], {0, 2}
+    from .hostile_onnx import hostile_model
+
+    model = inside / "model.onnx"
+    model.write_bytes(hostile_model(rng))
+    return rng.choice(
+        [
+            (["run", str(model), "--input", f"x={inside / 'x.npy'}"], {0, 2}),
+            (["check", str(model)], {0, 1, 2}),
+            (["onnx", "portable", str(model), str(inside / "out.onnx")], {0, 2}),
+        ]
+    )
+
+
+def run(command: list[str]) -> tuple[int, str, str]:
+    """The command line's code, and what it printed."""
+    out, errors = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            anydml.cli.main(command)
+    except SystemExit as end:
+        return end.code or 0, out.getvalue(), errors.getvalue()
+    raise AssertionError("the command line returned")
+
+
+def look(code: int, allowed: set[int], out: str, errors: str, folder: Path) -> None:
+    """A case must end well, or with one line; and nothing outside of its folder may change."""
+    assert not CONTROL.search(out + errors), "this commands a terminal"
+    assert code in allowed, f"ended with {code}: {errors}"
+    if code == 2:
+        assert errors.startswith("anydml: "), errors
+        assert errors.count("\n") == 1, errors
+        assert errors.endswith("\n"), errors
+        assert len(errors) < 2_100, f"a line of {len(errors)} characters"
+    else:
+        assert not errors, errors
+    assert "Traceback" not in errors
+    assert (folder / "outside.bin").read_bytes() == OUTSIDE
+    assert sorted(os.listdir(folder)) == ["model", "outside.bin"]
+
+
+def main() -> None:
+    """Run some cases."""
+    kind, first, count, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+    if kind == "onnx":
+        import anydml.onnx
+        import anydml.onnx.backend  # noqa: F401
+    # Files are tried here, not kernels, whose compiler has a memory of its own.
+    engine.SMALL_BYTES = engine.SMALL_MOVES = 1 << 60
+    sys.stdin = open(os.devnull)  # noqa: SIM115
+    run(["run", str(prepare(folder) / "none.json")])
+    with open("/proc/self/statm", encoding="ascii") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    codes: Counter[int] = Counter()
+    for number in range(first, first + count):
+        inside = prepare(folder)
+        command, allowed = arguments(kind, random.Random(number), inside)
+        print(number, file=sys.__stderr__)
+        # Kills the process, wherever it is.
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        code, out, errors = run(command)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        look(code, allowed, out, errors, folder)
+        codes[code] += 1
+    print(*(f"{code}:{codes[code]}" for code in sorted(codes)))
+
+
+if __name__ == "__main__":
+    main()
