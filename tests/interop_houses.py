@@ -44,6 +44,10 @@ class House:
     def address(self, array):
         return array.__array_interface__["data"][0]
 
+    def ones(self, *shape):
+        """Made without another array of that size."""
+        return np.ones(shape, np.float32)
+
     def zeros(self, array):
         return self.make(np.zeros_like(array))
 
@@ -69,6 +73,9 @@ class Torch(House):
             return array.view(bits).numpy().view(numpy_dtype(str(array.dtype).removeprefix("torch.")))
         return array.numpy()
 
+    def ones(self, *shape):
+        return self.torch.ones(shape)
+
     def has_numpy_dtype(self, array):
         return not hasattr(ml_dtypes, str(array.dtype).removeprefix("torch."))
 
@@ -92,6 +99,9 @@ class Jax(House):
 
     def make(self, array):
         return self.jax.numpy.array(array).block_until_ready()
+
+    def ones(self, *shape):
+        return self.jax.numpy.ones(shape, np.float32).block_until_ready()
 
     def is_own(self, array):
         return isinstance(array, self.jax.Array) and array.devices() == {self.jax.devices("cpu")[0]}

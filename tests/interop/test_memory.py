@@ -12,8 +12,6 @@ from interop_houses import HOUSES, numpy_dtype, open_house
 import anydml as dml
 from anydml.interop import received
 
-PROC = pathlib.Path("/proc/self/status")
-
 
 @pytest.fixture(params=HOUSES)
 def house(request):
@@ -83,27 +81,30 @@ def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 
 house = open_house({name!r})
-small = house.make(np.ones((1 << 14, 16), np.float32))
+small = house.ones(1 << 14, 16)
 dml.join(dml.split(small, 2, 1), 1)
 dml.gather(small, house.make(np.arange(1 << 14, dtype=np.int32)))
-x = house.make(np.ones((1 << 22, 16), np.float32))
+x = house.ones(1 << 22, 16)
 indices = house.make(np.arange(1 << 22, dtype=np.int32))
-# What was held for a moment while x was made counts as memory that the process had.
-filler = np.ones(max(0, peak() - now()) // 8 + 1)
+# The peak becomes what is held now.
+open("/proc/self/clear_refs", "w").write("5")
 before = peak()
 result = {call}
 print(peak() - before)
 """
-CHILD = CHILD.replace(
-    "house = open",
-    """def now():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) << 10
-
-house = open""",
-)
 
 
-@pytest.mark.skipif(not PROC.exists() or "VmHWM" not in PROC.read_text(), reason="the system does not tell the peak")
+def peaks_can_be_told():
+    """Whether the system tells the most memory that a process had, and forgets it when asked to."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+        return "VmHWM" in pathlib.Path("/proc/self/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not peaks_can_be_told(), reason="the system does not tell the peak")
 @pytest.mark.parametrize("call", ["dml.split(x, 2, 1)", "dml.join([x])", "dml.gather(x, indices)"])
 @pytest.mark.parametrize("name", ["numpy", "torch", "jax"])
 def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
@@ -111,4 +112,4 @@ def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
     code = CHILD.format(path=sys.path, name=name, call=call)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     grown, size = int(done.stdout), 256 << 20
-    assert 0.98 * size < grown < 1.1 * size
+    assert 0.8 * size < grown < 1.2 * size
