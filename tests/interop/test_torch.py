@@ -1,0 +1,139 @@
+"""PyTorch's tensors: layouts, dtypes that NumPy lacks, lazy signs, autograd, and what is refused."""
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+torch = pytest.importorskip("torch")
+NO_NUMPY = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32, torch.float8_e8m0fnu]
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", NO_NUMPY, ids=str)
+def test_dtypes_that_numpy_lacks(dtype):
+    raw = torch.randint(0, 256, (4, 6 * dtype.itemsize), dtype=torch.uint8)
+    x = raw.view(dtype)
+    cut = 2 * dtype.itemsize
+    for left, right in (dml.split(x, [2, 4], 1), dml.split_training(x, [2, 4], 1)):
+        assert left.dtype is right.dtype is dtype
+        assert bits(left) == raw[:, :cut].contiguous().numpy().tobytes()
+        assert bits(dml.join([left, right], 1)) == bits(x)
+    out = torch.zeros(2, 6 * dtype.itemsize, dtype=torch.uint8).view(dtype)
+    assert dml.gather(x, [3, -9], out=out) is out
+    assert bits(out) == raw[[3, 0]].numpy().tobytes()
+    transposed = x.T[1:]
+    assert bits(dml.slice(transposed, (0, 1), (2, 3))) == bits(transposed[:2, 1:4])
+
+
+def test_equal_bytes_are_not_equal_dtypes():
+    x = torch.zeros(4, dtype=torch.uint8)
+    one, other = x.view(torch.float8_e4m3fn), x.view(torch.float8_e5m2)
+    with pytest.raises(
+        dml.DescError, match=r"arrays\[1\] is torch.float8_e5m2, but arrays\[0\] is torch.float8_e4m3fn"
+    ):
+        dml.join([one, other])
+    with pytest.raises(dml.BindingError, match=r"out is torch.float8_e5m2, but the result is torch.float8_e4m3fn"):
+        dml.join([one], out=other)
+
+
+def test_any_strides():
+    x = torch.arange(120.0).reshape(4, 5, 6).permute(2, 0, 1)[1::2]
+    for result, expected in zip(dml.split(x, [1, 3], 1), torch.split(x, [1, 3], 1), strict=True):
+        assert torch.equal(result, expected)
+        assert result.is_contiguous()
+    broad = torch.arange(3.0).expand(4, 3)
+    assert torch.equal(dml.join([broad, broad], 1), torch.cat([broad, broad], 1))
+    with pytest.raises(dml.BindingError, match="out has strides"):
+        dml.join([torch.zeros(4, 3)], out=broad)
+
+
+def test_lazy_signs_are_made_real():
+    x = torch.tensor([1 + 2j, 3 - 4j, 5j])
+    assert dml.slice1(x.conj(), [0], [3], [-1]).tolist() == [-5j, 3 + 4j, 1 - 2j]
+    assert dml.split(x.conj().imag, 3)[0].tolist() == [-2]
+    assert dml.join([x, x.conj()]).tolist() == [1 + 2j, 3 - 4j, 5j, 1 - 2j, 3 + 4j, -5j]
+    with pytest.raises(dml.BindingError, match="out is a PyTorch tensor that is a lazy conjugate or negative"):
+        dml.join([x], out=torch.zeros(3, dtype=x.dtype).conj())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_are_never_lost_in_silence(dtype):
+    x = torch.zeros(4, dtype=dtype, requires_grad=True)
+    for call in (lambda: dml.split(x, 2), lambda: dml.join([x * 2]), lambda: dml.join([x.detach()], out=x)):
+        with pytest.raises(dml.BindingError, match=r"requires grad: import anydml.torch for torch.ops.anydml"):
+            call()
+    with torch.no_grad():
+        assert not dml.split(x, 2)[0].requires_grad
+    assert dml.split(x.detach(), 2)[0].tolist() == [0, 0]
+    assert type(dml.split(torch.nn.Parameter(x.detach(), requires_grad=False), 2)[0]) is torch.Tensor
+
+
+def test_autograd_sees_what_out_overwrites():
+    x = torch.ones(3, requires_grad=True)
+    factor = torch.full((3,), 2.0)
+    product = (x * factor).sum()
+    dml.join([torch.zeros(3)], out=factor)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+    with torch.inference_mode():
+        out = torch.zeros(3)
+        assert dml.join([torch.ones(3)], out=out).tolist() == [1, 1, 1]
+
+
+def test_the_default_device_changes_nothing():
+    x = torch.arange(4.0)
+    with torch.device("meta"):
+        assert dml.split(x, 2)[1].tolist() == [2, 3]
+        assert dml.slice(x, [0], [0]).device.type == "cpu"
+
+
+def fake(x):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode().from_tensor(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda x: x.to_sparse(), "of layout torch.sparse_coo: pass x.to_dense()"),
+        (lambda x: x.reshape(2, 2).to_sparse_csr(), "of layout torch.sparse_csr: pass x.to_dense()"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "that is quantized: pass x.int_repr()"),
+        (lambda x: x.to("meta"), "on meta: arrays are moved on cpu and cuda"),
+        (lambda x: torch.nested.nested_tensor([x, x[:1]]), "that is nested: pass its parts"),
+        (fake, r"without memory \(.*\): inside torch.func and torch.compile use torch.ops.anydml"),
+    ],
+    ids=["sparse", "csr", "quantized", "meta", "nested", "fake"],
+)
+def test_tensors_without_plain_memory(make, message):
+    x = make(torch.arange(4.0))
+    with pytest.raises(dml.BindingError, match=f"slice1: x is a PyTorch tensor {message}") as caught:
+        dml.slice1(x, [0], [1], [1])
+    assert (caught.value.operator, caught.value.field) == ("slice1", "x")
+    assert "\n" not in str(caught.value)
+
+
+def test_inside_vmap():
+    with pytest.raises(dml.BindingError, match=r"inside torch.func and torch.compile use torch.ops.anydml"):
+        torch.vmap(lambda row: dml.split(row, 2)[0])(torch.zeros(3, 4))
+
+
+def test_sizes_and_indices_may_be_numpys_beside_tensors():
+    x = torch.arange(6.0)
+    assert [part.tolist() for part in dml.split_training(x, np.array([2, 4]))] == [[0, 1], [2, 3, 4, 5]]
+    assert [part.tolist() for part in dml.split_training(x, torch.tensor([6, 0], dtype=torch.uint8))] == [
+        [*range(6)],
+        [],
+    ]
+    assert dml.split(x, torch.tensor([1, 5]))[0].tolist() == [0]
+    for indices in (np.array([5, -7]), np.array([5, -7], ">i2"), [5, -7], torch.tensor([5, -7], dtype=torch.int8)):
+        assert dml.gather(x, indices).tolist() == [5, 0]
+    assert dml.gather(x, np.uint64(2**64 - 1)).item() == 5
+    with pytest.raises(dml.DescError, match="indices are bool"):
+        dml.gather(x, torch.tensor([True]))
