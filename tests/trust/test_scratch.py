@@ -52,7 +52,7 @@ def test_shuffled_rows_and_columns_fit():
     fullest = found = 0
     for (period, runs), length, back in itertools.product(extremes(), (128, 100_000), (False, True)):
         for zipped in (False, True):
-            for step in plan(columns(period, runs, length, zipped, back)):
+            for step in plan(columns(period, runs, length, zipped, back), 1 << 40):
                 if step.kernel != "shuffle":
                     continue
                 _, word, words, count, _, pairs = parse_spec(step.load.args[0])
@@ -75,7 +75,7 @@ def test_segments_of_elements_fit():
         source = Access(1, 0, (9 * size + apart,))
         line = Move((length,), Access(0, 0, (size,)), source, size)
         turned = Move((length, 9), Access(0, 0, (9 * size, size)), Access(1, 0, (size, size * length)), size)
-        for step in (*plan([line]), *plan([turned])):
+        for step in (*plan([line], 1 << 40), *plan([turned], 1 << 40)):
             if step.kernel == "elements":
                 needed = int(step.template[elements.SEGMENT]) * size
                 assert needed <= elements.BLOCK

@@ -80,7 +80,7 @@ class CpuProgram:
             table = step.table(addresses)
             call = (
                 partial(POOL.run, kernel, address_of(table))
-                if self.shared
+                if step.bytes_written >= SHARED_BYTES
                 else partial(kernel, address_of(table), 0, ALL)
             )
             calls.append(_Call(call, (table, *operands)))

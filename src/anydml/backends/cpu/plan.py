@@ -7,7 +7,7 @@ rows or elements, so that one pass serves all parts of a split or a join.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,6 +74,11 @@ class Step(NamedTuple):
     template: np.ndarray[Any, np.dtype[np.uint64]]
     places: np.ndarray[Any, np.dtype[np.intp]]
 
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that this step writes."""
+        return sum(move.bytes_written for move in self.moves)
+
     def table(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The table for operands at these addresses."""
         table = self.template.copy()
@@ -90,28 +95,39 @@ def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
     """
     past = written > last_level_cache() // PAST_SHARE
     steps: list[Step] = []
-    groups: dict[Any, list[Move]] = {}
+    boxes: dict[tuple[int, ...], list[Move]] = {}
     for move in moves:
-        if move.has_lookups:
-            if move.destination.lookups or len(move.source.lookups) != 1:
-                return None
+        if not move.has_lookups:
+            boxes.setdefault(move.sizes, []).append(move)
+        elif move.destination.lookups or len(move.source.lookups) != 1:
+            return None
+        else:
             steps.append(_lookup(move, past))
-        elif past and _is_short_row(move):
-            groups.setdefault(("packed", move.sizes), []).append(move)
-        elif not move.sizes or move.element_size > ELEMENT:
-            groups.setdefault(("rows", move.sizes), []).append(move)
-        else:
-            groups.setdefault(("short", move.sizes), []).append(move)
-    for (kind, _), group in groups.items():
-        if kind == "rows":
-            steps.append(_rows(group, past))
-        elif kind == "packed":
-            steps.append(_elements(group, past))
-        elif step := _shuffle(group, past):
-            steps.append(step)
-        else:
-            steps += [_elements(same, past) for same in _by_size(group)]
+    for box in boxes.values():
+        steps += _box(box, past)
     return tuple(steps)
+
+
+def _box(moves: list[Move], past: bool) -> Iterator[Step]:
+    """Steps for moves of one box."""
+    groups: dict[str, list[Move]] = {"rows": [], "packed": [], "short": []}
+    for move in moves:
+        if past and _is_short_row(move):
+            groups["packed"].append(move)
+        else:
+            groups["short" if move.sizes and move.element_size <= ELEMENT else "rows"].append(move)
+    if 2 * sum(move.element_size for move in groups["rows"]) >= sum(move.element_size for move in moves):
+        # Mostly long rows: the few short ones are not worth a pass of their own.
+        groups = {"rows": moves}
+    if groups["rows"]:
+        yield _rows(groups["rows"], past)
+    if packed := groups.get("packed"):
+        yield _elements(packed, past)
+    if short := groups.get("short"):
+        if step := _shuffle(short, past):
+            yield step
+        else:
+            yield from (_elements(same, past) for same in _by_size(short))
 
 
 def _is_short_row(move: Move) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import njit, uint64
 
-from anydml.backends.cpu.kernels.ir import fetch_add, load
+from anydml.backends.cpu.kernels.ir import OPTIONS, fetch_add, helper, load
 
 SIGNATURE = "uint64(uint64, uint64, uint64)"
 
@@ -27,13 +27,13 @@ SHARED_CODE = format(
 Kernel = Callable[[int, int, int], int]
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def word(table, index):
     """A word of a table."""
     return load(table + uint64(8) * uint64(index))
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def claim(table, counter, mine):
     """The first unit of the next chunk: from the shared counter, or the caller's own count where there is none."""
     if counter == uint64(0):
@@ -53,8 +53,8 @@ def compiled(function: Any, *constants: object) -> Kernel:
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
     kernel: Kernel
     try:
-        kernel = njit(SIGNATURE, nogil=True, cache=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+        kernel = njit(SIGNATURE, cache=True, **OPTIONS)(function)
     except Exception:
         # The cache's folder is full, damaged or not writeable: compile for this process only.
-        kernel = njit(SIGNATURE, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+        kernel = njit(SIGNATURE, **OPTIONS)(function)
     return kernel

@@ -13,9 +13,17 @@ from numba.core import cgutils, types
 from numba.core.errors import RequireLiteralValue
 from numba.extending import intrinsic
 
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""How everything is compiled: without the GIL, without Python's own checks of divisors, for Python or kernels alone."""
+
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 BYTES = I8.as_pointer()
 LINE = 64
+
+
+def helper(function: Any) -> Any:
+    """Compile a function that only kernels call, when one does."""
+    return njit(**{**OPTIONS, "no_cpython_wrapper": True})(function)
 
 
 def _pointer(builder: Any, address: Any, kind: Any) -> Any:
@@ -257,7 +265,7 @@ def _joined(builder: Any, values: list[Any]) -> Any:
     return total
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def copy_rest(destination, source, size):
     """Copy fewer than 64 bytes, without a call."""
     at = uint64(0)
@@ -267,7 +275,7 @@ def copy_rest(destination, source, size):
             at += uint64(power)
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def copy_lines(destination, source, size):
     """Copy a short run, without a call."""
     at = uint64(0)
@@ -277,7 +285,7 @@ def copy_lines(destination, source, size):
     copy_rest(destination + at, source + at, size - at)
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def stream(destination, source, size, past):
     """Copy a run; `past` the caches where that is 1, for runs that will not be read again soon."""
     if past == uint64(0) or size < uint64(2 * LINE):

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import njit, uint64
+from numba import uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
 from anydml.backends.cpu.kernels.ir import (
     copy,
     copy_rest,
     fence,
+    helper,
     load,
     place,
     prefetch,
@@ -46,7 +47,7 @@ NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def entry_address(table, number, rank, outer, first):
     """The address of an operand (0 written, 1 read, 2 indices) at an outer coordinate and inner position."""
     entry = table + uint64(8) * (uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank))
@@ -63,13 +64,13 @@ def entry_address(table, number, rank, outer, first):
     return address
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def entry_stride(table, number, rank, which):
     """An operand's inner stride (1) or its stride from line to line (2)."""
     return word(table, uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank) + uint64(which))
 
 
-@njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+@helper
 def copy_ahead(destination, source, size, past, soon):
     """Copy a row, and ask for the lines of one further on meanwhile."""
     if past == uint64(0):
