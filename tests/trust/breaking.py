@@ -4,6 +4,6 @@ BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
     "shuffle": ("slack = ", "slack = 0 * "),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
-    "lookup": ("axis - uint64(1)", "axis"),
+    "lookup": ("axis, bits)", "axis + uint64(1), bits)"),
 }
 """Kernel to (text, its replacement)."""
