@@ -4,6 +4,6 @@ BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
     "shuffle": ("slack = ", "slack = 0 * "),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
-    "lookup": ("axis, bits)", "axis + uint64(1), bits)"),
+    "lookup": ("at, uint64(size))", "at, uint64(size + 1))"),
 }
 """Kernel to (text, its replacement)."""
