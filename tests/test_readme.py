@@ -1,30 +1,24 @@
 """The README's code runs and prints what it shows, and its commands and links are right."""
 
-import doctest
-import pathlib
 import re
 import shutil
 import subprocess
 import sysconfig
 
+import documents
 import pytest
+from documents import ROOT, run_session, untimed
 
-ROOT = pathlib.Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language):
     """The code blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.S | re.M)
+    return [block.body for block in documents.blocks(TEXT, language)]
 
 
 def test_python_blocks_print_what_they_show():
-    code = "\n".join(blocks("python"))
-    test = doctest.DocTestParser().get_doctest(code, {}, "README.md", "README.md", 0)
-    assert len(test.examples) > 20
-    report = []
-    runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
-    assert runner.run(test, out=report.append).failed == 0, "".join(report)
+    assert run_session("\n".join(blocks("python")), "README.md") > 20
 
 
 def test_every_python_block_is_a_session():
@@ -40,10 +34,6 @@ def test_the_first_command_prints_what_is_shown():
     program = shutil.which(name, path=sysconfig.get_path("scripts"))
     done = subprocess.run([program, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     shown = next(block for block in blocks("text") if block.startswith("Running"))
-
-    def untimed(text):
-        return re.sub(r"\d+\.\d+ ms", "T ms", text)
-
     assert untimed(done.stdout) == untimed(shown)
     assert done.stderr == ""
 

@@ -1,0 +1,111 @@
+"""Tables that the pages are given when the site is built, each from what it is about, so that none can be out of date.
+
+A page asks with a line ``[[name argument]]``:
+
+    [[support SPLIT]]      the support table that descs are checked against
+    [[levels]]             the feature levels
+    [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
+    [[chart cpu]]          the chart beside it
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from anydml.feature_level import FeatureLevel, Support
+from anydml.operators import REGISTRY
+from anydml.operators.base import dimension_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+ASKED = re.compile(r"^\[\[(\w+) ?(\w*)\]\]$", re.M)
+NOT_MEASURED = "Not measured yet.\n"
+
+
+def filled(markdown: str) -> str:
+    """A page with its tables."""
+    return ASKED.sub(lambda match: TABLES[match[1]](*filter(None, [match[2]])), markdown)
+
+
+def support(operator: str) -> str:
+    """An operator's support table, newest level first, as `desc.check` reads it."""
+    rows = []
+    for row in REGISTRY[f"DML_OPERATOR_{operator}"].SUPPORT:
+        alike: dict[Support, list[str]] = {}
+        for tensor, what in row.tensors.items():
+            alike.setdefault(what, []).append(tensor)
+        for what, tensors in alike.items():
+            dimensions = dimension_text(what.min_dimensions, what.max_dimensions)
+            types = ", ".join(data_type.name for data_type in what.data_types)
+            rows.append((f"`{row.level.short}`", ", ".join(tensors), dimensions, types))
+    return table(("from level", "tensors", "dimensions", "data types"), rows)
+
+
+def levels() -> str:
+    """The feature levels, oldest first."""
+    names = [f"`{level.short}`" for level in FeatureLevel]
+    return " → ".join(names) + "\n"
+
+
+def benchmark(name: str) -> str:
+    """Machine, command, date and figures of one results file."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return NOT_MEASURED
+    found = json.loads(path.read_text(encoding="utf-8"))
+    facts = [("command", f"`{found['command']}`"), ("date", found["date"])]
+    facts += [(key.replace("_", " "), str(value)) for key, value in found["machine"].items()]
+    return "\n".join((table(("what", "value"), facts), *_cases(found["cases"])))
+
+
+def _cases(cases: Sequence[dict[str, Any]]) -> Iterable[str]:
+    large = [case for case in cases if case["copy_seconds"]]
+    small = [case for case in cases if not case["copy_seconds"]]
+    head = ("case", "work", "anydml", "fastest peer", "which", "times as fast", "share of a plain copy's speed")
+    for unit, chosen in (("GB/s", large), ("µs a call", small)):
+        if chosen:
+            columns = head if unit == "GB/s" else head[:-1]
+            yield f"In {unit}:\n\n" + table(columns, [_case(case, unit == "GB/s") for case in chosen])
+
+
+def _case(case: dict[str, Any], is_large: bool) -> list[str]:
+    seconds = dict(case["seconds"])
+    ours = seconds.pop("anydml")
+    peer = min(seconds, key=seconds.__getitem__)
+
+    def speed(time: float) -> str:
+        return f"{case['bytes'] / time / 1e9:.1f}" if is_large else f"{time * 1e6:.2f}"
+
+    row = [case["name"], case["about"], speed(ours), speed(seconds[peer]), peer, f"{seconds[peer] / ours:.2f}"]
+    return [*row, f"{case['copy_seconds'] / ours:.0%}"] if is_large else row
+
+
+def chart(name: str) -> str:
+    """The chart of one results file, in the page itself."""
+    path = RESULTS / f"{name}.svg"
+    if not path.exists():
+        return ""
+    return f'<div markdown="0">{" ".join(path.read_text(encoding="utf-8").splitlines())}</div>\n'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = (head, ["---"] * len(head), *rows)
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    "support": support,
+    "levels": levels,
+    "benchmark": benchmark,
+    "chart": chart,
+}
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
+    return filled(markdown)

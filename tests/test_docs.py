@@ -1,0 +1,162 @@
+"""The documentation tells the truth: its code runs and prints what it shows, its pictures are the moves'."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from documents import ROOT, blocks, edited, run_commands, run_session, run_session_apart, sections, untimed
+
+DOCS = ROOT / "docs"
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+RECIPES = [page for page, text in PAGES.items() if any(block.title for block in blocks(text))]
+SECTIONS = {
+    f"{page}: {heading}": text
+    for page, whole in PAGES.items()
+    if page not in RECIPES
+    for heading, text in sections(whole).items()
+    if blocks(text)
+}
+RUN = {"python", "sh"}
+SHOWN = {"text", "json"}
+OPTIONAL = ("torch", "jax", "onnx", "cupy", "onnxruntime")
+
+
+def missing(text):
+    """The libraries that a document's code imports, or that its commands name, and that are not here."""
+    imported = set(re.findall(r"^>>> (?:import|from) (?:anydml\.)?(\w+)", text, re.M))
+    imported |= {"onnx"} if re.search(r"^anydml .*\.onnx", text, re.M) else set()
+    return [name for name in OPTIONAL if name in imported and not importlib.util.find_spec(name)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where code runs: a place of its own, with the examples and the benchmarks."""
+    for name in ("examples", "benchmarks"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run_shell(commands, following, folder, sources=None):
+    """Run a block of commands, and compare what it prints with the block of text after it."""
+    if commands.startswith("pip install"):
+        check_installation(commands)
+        return
+    printed = run_commands(commands, folder, sources)
+    if following is not None and following.language == "text":
+        assert untimed(printed) == untimed(following.body)
+
+
+def check_installation(commands):
+    """Installing is what the checks begin with, so here only names are checked: every extra exists."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for line in commands.splitlines():
+        asked = re.fullmatch(r'pip install (?:-e )?(?:\.|"\.\[([\w,]+)\]")', line)
+        assert asked, line
+        assert set(asked[1].split(",") if asked[1] else ()) <= set(extras), line
+
+
+def run_in_order(text, folder):
+    """Shell blocks each by itself, before or after the session as the page has them."""
+    session = "\n".join(block.body for block in blocks(text, "python"))
+    if session:
+        run_session(session, "page")
+    found = blocks(text)
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        if block.language == "sh":
+            run_shell(block.body, following, folder)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_section(name, folder):
+    if lacking := missing(SECTIONS[name]):
+        pytest.skip(f"needs {', '.join(lacking)}")
+    run_in_order(SECTIONS[name], folder)
+
+
+@pytest.mark.parametrize("page", RECIPES)
+def test_recipe(page, folder):
+    """A page that changes anydml: its files and edits go into a copy, and its code runs there."""
+    sources = folder / "src"
+    shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    found = blocks(PAGES[page])
+    session = []
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        if block.title:
+            file = folder / block.title
+            is_diff = block.language == "diff"
+            text = edited(file.read_text(encoding="utf-8"), block.body) if is_diff else block.body
+            file.write_text(text, encoding="utf-8")
+        elif block.language == "python":
+            session.append(block.body)
+        elif block.language == "sh":
+            run_shell(block.body, following, folder, sources)
+    run_session_apart("\n".join(session), folder, sources)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_run_or_shown(page):
+    found = blocks(PAGES[page])
+    assert PAGES[page].count("\n```") == 2 * len(found), "a fence has a language and begins a line"
+    for block in found:
+        assert block.language in RUN | SHOWN or block.title, block
+        if block.language == "python" and not block.title:
+            assert block.body.startswith(">>> "), block.body
+            assert block.body.endswith("\n\n"), "the empty line ends the last output"
+        if block.language == "json" and not block.title:
+            included = re.fullmatch(r'--8<-- "(examples/\w+\.json)"\n', block.body)
+            assert included, "what is shown is a file that is tested"
+            assert (ROOT / included[1]).exists()
+
+
+def test_every_text_block_follows_a_command():
+    for page, text in PAGES.items():
+        found = blocks(text)
+        for before, block in zip([None, *found[:-1]], found, strict=True):
+            assert block.language != "text" or (before and before.language == "sh"), f"{page}: {block.body}"
+
+
+def test_pictures_are_those_of_the_moves(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import pictures
+
+    kept = {path.name: path.read_text(encoding="utf-8") for path in pictures.PICTURES.glob("*.svg")}
+    assert kept == pictures.pictures(), "run python docs/pictures.py"
+
+
+def test_every_picture_is_on_a_page():
+    shown = {name for text in PAGES.values() for name in re.findall(r"pictures/(\w+\.svg)", text)}
+    assert shown == {path.name for path in (DOCS / "pictures").glob("*.svg")}
+
+
+def test_tables_are_made(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import tables
+
+    asked = [line for text in PAGES.values() for line in re.findall(r"^\[\[[a-z].*$", text, re.M)]
+    assert len(asked) >= 7
+    for line in asked:
+        assert "[[" not in tables.filled(line)
+        assert tables.filled(line) != line
+
+
+def test_every_operator_has_its_page():
+    from anydml.operators import REGISTRY
+
+    assert {f"operators/{name.split('OPERATOR_')[1].lower()}.md" for name in REGISTRY} <= set(PAGES)
+
+
+def test_the_site_is_built_and_fetches_nothing(tmp_path):
+    pytest.importorskip("material", reason="needs mkdocs-material")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in tmp_path.rglob("*.html"):
+        html = page.read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//', html), page
+        assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
+        assert "<p>[[" not in html, page
