@@ -70,6 +70,18 @@ class Case:
         indices = int(np.prod(self.indices)) * np.dtype(self.index_dtype).itemsize if self.kind == "gather" else 0
         return 2 * written + indices
 
+    @property
+    def window_slices(self) -> tuple[slice, ...]:
+        """The window as Python slices."""
+        slices = []
+        for offset, size, stride in zip(*self.window, strict=True):
+            end = offset + size
+            if stride > 0:
+                slices.append(slice(offset, end, stride))
+            else:
+                slices.append(slice(end - 1, offset - 1 if offset else None, stride))
+        return tuple(slices)
+
     def smaller(self, factor: int) -> Case:
         """The same work with its first dimension divided, for a quick look."""
         from dataclasses import replace

@@ -15,8 +15,6 @@ Run = Callable[[], object]
 
 def numpy_peers(work: Work) -> dict[str, Run]:
     """`copyto` of views, `concatenate(out=)`, `take(out=)`."""
-    from benchmarks.work import window_slices
-
     case, inputs = work.case, work.inputs
     x = inputs[0]
     if case.kind == "join":
@@ -25,7 +23,7 @@ def numpy_peers(work: Work) -> dict[str, Run]:
         mode = "wrap" if case.order == "signed" else "clip"
         return {"numpy": lambda: np.take(x, inputs[1], case.axis, out=work.outputs[0], mode=mode)}
     if case.kind == "slice1":
-        view = x[window_slices(case)]
+        view = x[case.window_slices]
         return {"numpy": lambda: np.copyto(work.outputs[0], view)}
 
     def copy_parts() -> None:

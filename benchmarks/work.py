@@ -90,20 +90,8 @@ def _expected(case: Case, inputs: list[Array]) -> list[Array]:
     if case.kind == "join":
         return [np.concatenate(inputs, case.axis)]
     if case.kind == "slice1":
-        return [x[window_slices(case)]]
+        return [x[case.window_slices]]
     return [np.take(x, inputs[1], case.axis, mode="wrap")]
-
-
-def window_slices(case: Case) -> tuple[Any, ...]:
-    """The window of a slice as Python slices."""
-    slices = []
-    for offset, size, stride in zip(*case.window, strict=True):
-        end = offset + size
-        if stride > 0:
-            slices.append(np.s_[offset:end:stride])
-        else:
-            slices.append(np.s_[end - 1 : offset - 1 if offset else None : stride])
-    return tuple(slices)
 
 
 def ours(work: Work) -> Run:
