@@ -89,7 +89,10 @@ def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis
     Raises:
         DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
     """
-    values = np.asarray([]) if split is None else host_values(name, "split", split)
+    if split is None or isinstance(split, (list, np.ndarray)):
+        values = np.asarray([] if split is None else split)
+    else:
+        values = host_values(name, "split", split)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         message = f"{name}: split is {values.dtype} of shape {values.shape}"
         raise DescError(message, name, "split", "split is a 1-D array of integers")

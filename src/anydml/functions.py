@@ -12,39 +12,19 @@ break a rule raise `DescError`, an `out` that does not fit raises `BindingError`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from anydml.arrays import (
-    index_array,
-    is_movable,
-    joined_dtype,
-    moved_positions,
-    normalize_axis,
-    output_array,
-    output_arrays,
-    part_sizes,
-    split_sizes,
-    strides_key,
-    vector,
-)
-from anydml.backends.cpu.engine import CpuProgram, program
+from anydml.arrays import index_array, joined_dtype, normalize_axis, part_sizes, split_sizes, vector
+from anydml.backends.cpu import functions as host
 from anydml.backends.device_array import DeviceArray
 from anydml.errors import DescError
 from anydml.interop import Guest, received, received_all, target_array
-from anydml.operators.gather import gather_moves
-from anydml.operators.parts import part_moves
-from anydml.operators.slice import slice_moves
 from anydml.operators.slice1 import copy_start, max_copied_elements
-from anydml.tensor import Layout
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
-
-PLANS = 512
-"""Programs that each function keeps for layouts it has seen."""
 
 
 def split(
@@ -261,14 +241,7 @@ def gather(
     if isinstance(x, DeviceArray):
         target = out if out is None else target_array("gather", "out", out, guest)
         return _answer(guest, _on_device().gather(x, indices, axis, target), out, is_on_device=True)
-    shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
-    result = output_array("gather", out, shape, x.dtype, (x, indices), guest)
-    if not is_movable(x.dtype):
-        positions = gather(moved_positions(x), indices, axis)
-        result[...] = x.reshape(-1)[positions]
-    elif result.size:
-        key = (x.shape, x.strides, x.itemsize, indices.shape, indices.strides, indices.dtype.name)
-        _gather_program(*key, axis, strides_key(result, out)).run((x, indices, result))
+    result = host.gather(x, indices, axis, out, guest)
     return result if guest is None else _answer(guest, result, out)
 
 
@@ -297,16 +270,7 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | No
             _answer(guest, part, to, is_on_device=True)
             for part, to in zip(parts, out or [None] * len(parts), strict=True)
         ]
-    before, after = x.shape[:axis], x.shape[axis + 1 :]
-    outputs = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x, guest)
-    if not is_movable(x.dtype):
-        start = 0
-        for output, size in zip(outputs, sizes, strict=True):
-            output[...] = x[(np.s_[:],) * axis + (np.s_[start : start + size],)]
-            start += size
-    elif x.size:
-        strides = None if out is None else tuple(output.strides for output in outputs)
-        _split_program(x.shape, x.strides, x.itemsize, sizes, axis, strides).run((x, *outputs))
+    outputs = host.split(name, x, sizes, axis, out, guest)
     if guest is None:
         return outputs
     return [_answer(guest, part, to) for part, to in zip(outputs, out or [None] * len(outputs), strict=True)]
@@ -335,12 +299,7 @@ def _join(name: str, arrays: Sequence[Any], axis: int, out: Any | None) -> tuple
         target = out if out is None else target_array(name, "out", out, guest)
         joined = _on_device().join(name, parts, axis, whole, target)
         return _answer(guest, joined, out, is_on_device=True), lengths, guest
-    result = output_array(name, out, whole, dtype or first.dtype, parts, guest)
-    if not is_movable(first.dtype) or any(part.dtype != dtype for part in parts):
-        np.concatenate(parts, axis, out=result)
-    elif result.size:
-        shapes, strides = tuple(p.shape for p in parts), tuple(p.strides for p in parts)
-        _join_program(shapes, strides, first.itemsize, axis, strides_key(result, out)).run((*parts, result))
+    result = host.join(name, parts, axis, whole, dtype or first.dtype, out, guest)
     return result if guest is None else _answer(guest, result, out), lengths, guest
 
 
@@ -348,57 +307,5 @@ def _slice(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: 
     if isinstance(x, DeviceArray):
         target = out if out is None else target_array(name, "out", out, guest)
         return _answer(guest, _on_device().slice_(name, x, starts, shape, steps, target), out, is_on_device=True)
-    result = output_array(name, out, shape, x.dtype, (x,), guest)
-    if not is_movable(x.dtype):
-        positions = _slice(name, moved_positions(x), starts, shape, steps, None, None)
-        result[...] = x.reshape(-1)[positions]
-    elif result.size:
-        key = (x.shape, x.strides, x.itemsize, starts, shape, steps)
-        _slice_program(*key, strides_key(result, out)).run((x, result))
+    result = host.slice_(name, x, starts, shape, steps, out, guest)
     return result if guest is None else _answer(guest, result, out)
-
-
-def _output_layout(shape: Sizes, strides: Sizes | None, itemsize: int) -> Layout:
-    return Layout.packed(shape, itemsize) if strides is None else Layout(shape, strides, itemsize)
-
-
-@lru_cache(PLANS)
-def _split_program(
-    shape: Sizes, source_strides: Sizes, itemsize: int, sizes: Sizes, axis: int, out: tuple[Sizes, ...] | None
-) -> CpuProgram:
-    before, after = shape[:axis], shape[axis + 1 :]
-    every = (None,) * len(sizes) if out is None else out
-    parts = [
-        (k, _output_layout((*before, size, *after), strides, itemsize))
-        for k, (size, strides) in enumerate(zip(sizes, every, strict=True), 1)
-    ]
-    return program("split", part_moves((0, Layout(shape, source_strides, itemsize)), parts, axis, into_whole=False))
-
-
-@lru_cache(PLANS)
-def _join_program(
-    shapes: tuple[Sizes, ...], strides: tuple[Sizes, ...], itemsize: int, axis: int, out: Sizes | None
-) -> CpuProgram:
-    first = shapes[0]
-    whole = (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
-    parts = [(k, Layout(*pair, itemsize)) for k, pair in enumerate(zip(shapes, strides, strict=True))]
-    return program("join", part_moves((len(parts), _output_layout(whole, out, itemsize)), parts, axis, into_whole=True))
-
-
-@lru_cache(PLANS)
-def _slice_program(
-    shape: Sizes, strides: Sizes, itemsize: int, starts: Sizes, sizes: Sizes, steps: Sizes, out: Sizes | None
-) -> CpuProgram:
-    source = Layout(shape, strides, itemsize)
-    return program("slice", slice_moves(source, _output_layout(sizes, out, itemsize), starts, steps))
-
-
-@lru_cache(PLANS)
-def _gather_program(
-    shape: Sizes, strides: Sizes, itemsize: int, index_shape: Sizes, index_strides: Sizes, index_dtype: str,
-    axis: int, out: Sizes | None,
-) -> CpuProgram:  # fmt: skip
-    source = Layout(shape, strides, itemsize)
-    indices = Layout(index_shape, index_strides, np.dtype(index_dtype).itemsize)
-    destination = _output_layout(shape[:axis] + index_shape + shape[axis + 1 :], out, itemsize)
-    return program("gather", gather_moves(source, indices, destination, axis, index_dtype))
