@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from anydml.backends.cpu import plan as planner
-from anydml.backends.cpu.kernels import elements, shuffle
+from anydml.backends.cpu.kernels import elements, lookup, shuffle
 from anydml.backends.cpu.kernels.ir import LINE, parse_spec
 from anydml.backends.cpu.plan import plan
-from anydml.moves import Access, Move
+from anydml.moves import Access, Lookup, Move
 
 LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]
 
@@ -81,3 +81,18 @@ def test_segments_of_elements_fit():
                 assert needed <= elements.BLOCK
                 fullest = max(fullest, needed)
     assert fullest == elements.BLOCK
+
+
+def test_segments_of_indices_fit():
+    most = {}
+    for size, length, lines in itertools.product([1, 4, 64, 65, 2048, 10**6], LENGTHS, (1, 70)):
+        looked = Lookup(2, "int64", 0, (0, 8), 10, size)
+        sizes, to = (lines, length), (size * length, size)
+        (step,) = plan([Move(sizes, Access(0, 0, to), Access(1, 0, (10 * size, 0), (looked,)), size)])
+        most[step.kernel] = max(most.get(step.kernel, 0), int(step.template[lookup.SEGMENT]))
+    # Elements resolve a segment of their own; the others resolve all that the plan gives them.
+    assert 8 * most["lookup lines"] == lookup.LINE_OFFSETS
+    assert most["lookup rows"] == lookup.ROW_SEGMENT
+    assert 8 * lookup.ELEMENT_SEGMENT == lookup.ELEMENT_OFFSETS
+    assert planner.ELEMENT * lookup.ELEMENT_SEGMENT <= lookup.ELEMENT_BLOCK
+    assert planner.ELEMENT <= lookup.BLOCK
