@@ -57,15 +57,23 @@ def benchmark(name: str) -> str:
     if not path.exists():
         return NOT_MEASURED
     found = json.loads(path.read_text(encoding="utf-8"))
-    facts = [("command", f"`{found['command']}`"), ("date", found["date"])]
-    facts += [(key.replace("_", " "), str(value)) for key, value in found["machine"].items()]
-    return "\n".join((table(("what", "value"), facts), *_cases(found["cases"])))
+    machine = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found["machine"].items())
+    facts = [("command", f"`{found['command']}`"), ("date", found["date"]), ("machine", machine)]
+    parts = [table(("what", "value"), facts), *_cases(found["cases"])]
+    for grows, rows in found.get("growth", {}).items():
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        cells = [
+            [f"{row[key]:,}" if isinstance(row.get(key), int) else str(row.get(key, "–")) for key in columns]
+            for row in rows
+        ]
+        parts.append(f"How the cost grows with {grows}:\n\n" + table(columns, cells))
+    return "\n".join(parts)
 
 
 def _cases(cases: Sequence[dict[str, Any]]) -> Iterable[str]:
     large = [case for case in cases if case["copy_seconds"]]
     small = [case for case in cases if not case["copy_seconds"]]
-    head = ("case", "work", "anydml", "fastest peer", "which", "times as fast", "share of a plain copy's speed")
+    head = ("case", "work", "anydml", "fastest peer", "times as fast", "of a plain copy")
     for unit, chosen in (("GB/s", large), ("µs a call", small)):
         if chosen:
             columns = head if unit == "GB/s" else head[:-1]
@@ -80,7 +88,7 @@ def _case(case: dict[str, Any], is_large: bool) -> list[str]:
     def speed(time: float) -> str:
         return f"{case['bytes'] / time / 1e9:.1f}" if is_large else f"{time * 1e6:.2f}"
 
-    row = [case["name"], case["about"], speed(ours), speed(seconds[peer]), peer, f"{seconds[peer] / ours:.2f}"]
+    row = [case["name"], case["about"], speed(ours), f"{speed(seconds[peer])} {peer}", f"{seconds[peer] / ours:.2f}"]
     return [*row, f"{case['copy_seconds'] / ours:.0%}"] if is_large else row
 
 

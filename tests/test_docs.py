@@ -160,3 +160,30 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//', html), page
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
+
+
+def test_figures_are_those_of_the_results(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    monkeypatch.syspath_prepend(ROOT)
+    import tables
+
+    from benchmarks.report import Result, as_json
+
+    assert tables.benchmark("none") == "Not measured yet.\n"
+    results = [
+        Result("S1", "axis 0 into 4", 4 * 10**9, {"anydml": 0.1, "numpy": 0.4, "torch copy_": 0.2}, 0.05),
+        Result("small", "a call", 96, {"anydml": 2e-6, "numpy copyto": 1e-6}, None),
+    ]
+    more = {"date": "2026-01-02", "command": "python -m benchmarks.cpu", "growth": {"bytes": [{"bytes": 1024}]}}
+    (tmp_path / "cpu.json").write_text(as_json(results, {"processor": "P"}, **more), encoding="utf-8")
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    text = tables.benchmark("cpu")
+    for line in (
+        "| command | `python -m benchmarks.cpu` |",
+        "| date | 2026-01-02 |",
+        "| machine | processor P |",
+        "| S1 | axis 0 into 4 | 40.0 | 20.0 torch copy_ | 2.00 | 50% |",
+        "| small | a call | 2.00 | 1.00 numpy copyto | 0.50 |",
+        "| 1,024 |",
+    ):
+        assert f"{line}\n" in text
