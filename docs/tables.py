@@ -58,7 +58,7 @@ def benchmark(name: str) -> str:
         return NOT_MEASURED
     found = json.loads(path.read_text(encoding="utf-8"))
     machine = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found["machine"].items())
-    facts = [("command", f"`{found['command']}`"), ("date", found["date"]), ("machine", machine)]
+    facts = [(key, str(found.get(key, "not recorded"))) for key in ("command", "date")] + [("machine", machine)]
     parts = [table(("what", "value"), facts), *_cases(found["cases"])]
     for grows, rows in found.get("growth", {}).items():
         columns = list(dict.fromkeys(key for row in rows for key in row))
@@ -71,8 +71,8 @@ def benchmark(name: str) -> str:
 
 
 def _cases(cases: Sequence[dict[str, Any]]) -> Iterable[str]:
-    large = [case for case in cases if case["copy_seconds"]]
-    small = [case for case in cases if not case["copy_seconds"]]
+    large = [case for case in cases if _copy_seconds(case)]
+    small = [case for case in cases if not _copy_seconds(case)]
     head = ("case", "work", "anydml", "fastest peer", "times as fast", "of a plain copy")
     for unit, chosen in (("GB/s", large), ("µs a call", small)):
         if chosen:
@@ -80,8 +80,14 @@ def _cases(cases: Sequence[dict[str, Any]]) -> Iterable[str]:
             yield f"In {unit}:\n\n" + table(columns, [_case(case, unit == "GB/s") for case in chosen])
 
 
+def _copy_seconds(case: dict[str, Any]) -> float | None:
+    """The plain copy's time: beside the others', or among them."""
+    seconds: float | None = case.get("copy_seconds", case["seconds"].get("copy"))
+    return seconds
+
+
 def _case(case: dict[str, Any], is_large: bool) -> list[str]:
-    seconds = dict(case["seconds"])
+    seconds = {name: time for name, time in case["seconds"].items() if name != "copy"}
     ours = seconds.pop("anydml")
     peer = min(seconds, key=seconds.__getitem__)
 
@@ -89,7 +95,7 @@ def _case(case: dict[str, Any], is_large: bool) -> list[str]:
         return f"{case['bytes'] / time / 1e9:.1f}" if is_large else f"{time * 1e6:.2f}"
 
     row = [case["name"], case["about"], speed(ours), f"{speed(seconds[peer])} {peer}", f"{seconds[peer] / ours:.2f}"]
-    return [*row, f"{case['copy_seconds'] / ours:.0%}"] if is_large else row
+    return [*row, f"{(_copy_seconds(case) or 0) / ours:.0%}"] if is_large else row
 
 
 def chart(name: str) -> str:
