@@ -88,7 +88,7 @@ def test_segments_of_indices_fit():
     for size, length, lines in itertools.product([1, 4, 64, 65, 2048, 10**6], LENGTHS, (1, 70)):
         looked = Lookup(2, "int64", 0, (0, 8), 10, size)
         sizes, to = (lines, length), (size * length, size)
-        (step,) = plan([Move(sizes, Access(0, 0, to), Access(1, 0, (10 * size, 0), (looked,)), size)])
+        (step,) = plan([Move(sizes, Access(0, 0, to), Access(1, 0, (10 * size, 0), (looked,)), size)], 1 << 40)
         most[step.kernel] = max(most.get(step.kernel, 0), int(step.template[lookup.SEGMENT]))
     # Elements resolve a segment of their own; the others resolve all that the plan gives them.
     assert 8 * most["lookup lines"] == lookup.LINE_OFFSETS
