@@ -61,7 +61,7 @@ def check_installation(commands):
 
 
 def run_in_order(text, folder):
-    """Shell blocks each by itself, before or after the session as the page has them."""
+    """First the session of a section, then its commands, each block by itself."""
     session = "\n".join(block.body for block in blocks(text, "python"))
     if session:
         run_session(session, "page")
