@@ -20,7 +20,7 @@ from benchmarks.small import small_results
 from benchmarks.work import Work
 
 RESULTS = Path(__file__).parent / "results"
-ROUNDS, QUICK_ROUNDS = 9, 3
+ROUNDS, QUICK_ROUNDS = 21, 3
 QUICK_FACTOR = 8
 
 

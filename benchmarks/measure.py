@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -21,17 +22,22 @@ from anydml.moves import Access, Move
 
 Run = Callable[[], object]
 
-SETTLE = 0.02
+SETTLE = 0.01
 """Seconds before each timed call, for the last one's threads to stop spinning: they would take a core from anybody."""
 
 
 def medians(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) -> dict[str, float]:
-    """Seconds a call: the median over rounds in which every run has its turn, first ones rotating."""
+    """Seconds a call: the median over rounds in which every run has its turn.
+
+    The order is drawn anew for every round: in a fixed one, a load on the machine that comes and goes in step with the
+    rounds would fall on the same run each time.
+    """
     times: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
-    for turn in range(rounds):
-        shift = turn % len(names)
-        for name in names[shift:] + names[:shift]:
+    order = random.Random(7)
+    for _ in range(rounds):
+        order.shuffle(names)
+        for name in names:
             run = runs[name]
             before()
             time.sleep(SETTLE)
