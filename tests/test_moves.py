@@ -183,3 +183,15 @@ def test_moves_explain_themselves():
     assert str(move((2, 3), (12, 4), (0, 4))) == "2×3 of 4 B: #1[12·c0 + 4·c1] = #0[4·c1]"
     assert str(move((), (), ())) == "1 of 4 B: #1[0] = #0[0]"
     assert math.prod(given.sizes) * given.element_size == given.bytes_written == 120
+
+
+def test_bytes_to_read_count_indices_and_leave_out_repetition():
+    from anydml.moves import Access, Lookup, Move
+
+    plain = Move((4, 6), Access(1, 0, (48, 8)), Access(0, 0, (48, 8)), 8)
+    assert (plain.bytes_read, plain.bytes_written) == (4 * 6 * 8, 4 * 6 * 8)
+    repeated = Move((4, 6), Access(1, 0, (48, 8)), Access(0, 0, (0, 8)), 8)
+    assert (repeated.bytes_read, repeated.bytes_written) == (6 * 8, 4 * 6 * 8)
+    looked_up = Access(0, 0, (80, 0), (Lookup(1, "int32", 0, (0, 4), 10, 8),))
+    gathered = Move((4, 6), Access(2, 0, (48, 8)), looked_up, 8)
+    assert (gathered.bytes_read, gathered.bytes_written) == (4 * 6 * 8 + 6 * 4, 4 * 6 * 8)

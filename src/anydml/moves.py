@@ -67,6 +67,18 @@ class Move(NamedTuple):
         return math.prod(self.sizes) * self.element_size
 
     @property
+    def bytes_read(self) -> int:
+        """Bytes that this move has to read: elements and indices, once each where a dimension repeats them."""
+        source = self.source
+        used = [source.strides, *(lookup.strides for lookup in source.lookups)]
+        elements = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
+        total = elements * self.element_size
+        for lookup in (*source.lookups, *self.destination.lookups):
+            reads = math.prod(n for n, stride in zip(self.sizes, lookup.strides, strict=True) if stride)
+            total += reads * np.dtype(lookup.dtype).itemsize
+        return total
+
+    @property
     def has_lookups(self) -> bool:
         """Whether an address depends on an index tensor."""
         return bool(self.source.lookups or self.destination.lookups)

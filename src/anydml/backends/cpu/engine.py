@@ -92,7 +92,8 @@ class CpuProgram:
 
     def __str__(self) -> str:
         threads = POOL.threads if self.shared else 1
-        lines = [f"{self.name} on cpu: {self.bytes} B to read, {self.bytes} B to write, {threads} thread(s)"]
+        read = sum(move.bytes_read for move in self.moves)
+        lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
         if self.steps is None:
             reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
             if self.bytes > SMALL_BYTES:
