@@ -13,7 +13,9 @@ PROCESSES = 4
 
 
 def start(scenario, cache):
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    # Not measured: another thread may hold coverage's own lock at a fork, and the child would wait for it forever.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_PROCESS")}
+    environment["PYTHONPATH"] = str(TESTS)
     if cache:
         environment["NUMBA_CACHE_DIR"] = str(cache)
     command = [sys.executable, "-X", "faulthandler", "-m", "trust.many", scenario]
