@@ -12,6 +12,8 @@ import textwrap
 import numpy as np
 import pytest
 
+from trust.children import environment
+
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="done in Linux' way")
 COUNT = 300_000
 
@@ -35,7 +37,9 @@ def run(folder, prelude="", **options):
     """`anydml run m.json` in a process of its own, after some lines of Python."""
     program = textwrap.dedent(prelude) + "\nfrom anydml.cli import main\nmain(['run', 'm.json'])"
     command = [sys.executable, "-c", program]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        command, env=environment(), cwd=folder, capture_output=True, text=True, check=False, **options
+    )
 
 
 def untouched(folder):

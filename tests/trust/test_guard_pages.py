@@ -3,15 +3,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from trust.children import environment
 from trust.patterns import KERNELS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect")
 
-TESTS = Path(__file__).resolve().parents[1]
 HANG = 900
 
 
@@ -20,8 +19,7 @@ def child(kernel, report, *options):
     command = [sys.executable, "-m", "trust.guard_child", kernel, str(report), *options]
     if "ANYDML_EVERY_PATTERN" in os.environ:
         command.append("--every")
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    return subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=HANG)
+    return subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -3,13 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from trust.children import environment
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
 
-TESTS = Path(__file__).resolve().parents[1]
 HANG = 600
 FILES = int(os.environ.get("ANYDML_HOSTILE_FILES", "400"))
 
@@ -17,8 +17,7 @@ FILES = int(os.environ.get("ANYDML_HOSTILE_FILES", "400"))
 @pytest.mark.parametrize("kind", ["json", "onnx"])
 def test_nothing_but_an_explanation(kind, tmp_path):
     command = [sys.executable, "-m", "trust.hostile_child", kind, "0", str(FILES), str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=HANG)
+    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
     # The last number is the case; -27 is too long, other negative codes are crashes.
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr[-3000:]}"
     codes = dict(map(int, entry.split(":")) for entry in done.stdout.split())

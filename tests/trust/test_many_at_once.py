@@ -3,23 +3,20 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).resolve().parents[1]
+from trust.children import environment
+
 HANG = 600
 PROCESSES = 4
 
 
 def start(scenario, cache):
     # Not measured: another thread may hold coverage's own lock at a fork, and the child would wait for it forever.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("COVERAGE_PROCESS")}
-    environment["PYTHONPATH"] = str(TESTS)
-    if cache:
-        environment["NUMBA_CACHE_DIR"] = str(cache)
+    given = environment(NUMBA_CACHE_DIR=str(cache)) if cache else environment()
     command = [sys.executable, "-X", "faulthandler", "-m", "trust.many", scenario]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process):

@@ -14,6 +14,7 @@ from anydml import ModelError, dxdispatch
 from anydml.dxdispatch import memory
 from anydml.dxdispatch.plan import plan
 from anydml.dxdispatch.printing import CHUNK, MOST_TEXT, MOST_VERBOSE_TEXT, format_elements, format_verbose
+from trust.children import environment
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
 
@@ -77,7 +78,9 @@ LIMITED = """
 def limited(program, folder):
     """Run a program that may take 64 MiB more than 100 MiB for its array x."""
     program = textwrap.dedent(LIMITED) + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
