@@ -6,7 +6,7 @@ from random_descs import collides
 from refused import refused
 
 import anydml as dml
-from anydml.tensor import Layout, has_overlap, packed_strides, shares_memory
+from anydml.tensor import Layout, has_overlap, packed_strides, shares_memory, tensor_problems
 
 BYTES = {
     "FLOAT64": 8, "FLOAT32": 4, "FLOAT16": 2, "INT64": 8, "INT32": 4, "INT16": 2, "INT8": 1,
@@ -261,3 +261,11 @@ def test_shared_memory_is_found_by_the_byte():
     assert not shares_memory(even, odd)
     assert shares_memory(even, base[2:3])
     assert shares_memory(base[0:8].view(np.int64), base[7:8])
+
+
+@pytest.mark.parametrize("sizes", [[2**32, 2], [2**32], [0, 2**32 - 1, 2**32 - 1]])
+def test_a_broken_size_hides_what_would_follow_from_it(sizes):
+    tensor = dml.TensorDesc("UINT8", sizes, [1] * len(sizes), total_tensor_size_in_bytes=0)
+    assert [field for field, _, _ in tensor_problems(tensor, True)] == [
+        f"Sizes[{d}]" for d, size in enumerate(sizes) if size in (0, 2**32)
+    ]
