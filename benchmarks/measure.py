@@ -9,6 +9,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,7 @@ def _own_copy(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -
     steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), source.size)], source.size)
     assert steps is not None
     table = steps[0].table(np.array([address_of(destination), address_of(source)], np.uint64))
-    kernel, kept = steps[0].load(), (table, destination, source)
-    return lambda: POOL.run(kernel, address_of(kept[0]))
+    return partial(POOL.run, steps[0].load(), table, (destination, source))
 
 
 def machine() -> dict[str, object]:

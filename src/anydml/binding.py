@@ -69,7 +69,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
             return array, Layout.of(array)
         if array.ndim != 1 or array.dtype not in (dtype, np.uint8):
             message = (
-                f"{operator}: {name} is bound to {array.dtype.name} {list(array.shape)}, but the tensor is "
+                f"{operator}: {name} is bound to {array.dtype} {list(array.shape)}, but the tensor is "
                 f"{dtype.name} {list(tensor.sizes)}; bind that, or a flat {dtype.name} or uint8 buffer"
             )
             raise BindingError(message, operator, name, "a buffer has the tensor's type and sizes, or is flat")

@@ -12,8 +12,12 @@ have the same names, take the arguments of those, and call the operators:
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from typing import Any, Literal
+
+if importlib.util.find_spec("torch") is None:
+    raise ImportError('anydml.torch needs the package torch: pip install "anydml[torch]"', name="torch")
 
 import torch
 

@@ -55,15 +55,72 @@ def test_a_busy_pool_makes_nobody_wait(shared_work):
         dispatch_split()
 
 
-@pytest.mark.parametrize("threads", [0, -1])
-def test_no_threads_are_refused(threads):
-    with pytest.raises(ValueError, match="there is at least the caller"):
+@pytest.mark.parametrize("threads", [0, -1, 1025])
+def test_too_few_and_too_many_threads_are_refused(threads):
+    with pytest.raises(ValueError, match=f"{threads} threads; there is at least the caller, and at most 1024"):
         dml.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("text, threads", [("3", 3), ("1", 1), ("0", 1), ("many", None), ("", None)])
+@pytest.mark.parametrize("threads", [1.5, "2", None])
+def test_threads_are_counted_in_integers(threads):
+    before = dml.get_num_threads()
+    with pytest.raises(TypeError):
+        dml.set_num_threads(threads)
+    assert dml.get_num_threads() == before
+
+
+def test_a_system_without_threads_is_no_obstacle(shared_work, monkeypatch):
+    dml.set_num_threads(1)
+    dml.set_num_threads(5)
+
+    def refuse(number):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("anydml.backends.cpu.pool._Worker", refuse)
+    dispatch_split()
+    assert dml.get_num_threads() == 1
+
+
+def test_an_interruption_while_waiting_leaves_the_pool_in_order(shared_work, monkeypatch):
+    dml.set_num_threads(3)
+    dispatch_split()
+
+    def interrupted(worker):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("anydml.backends.cpu.pool._Worker.join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dispatch_split()
+    assert not POOL._lock.locked()
+    for _ in range(3):
+        dispatch_split()
+
+
+def test_one_small_lookup_dispatched_by_many_threads():
+    x, indices = np.arange(2000, dtype=np.float32), -1 - np.arange(2000)
+    out = np.zeros(2000, np.float32)
+    tensors = [dml.TensorDesc(kind, (2000,)) for kind in ("FLOAT32", "INT64", "FLOAT32")]
+    desc = dml.GatherOperatorDesc(*tensors, axis=0, index_dimensions=1)
+    bound = dml.Device("cpu").compile_operator(desc).bind(inputs=[x, indices], outputs=[out])
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            threads = [threading.Thread(target=lambda: [bound.dispatch() for _ in range(5)]) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert np.array_equal(out, x[::-1])
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("text, threads", [("3", 3), (" 1 ", 1), ("0", None), ("many", None), ("²", None), ("", None)])
 def test_the_environment_says_how_many(text, threads):
     script = "import anydml; print(anydml.get_num_threads())"
     environment = {**os.environ, "ANYDML_NUM_THREADS": text}
     result = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert int(result.stdout) == (threads or available_cores())
+    assert ("no number of threads" in result.stderr) == (threads is None and text != "")

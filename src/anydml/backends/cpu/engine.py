@@ -67,23 +67,21 @@ class CpuProgram:
 
     @property
     def shared(self) -> bool:
-        """Whether the work is large enough for more than one thread."""
-        return self.steps is not None and self.bytes >= SHARED_BYTES
+        """Whether a part of the work is large enough for more than one thread."""
+        return any(map(_is_shared, self.steps or ()))
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Tables with the operands' addresses, or NumPy views, made once."""
         if self.steps is None:
             return bind_small(self.moves, operands)
         addresses = np.array([address_of(operand) for operand in operands], np.uint64)
-        calls = []
+        calls: list[Callable[[], object]] = []
         for step, kernel in zip(self.steps, self._kernels, strict=True):
             table = step.table(addresses)
-            call = (
-                partial(POOL.run, kernel, address_of(table))
-                if step.bytes_written >= SHARED_BYTES
-                else partial(kernel, address_of(table), 0, ALL)
-            )
-            calls.append(_Call(call, (table, *operands)))
+            if _is_shared(step):
+                calls.append(partial(POOL.run, kernel, table, operands))
+            else:
+                calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
         return calls[0] if len(calls) == 1 else partial(_run, calls)
 
     def run(self, operands: Sequence[Array]) -> None:
@@ -109,6 +107,7 @@ class CpuProgram:
 def _compiled(moves: tuple[Move, ...], written: int) -> tuple[tuple[Step, ...] | None, list[Kernel]]:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
+        # The plan imports the kernels' rooms, and with them the compiler.
         steps = plan(moves, written)
         return steps, [step.load() for step in steps or ()]
     except Exception as error:
@@ -118,6 +117,10 @@ def _compiled(moves: tuple[Move, ...], written: int) -> tuple[tuple[Step, ...] |
             message = f"no kernel can be compiled here, so NumPy does the work: {type(error).__name__}: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return None, []
+
+
+def _is_shared(step: Step) -> bool:
+    return step.bytes_written >= SHARED_BYTES
 
 
 class _Call:

@@ -32,6 +32,9 @@ PACKED_UNIT = 1024
 CHUNK = 256 << 10
 """Bytes that a thread claims at a time, about."""
 
+MOST_UNITS = 1 << 20
+"""Units of a claim at most, so that no number of claims overflows."""
+
 PIECES = 64
 """Pieces, about, that large work is cut into; each thread keeps to a stretch of memory of its own for a while."""
 
@@ -160,7 +163,7 @@ def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[
 
 def _claim(units: int, moved: int) -> int:
     """Units a claim, where all units together move so many bytes: pieces that are neither too small nor too few."""
-    return max(1, units * max(CHUNK, moved // PIECES) // max(moved, 1))
+    return min(max(1, units * max(CHUNK, moved // PIECES) // max(moved, 1)), MOST_UNITS)
 
 
 def _rows(moves: Sequence[Move], past: bool) -> Step:

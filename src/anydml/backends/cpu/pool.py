@@ -6,8 +6,10 @@ pool busy does its work alone; nobody waits for anybody else's work.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.backends.base import Array
 from anydml.backends.memory import address_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ ROUND = 16
 """Chunks that the caller takes before it looks for signals."""
 
 ALL = 1 << 62
+MAX_THREADS = 1024
+"""More than any machine makes use of, and fewer than a system refuses."""
+
 ABANDONED = 1 << 40
 """A counter value past every chunk, even when it is multiplied by the units of one."""
 
@@ -37,8 +43,13 @@ def available_cores() -> int:
 
 
 def _default_threads() -> int:
-    text = os.environ.get("ANYDML_NUM_THREADS", "")
-    return max(1, int(text)) if text.isdigit() else available_cores()
+    text = os.environ.get("ANYDML_NUM_THREADS", "").strip()
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return min(int(text), MAX_THREADS)
+    if text:
+        message = f"ANYDML_NUM_THREADS is {text!r}, which is no number of threads; using {available_cores()}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return available_cores()
 
 
 class _Worker:
@@ -88,33 +99,48 @@ class Pool:
             while len(self._workers) >= threads:
                 self._workers.pop().start(None)
 
-    def run(self, kernel: Kernel, table: int) -> None:
-        """Do all units of a table, with every thread that is free."""
+    def run(self, kernel: Kernel, table: Array, kept: object = None) -> None:
+        """Do all units of a table, with every thread that is free.
+
+        Args:
+            kernel: what does them.
+            table: its table.
+            kept: what the table's addresses point to; every thread at work keeps it alive, come what may.
+        """
         counter = np.zeros(1, np.uint64)
-        address = address_of(counter)
-        workers: list[_Worker] = []
         mine = self.threads > 1 and self._lock.acquire(blocking=False)
+        workers: list[_Worker] = []
         try:
-            if mine:
-                workers = self._enlist()
-                for worker in workers:
-                    worker.start(partial(kernel, table, address, ALL))
-            while kernel(table, address, ROUND):
-                pass
-        except BaseException:
-            counter[0] = ABANDONED
-            raise
+            try:
+                if mine:
+                    workers = self._enlist()
+                    for worker in workers:
+                        worker.start(partial(_work, kernel, table, counter, kept))
+                while kernel(address_of(table), address_of(counter), ROUND):
+                    pass
+            except BaseException:
+                counter[0] = ABANDONED
+                raise
+            finally:
+                interruptions = [worker.join() for worker in workers]
         finally:
-            interruptions = [worker.join() for worker in workers]
             if mine:
                 self._lock.release()
-            for interruption in filter(None, interruptions):
-                raise interruption
+        for interruption in filter(None, interruptions):
+            raise interruption
 
     def _enlist(self) -> list[_Worker]:
-        while len(self._workers) < self.threads - 1:
-            self._workers.append(_Worker(len(self._workers) + 1))
+        try:
+            while len(self._workers) < self.threads - 1:
+                self._workers.append(_Worker(len(self._workers) + 1))
+        except RuntimeError:
+            # The system gives no more threads: go on with those that there are.
+            self.threads = len(self._workers) + 1
         return self._workers
+
+
+def _work(kernel: Kernel, table: Array, counter: Array, kept: object) -> None:
+    kernel(address_of(table), address_of(counter), ALL)
 
 
 POOL = Pool()
@@ -129,14 +155,16 @@ def set_num_threads(threads: int) -> None:
     """Share large work between this many threads, the caller included.
 
     Args:
-        threads: at least 1. The default is ANYDML_NUM_THREADS, or the cores that this process may use.
+        threads: 1 to 1024. The default is ANYDML_NUM_THREADS, or the cores that this process may use.
 
     Raises:
-        ValueError: it is less than 1.
+        TypeError: it is no integer.
+        ValueError: it is less than 1, or more than 1024.
     """
-    if threads < 1:
-        raise ValueError(f"set_num_threads: {threads} threads; there is at least the caller")
-    POOL.resize(threads)
+    count = operator.index(threads)
+    if not 1 <= count <= MAX_THREADS:
+        raise ValueError(f"set_num_threads: {count} threads; there is at least the caller, and at most {MAX_THREADS}")
+    POOL.resize(count)
 
 
 def get_num_threads() -> int:

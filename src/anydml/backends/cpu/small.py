@@ -78,11 +78,12 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
     if sizes[0] > CHUNK or not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
         return None
-    return partial(_take, table, indices, np.empty(sizes, np.int64), rows, lookup.dtype[0] == "i")
+    return partial(_take, table, indices, rows, lookup.dtype[0] == "i")
 
 
-def _take(table: Array, indices: Array, coordinates: Array, rows: Array, signed: bool) -> None:
-    coordinates[...] = indices
+def _take(table: Array, indices: Array, rows: Array, signed: bool) -> None:
+    # Made anew for each dispatch: several threads may dispatch at once.
+    coordinates = indices.astype(np.int64)
     if signed:
         np.add(coordinates, len(table), out=coordinates, where=coordinates < 0)
     table.take(coordinates, None, rows, "clip")
