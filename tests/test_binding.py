@@ -96,7 +96,7 @@ def test_the_number_of_buffers():
 )
 def test_types_and_shapes(wrong):
     outputs = [pattern(2, 2), pattern(3, 2)]
-    text = f"InputTensor is bound to {wrong.dtype.name} {list(wrong.shape)}, but the tensor is float32 [5, 2]"
+    text = f"InputTensor is bound to {wrong.dtype} {list(wrong.shape)}, but the tensor is float32 [5, 2]"
     refuse(SPLIT, [wrong], outputs, "InputTensor", FITS, text)
 
 
