@@ -1,8 +1,9 @@
 """Breaks the checks and the moves in small ways, one at a time, and asks the tests whether they notice.
 
-    python -m tests.mutants --sample 200 --seed 1 [--only operators/gather.py]
+    python -m tests.mutants --sample 200 --seed 1 [--only operators/gather.py] [--like "text of a mutant"]
 
-Each mutant lives in a copy of the repository; what is printed at the end are those that no test noticed.
+Each mutant lives in a copy of the repository. A line is printed for each: noticed, SURVIVED, or equivalent, because
+tests/equivalent_mutants.py says why no test can notice it.
 """
 
 from __future__ import annotations
@@ -11,24 +12,34 @@ import argparse
 import ast
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from .equivalent_mutants import EQUIVALENT
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/anydml"
 FILES = ("moves.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py")
 TESTS = (
-    "tests/operators", "tests/test_moves.py", "tests/test_tensor.py", "tests/test_binding.py", "tests/test_device.py",
-    "tests/test_feature_level.py", "tests/test_seeds.py", "tests/backends/test_agreement.py", "tests/test_functions.py",
-    "tests/test_function_errors.py", "tests/test_function_properties.py", "tests/fuzz/test_fuzz.py",
+    "tests/operators", "tests/test_moves.py", "tests/test_tensor.py", "tests/test_feature_level.py",
+    "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/backends/test_agreement.py",
+    "tests/test_function_properties.py", "tests/test_functions.py", "tests/fuzz/test_fuzz.py", "tests/test_binding.py",
 )  # fmt: skip
-HANG = 300
+"""The cheap ones first, because the first failure ends a run; those that are named like the broken file before all."""
+SECONDS = 300
+"""Of processor time; a mutant that takes more hangs."""
+HANG = 1800
+MEMORY = 8 << 30
+"""Bytes that a mutant may hold."""
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -56,6 +67,11 @@ class Mutant:
     before: str
     after: str
     text: str
+
+    @property
+    def name(self) -> str:
+        """What it is listed as, if it is equivalent: lines may move."""
+        return f"{self.file}: {self.before}  →  {self.after}"
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.before}  →  {self.after}"
@@ -131,24 +147,46 @@ def mutants(file: str) -> list[Mutant]:
     return list({mutant.text: mutant for mutant in found}.values())
 
 
-def survives(mutant: Mutant, copies: list[Path]) -> bool:
-    """Whether every test passes with a mutant."""
+def tests_for(file: str) -> list[str]:
+    """All tests; first those that are named like a file of the package."""
+    return sorted(TESTS, key=lambda test: Path(file).stem not in test and not (file.startswith(Path(test).name)))
+
+
+def survives(mutant: Mutant | None, copies: list[Path]) -> bool:
+    """Whether every test passes with a mutant, or with none."""
     place = copies.pop()
-    path = place / PACKAGE / mutant.file
-    original = path.read_text(encoding="utf-8")
-    path.write_text(mutant.text, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    tests = [test for test in TESTS if (place / test).exists()]
+    tests = tests_for(mutant.file) if mutant else TESTS
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    path = place / PACKAGE / mutant.file if mutant else None
+    original = path.read_text(encoding="utf-8") if path else ""
     try:
-        return not subprocess.run(
-            command, cwd=place, env=environment, capture_output=True, timeout=HANG, check=False
-        ).returncode
-    except subprocess.TimeoutExpired:
-        return False
+        if mutant:
+            path.write_text(mutant.text, encoding="utf-8")
+        with subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL) as process:
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+            try:
+                return not process.wait(HANG)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return False
     finally:
-        path.write_text(original, encoding="utf-8")
+        if path:
+            path.write_text(original, encoding="utf-8")
         copies.append(place)
+
+
+def judged(mutant: Mutant, copies: list[Path]) -> str:
+    """What became of a mutant, printed as soon as it is known."""
+    start = time.monotonic()
+    survived, reason = survives(mutant, copies), EQUIVALENT.get(mutant.name)
+    verdict = ("equivalent" if reason else "SURVIVED") if survived else "noticed"
+    because = f" (because {reason})" if verdict == "equivalent" else ""
+    if reason and not survived:
+        because = " (though it is listed as equivalent)"
+    print(f"{verdict} after {time.monotonic() - start:.0f} s: {mutant}{because}", flush=True)
+    return verdict
 
 
 def main() -> int:
@@ -158,10 +196,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", action="append", help="files, relative to the package")
+    parser.add_argument("--like", action="append", help="only mutants whose line holds this")
     options = parser.parse_args()
     files = [path for pattern in options.only or FILES for path in sorted((ROOT / PACKAGE).glob(pattern))]
     todo = [mutant for path in files for mutant in mutants(str(path.relative_to(ROOT / PACKAGE)))]
     print(f"{len(todo)} mutants of {len(files)} files", flush=True)
+    if options.like:
+        todo = [mutant for mutant in todo if any(text in str(mutant) for text in options.like)]
     if options.sample:
         todo = random.Random(options.seed).sample(todo, min(options.sample, len(todo)))
     with tempfile.TemporaryDirectory() as folder:
@@ -171,15 +212,15 @@ def main() -> int:
                 target = place / part
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copytree(ROOT / part, target) if (ROOT / part).is_dir() else shutil.copy(ROOT / part, target)
-        alive = []
+        if not survives(None, copies):
+            print("the tests fail without a mutant")
+            return 2
         with ThreadPoolExecutor(options.jobs) as pool:
-            for mutant, survived in zip(todo, pool.map(lambda m: survives(m, copies), todo), strict=True):
-                if survived:
-                    alive.append(mutant)
-                    print(mutant, flush=True)
-    killed = len(todo) - len(alive)
-    print(f"{killed} of {len(todo)} noticed, {100 * killed / len(todo):.1f} %")
-    return 0 if killed >= 0.9 * len(todo) else 1
+            verdicts = Counter(pool.map(lambda mutant: judged(mutant, copies), todo))
+    noticed = verdicts["noticed"]
+    print(f"{noticed} of {len(todo)} noticed ({100 * noticed / len(todo):.1f} %), ", end="")
+    print(f"{verdicts['equivalent']} equivalent, {verdicts['SURVIVED']} survived")
+    return 0 if noticed >= 0.9 * len(todo) else 1
 
 
 if __name__ == "__main__":
