@@ -108,14 +108,17 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 
 def _simplify(move: Move) -> Move:
-    destination, source = move.destination, move.source
-    columns = [destination.strides, source.strides]
-    columns += [lookup.strides for lookup in (*destination.lookups, *source.lookups)]
+    # Written for speed: a split by sizes that are new on every call is simplified on every call.
+    sizes, (to, to_offset, to_strides, to_lookups), (at, at_offset, at_strides, at_lookups), element_size = move
+    lookups = to_lookups + at_lookups
+    columns = [lookup.strides for lookup in lookups]
     # One tuple a dimension: the strides of destination, source and lookups, and the size.
-    dimensions = [dimension for dimension in zip(*columns, move.sizes, strict=True) if dimension[-1] != 1]
-    shift = [0] * len(columns)
-    if dimensions and min(destination.strides) < 0:
+    dimensions = [each for each in zip(to_strides, at_strides, *columns, sizes, strict=True) if each[-1] != 1]
+    if to_strides and min(to_strides) < 0:
+        shift = [0] * (2 + len(lookups))
         dimensions = [_forwards(dimension, shift) for dimension in dimensions]
+        to_offset, at_offset = to_offset + shift[0], at_offset + shift[1]
+        lookups = tuple(each._replace(offset=each.offset + by) for each, by in zip(lookups, shift[2:], strict=True))
     dimensions.sort()
     merged: list[tuple[int, ...]] = []
     for dimension in dimensions:
@@ -125,24 +128,20 @@ def _simplify(move: Move) -> Move:
             if (
                 dimension[0] == inner[0] * count
                 and dimension[1] == inner[1] * count
-                and (len(inner) == 3 or _continues(dimension, inner, count))
+                and (not lookups or _continues(dimension, inner, count))
             ):
                 merged[-1] = (*inner[:-1], count * dimension[-1])
                 continue
         merged.append(dimension)
-    size = move.element_size
-    if merged and merged[0][0] == merged[0][1] == size and not any(merged[0][2:-1]):
-        size *= merged.pop(0)[-1]
+    if merged and merged[0][0] == merged[0][1] == element_size and not any(merged[0][2:-1]):
+        element_size *= merged.pop(0)[-1]
     merged.reverse()
-    *strides, sizes = zip(*merged, strict=True) if merged else [()] * (len(columns) + 1)
-    ends, k = [], 2
-    for end, offset, own in ((destination, shift[0], strides[0]), (source, shift[1], strides[1])):
-        lookups = []
-        for lookup in end.lookups:
-            lookups.append(lookup._replace(offset=lookup.offset + shift[k], strides=strides[k]))
-            k += 1
-        ends.append(Access(end.operand, end.offset + offset, own, tuple(lookups)))
-    return Move(sizes, ends[0], ends[1], size)
+    to_strides, at_strides, *columns, sizes = zip(*merged, strict=True) if merged else [()] * (3 + len(lookups))
+    if lookups:
+        lookups = tuple(each._replace(strides=own) for each, own in zip(lookups, columns, strict=True))
+        to_lookups, at_lookups = lookups[: len(to_lookups)], lookups[len(to_lookups) :]
+    destination, source = Access(to, to_offset, to_strides, to_lookups), Access(at, at_offset, at_strides, at_lookups)
+    return Move(sizes, destination, source, element_size)
 
 
 def _continues(dimension: tuple[int, ...], inner: tuple[int, ...], count: int) -> bool:
