@@ -79,6 +79,16 @@ def test_the_number_of_buffers():
     refuse(SPLIT, [X], [*y, pattern(1)], "outputs", rule, "3 outputs were bound")
 
 
+@pytest.mark.parametrize("thing", [None, 3, iter([X])], ids=lambda thing: type(thing).__name__)
+def test_what_is_no_list_of_buffers(thing):
+    y = [pattern(2, 2), pattern(3, 2)]
+    text = f"is {type(thing).__name__}, but it is a list with one buffer a tensor"
+    refuse(SPLIT, thing, y, "inputs", "one buffer a tensor", f"inputs {text}")
+    for device in ("cpu", "reference"):
+        with pytest.raises(dml.BindingError, match=f"DML_SPLIT: outputs {text}"):
+            dml.Device(device).compile_operator(SPLIT).bind(inputs=[X], outputs=thing)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

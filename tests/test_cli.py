@@ -146,6 +146,19 @@ def test_check_looks_at_bindings_too(anydml, tmp_path):
     assert 'commands[0].bindings.InputTensor: "input" has 48 bytes, but InputTensor needs 72' in out
 
 
+def test_check_finds_what_is_bound_twice(anydml, tmp_path):
+    model = json.loads(Path(SPLIT).read_text().partition("\n")[2])
+    bindings = model["commands"][0]["bindings"]
+    bindings["OutputTensors"][1] = bindings["InputTensor"]
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    code, out, err = anydml("check", path)
+    assert (code, err) == (1, "")
+    assert "commands[0].bindings.OutputTensors[1]: DML_SPLIT: OutputTensors[1] overlaps InputTensor" in out
+    code, ran, err = anydml("run", path)
+    assert (code, ran, err) == (2, "", f"anydml: {out}")
+
+
 def test_check_runs_and_takes_nothing(anydml, tmp_path):
     path = tmp_path / "model.json"
     huge = {
@@ -201,7 +214,7 @@ def test_version(anydml):
 
 def process(*arguments, **options):
     command = [sys.executable, "-c", "from anydml.cli import main; main()", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    return subprocess.Popen(command, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
 
 
 def test_what_a_run_never_imports():
@@ -225,6 +238,51 @@ def test_a_closed_pipe_ends_quietly(arguments):
     assert running.stderr.read() == b""
     running.stderr.close()
     running.wait()
+
+
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+COMMANDS = (["run", SPLIT], ["run", SPLIT, "--explain"], ["check", SPLIT], ["ops"], ["--help"], ["--version"])
+
+
+@needs_full
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_full_disk_under_the_output_is_one_line(arguments):
+    with open("/dev/full", "wb") as full:
+        running = process(*arguments, stdout=full)
+        assert running.communicate()[1] in (
+            b"anydml: the output cannot be written: No space left on device\n",
+            b"anydml: [Errno 28] No space left on device\n",
+        )
+    assert running.returncode == 2
+
+
+@needs_full
+def test_a_full_disk_under_the_errors_ends_as_the_error_does():
+    with open("/dev/full", "wb") as full:
+        running = process("run", "none.json", stderr=full)
+        assert (running.communicate()[0], running.returncode) == (b"", 2)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="done by a shell")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [
+        (["run", SPLIT], ">&-", 0),
+        (["run", SPLIT], "2>&-", 0),
+        (["run", SPLIT], "<&- >&- 2>&-", 0),
+        (["ops"], ">&-", 0),
+        (["--help"], ">&-", 0),
+        (["run", "none.json"], ">&-", 2),
+        (["run", "none.json"], "2>&-", 2),
+    ],
+)
+def test_a_process_without_output_still_works(arguments, closed, code):
+    command = [sys.executable, "-c", "from anydml.cli import main; main()", *arguments]
+    shell = ["sh", "-c", f'"$@" {closed}', "sh", *command]
+    done = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr == ("anydml: none.json: there is no such file\n" if (closed, code) == (">&-", 2) else "")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")

@@ -80,3 +80,11 @@ def test_compiled_operators_explain_themselves():
     lines = str(dml.Device("cpu").compile_operator(SPLIT)).splitlines()
     assert lines[0] == "DML_SPLIT on cpu: 16 B to read, 16 B to write, 1 thread(s)"
     assert [line.strip() for line in lines[2:]] == ["1 of 4 B: #1[0] = #0[0]", "1 of 12 B: #2[0] = #0[4]"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_reprs_are_one_line(device):
+    operator = dml.Device(device).compile_operator(SPLIT)
+    assert repr(operator) == f"CompiledOperator(DML_SPLIT on '{device}')"
+    bound = operator.bind([floats(1, 2, 3, 4)], [floats(0), floats(0, 0, 0)])
+    assert repr(bound) == "BoundOperator(DML_SPLIT, 3 tensors)"

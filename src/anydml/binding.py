@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,9 @@ def bind_tensors(
     layouts: list[Layout] = []
     names: list[str] = []
     for kind, given, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
+        if not isinstance(given, Collection):
+            message = f"{desc.OPERATOR}: {kind} is {type(given).__name__}, but it is a list with one buffer a tensor"
+            raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
         if len(given) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
             message = f"{desc.OPERATOR}: {len(given)} {kind} were bound, but there are {len(tensors)}: {expected}"

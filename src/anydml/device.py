@@ -76,6 +76,9 @@ class CompiledOperator:
     def __str__(self) -> str:
         return str(self._program)
 
+    def __repr__(self) -> str:
+        return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
+
 
 class BoundOperator:
     """An operator with its buffers.
@@ -92,6 +95,9 @@ class BoundOperator:
         self.desc = desc
         self.dispatch = dispatch
         self._operands = operands
+
+    def __repr__(self) -> str:
+        return f"BoundOperator({self.desc.OPERATOR}, {len(self._operands)} tensors)"
 
 
 __all__ = ["BoundOperator", "CompiledOperator", "Device"]

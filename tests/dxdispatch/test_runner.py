@@ -1,12 +1,18 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anydml import dxdispatch
 from anydml.dxdispatch import memory
+from anydml.dxdispatch.model import Resource
+from anydml.dxdispatch.place import Place
+from anydml.dxdispatch.plan import DispatchStep, Range, check_overlap, plan
 from anydml.errors import ModelError
 
 
@@ -106,6 +112,94 @@ def test_an_owned_tensor_is_bound_once(folder):
     assert folder.error(twice).startswith("commands[0].bindings.InputTensors: is OWNED_BY_DML and already bound")
     late = model(resources, {"owner": copy_of(2, **OWNED)}, dispatch("owner", InputTensors="A", OutputTensor="C"))
     assert folder.run(late) == []
+
+
+def joined(*sizes):
+    """A JOIN of parts of these sizes."""
+    parts = [{"DataType": "FLOAT32", "Sizes": [size]} for size in sizes]
+    whole = {"DataType": "FLOAT32", "Sizes": [sum(sizes)]}
+    return {"type": "JOIN", "desc": {"InputTensors": parts, "OutputTensor": whole, "Axis": 0}}
+
+
+def halves(size):
+    floats, part = ({"DataType": "FLOAT32", "Sizes": [n]} for n in (2 * size, size))
+    return {"type": "SPLIT", "desc": {"InputTensor": floats, "OutputTensors": [part, part], "Axis": 0}}
+
+
+def at(name, offset):
+    return {"name": name, "elementOffset": offset}
+
+
+@pytest.mark.parametrize(
+    ("dispatchable", "bindings", "path", "text"),
+    [
+        (copy_of(2), {"InputTensors": "A", "OutputTensor": "A"}, "OutputTensor",
+         'DML_JOIN: OutputTensor overlaps InputTensors: both are bound to byte 0 of "A"'),
+        (copy_of(2), {"InputTensors": at("A", 3), "OutputTensor": at("A", 2)}, "OutputTensor", "byte 12 of"),
+        (copy_of(2), {"InputTensors": at("A", 2), "OutputTensor": at("A", 3)}, "OutputTensor", "byte 12 of"),
+        (joined(1, 1), {"InputTensors": [at("A", 5), at("A", 1)], "OutputTensor": "A"}, "OutputTensor",
+         "OutputTensor overlaps InputTensors[1]: both are bound to byte 4"),
+        (halves(2), {"InputTensor": "B", "OutputTensors": ["A", at("A", 1)]}, "OutputTensors[1]",
+         "OutputTensors[1] overlaps OutputTensors[0]: both are bound to byte 4"),
+        (halves(1), {"InputTensor": "D", "OutputTensors": [at("A", 1), "D"]}, "OutputTensors[1]",
+         "OutputTensors[1] overlaps InputTensor: both are bound to byte 0"),
+    ],
+)  # fmt: skip
+def test_an_output_lies_apart(folder, dispatchable, bindings, path, text):
+    resources = {"A": values(*range(6)), "B": values(*range(6)), "D": DEFERRED}
+    fill = dispatch("fill", InputTensors="B", OutputTensor="D")
+    commands = (fill, dispatch("it", **bindings))
+    edit = model(resources, {"fill": copy_of(2), "it": dispatchable}, *commands)
+    error = folder.error(edit)
+    assert error.startswith(f"commands[1].bindings.{path}: ")
+    assert text in error
+    with pytest.raises(ModelError) as caught:
+        plan(dxdispatch.load(folder.file))
+    assert (caught.value.operator, caught.value.rule) == (
+        error.split(": ")[1], "an output overlaps no input and no other output")  # fmt: skip
+
+
+def test_neighbours_and_inputs_may_lie_anywhere(folder):
+    resources = {"A": values(1, 2, 3, 4, 5, 6)}
+    both = dispatch("join", InputTensors=["A", at("A", 1)], OutputTensor=at("A", 3))
+    last = dispatch("halves", InputTensor=at("A", 2), OutputTensors=[at("A", 1), "A"])
+    dispatchables = {"join": joined(2, 1), "halves": halves(1)}
+    assert folder.run(model(resources, dispatchables, both, last, show("A"))) == ["Resource 'A': 1, 3, 3, 1, 2, 2"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), min_size=2, max_size=6), st.integers(1, 4))
+def test_the_plan_refuses_what_binding_would(pieces, inputs):
+    """Ranges of one resource, the first of which are read, against every pair of their bytes."""
+    inputs = min(inputs, len(pieces) - 1)
+    apart = all(
+        {*range(a, a + n)}.isdisjoint(range(b, b + m))
+        for i, (a, n) in enumerate(pieces)
+        for b, m in pieces[max(i + 1, inputs) :]
+    )
+    resource = Resource(Place("m.json"), "A", None, None, 64)
+    ranges = [Range(Place("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
+    desc = SimpleNamespace(OPERATOR="DML_JOIN")
+    step = DispatchStep(Place("m.json"), SimpleNamespace(desc=desc), tuple(ranges[:inputs]), tuple(ranges[inputs:]))
+    if apart:
+        check_overlap(step, frozenset())
+        return
+    with pytest.raises(ModelError) as caught:
+        check_overlap(step, frozenset())
+    second, first = map(int, re.findall(r"(\d+) overlaps (\d+):", str(caught.value))[0])
+    byte = int(re.findall(r"byte (\d+) of", str(caught.value))[0])
+    assert second >= inputs
+    assert all(pieces[k][0] <= byte < sum(pieces[k]) for k in (first, second))
+
+
+def test_an_output_is_never_a_copy_of_initial_values(folder):
+    """What the first dispatch keeps of A is no place for the second one's output, although both name A."""
+    bindings = {"InputTensors": "A", "OutputTensor": "A"}
+    commands = (dispatch("it", OutputTensor="B"), dispatch("it", InputTensors="C"), show("A"), show("B"))
+    resources = {"A": values(1, 2), "B": values(0, 0), "C": values(5, 6)}
+    assert folder.run(model(resources, {"it": {**copy_of(2), "bindings": bindings}}, *commands)) == [
+        "Resource 'A': 5, 6",
+        "Resource 'B': 1, 2",
+    ]
 
 
 DEFERRED = {"initialValuesDataType": "FLOAT32", "initialValues": "deferred"}

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import click
 
@@ -41,8 +41,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr.
     """
     given = sys.argv[1:] if arguments is None else arguments
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # The process was started without one.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
+        if hasattr(stream := getattr(sys, name), "reconfigure"):
             # A name that the terminal's encoding lacks is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -53,8 +56,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:
-        # Whoever read the output wants no more of it; nor may Python try once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output wants no more of it.
+        _give_up(sys.stdout)
         code = 1
     except MemoryError:
         code = _fail("there is not enough memory")
@@ -64,16 +67,32 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _fail(message: str) -> int:
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _give_up(sys.stdout)
     line = " ".join(message.splitlines())
     if len(line) > MOST_CHARACTERS:
         line = f"{line[: MOST_CHARACTERS // 2]} … {line[-MOST_CHARACTERS // 2 :]}"
-    print("anydml:", _printable(line), file=sys.stderr)
+    try:
+        print("anydml:", _printable(line), file=sys.stderr, flush=True)
+    except OSError:
+        _give_up(sys.stderr)
     return 2
 
 
+def _give_up(stream: TextIO) -> None:
+    """Let nothing more be written to a stream that fails; Python would try, and complain, once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _say(line: str) -> None:
-    print(_printable(line), flush=True)
+    try:
+        print(_printable(line), flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OSError(f"the output cannot be written: {error.strerror}") from None
 
 
 def _printable(text: str) -> str:

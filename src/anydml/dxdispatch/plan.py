@@ -22,10 +22,12 @@ class Range:
     """The bytes of a resource that a tensor is bound to.
 
     Attributes:
+        name: the tensor's, ``"OutputTensors[1]"``.
         initial: whether they are read as they were when the operator was initialised, whatever is written later.
     """
 
     place: Place
+    name: str
     resource: Resource
     start: int
     stop: int
@@ -108,8 +110,8 @@ def plan(model: Model) -> Plan:
     """Lay out the commands of a model whose descs break no rule.
 
     Raises:
-        ModelError: nothing, too little or too much is bound, a resource is used before the dispatch that makes it, or
-            a resource cannot be printed or written in the way the command asks.
+        ModelError: nothing, too little or too much is bound, an output shares bytes with another tensor, a resource is
+            used before the dispatch that makes it, or it cannot be printed or written in the way the command asks.
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
     made: dict[Resource, TensorDesc] = {}
@@ -122,6 +124,9 @@ def plan(model: Model) -> Plan:
         else:
             steps.append(_write(command, made))
     written = frozenset(bound.resource for step in steps if isinstance(step, DispatchStep) for bound in step.outputs)
+    for step in steps:
+        if isinstance(step, DispatchStep):
+            check_overlap(step, written)
     contents = {resource: _contents(resource, made, resource.place) for resource in sizes}
     return Plan(tuple(steps), sizes, contents, written)
 
@@ -163,8 +168,35 @@ def _bound(
                 raise binding.place.error(
                     f"{show(resource.name)} has {max(size - start, 0)} bytes{after}, but {name} needs {needed}"
                 )
-            ranges.append(Range(binding.place, resource, start, start + needed, initial))
+            ranges.append(Range(binding.place, name, resource, start, start + needed, initial))
     return ranges
+
+
+def check_overlap(step: DispatchStep, written: frozenset[Resource]) -> None:
+    """No output shares a byte with an input or another output, as `bind` demands; kept initial values are copies."""
+    by_resource: dict[Resource, list[tuple[int, bool, Range]]] = {}
+    for is_output, ranges in ((False, step.inputs), (True, step.outputs)):
+        for bound in ranges:
+            if is_output or not (bound.initial and bound.resource in written):
+                by_resource.setdefault(bound.resource, []).append((bound.start, is_output, bound))
+    for resource, found in by_resource.items():
+        # From left to right, with the one that reaches furthest, and the output that does.
+        furthest: Range | None = None
+        output: Range | None = None
+        for start, is_output, bound in sorted(found, key=lambda entry: entry[:2]):
+            other = furthest if is_output else output
+            if other and other.stop > start:
+                first, second = (bound, other) if other is output and not is_output else (other, bound)
+                operator = step.dispatchable.desc.OPERATOR
+                raise second.place.error(
+                    f"{operator}: {second.name} overlaps {first.name}: both are bound to byte {start} of "
+                    f"{show(resource.name)}; bind another resource",
+                    operator,
+                    "an output overlaps no input and no other output",
+                )
+            furthest = bound if furthest is None or bound.stop > furthest.stop else furthest
+            if is_output:
+                output = bound if output is None or bound.stop > output.stop else output
 
 
 def _at_point(command: Dispatch, point: str, wanted: list[TensorDesc]) -> tuple[tuple[Binding, ...], bool]:

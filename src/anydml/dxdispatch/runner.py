@@ -138,12 +138,13 @@ def _try_bindings(
 
 
 def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, initial: _Initial) -> BoundOperator:
-    def view(bound: Range) -> Array:
+    def read(bound: Range) -> Array:
         kept = initial.get((step.dispatchable.name, bound.resource)) if bound.initial else None
         return (contents[bound.resource] if kept is None else kept)[bound.start : bound.stop]
 
     try:
-        return operator.bind(inputs=[view(r) for r in step.inputs], outputs=[view(r) for r in step.outputs])
+        outputs = [contents[bound.resource][bound.start : bound.stop] for bound in step.outputs]
+        return operator.bind(inputs=[read(bound) for bound in step.inputs], outputs=outputs)
     except BindingError as error:
         raise (step.place / "bindings").error(str(error), error.operator, error.rule) from None
 
