@@ -129,7 +129,7 @@ ERRORS = [
         'commands[0].bindings.InputTensor: 2 resources are bound, but "every other" has 1',
     ),
     (dispatch(InputTensor=[]), 'commands[0].bindings.InputTensor: 0 resources are bound, but "every other" has 1'),
-    (dispatch(OutputTensor="A"), "commands[0].bindings: DML_SLICE: "),
+    (dispatch(OutputTensor="A"), "commands[0].bindings.OutputTensor: DML_SLICE: OutputTensor overlaps InputTensor"),
     (
         lambda m: m["commands"][0].update(bindings={"InputTensr": "A", "OutputTensor": "B"}),
         'commands[0].bindings.InputTensor: nothing is bound to "every other"; there is no "InputTensr"',
