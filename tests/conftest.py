@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+import contextlib
 
-# A busy machine is no failure; what may not hang has limits of its own.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+with contextlib.suppress(ModuleNotFoundError):
+    from hypothesis import settings
+
+    # A busy machine is no failure; what may not hang has limits of its own.
+    settings.register_profile("patient", deadline=None)
+    settings.load_profile("patient")
 
 
 def pytest_terminal_summary(terminalreporter):
