@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
@@ -18,3 +19,6 @@ def pytest_terminal_summary(terminalreporter):
         for name, value in report.user_properties:
             if name == "in summary":
                 terminalreporter.write_line(value)
+    for name in ("torch", "jax", "onnx"):
+        if importlib.util.find_spec(name) is None:
+            terminalreporter.write_line(f"{name} is not installed: tests that need it were left out")

@@ -13,16 +13,9 @@ from documents import ROOT, blocks, edited, run_commands, run_session, run_sessi
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 RECIPES = [page for page, text in PAGES.items() if any(block.title for block in blocks(text))]
-SECTIONS = {
-    f"{page}: {heading}": text
-    for page, whole in PAGES.items()
-    if page not in RECIPES
-    for heading, text in sections(whole).items()
-    if blocks(text)
-}
 RUN = {"python", "sh"}
 SHOWN = {"text", "json"}
-OPTIONAL = ("torch", "jax", "onnx", "cupy", "onnxruntime")
+OPTIONAL = ("torch", "jax", "onnx", "onnxruntime")
 
 
 def missing(text):
@@ -30,6 +23,15 @@ def missing(text):
     imported = set(re.findall(r"^>>> (?:import|from) (?:anydml\.)?(\w+)", text, re.M))
     imported |= {"onnx"} if re.search(r"^anydml .*\.onnx", text, re.M) else set()
     return [name for name in OPTIONAL if name in imported and not importlib.util.find_spec(name)]
+
+
+SECTIONS = {
+    f"{page}: {heading}": text
+    for page, whole in PAGES.items()
+    if page not in RECIPES
+    for heading, text in sections(whole).items()
+    if blocks(text) and not missing(text)
+}
 
 
 @pytest.fixture
@@ -73,8 +75,8 @@ def run_in_order(text, folder):
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_section(name, folder):
-    if lacking := missing(SECTIONS[name]):
-        pytest.skip(f"needs {', '.join(lacking)}")
+    if "import cupy" in SECTIONS[name] and not importlib.util.find_spec("cupy"):
+        pytest.skip("there is no CuPy, which needs a GPU")
     run_in_order(SECTIONS[name], folder)
 
 

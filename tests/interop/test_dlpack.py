@@ -70,7 +70,8 @@ def test_a_read_only_out_is_refused():
 
 
 def test_devices_of_one_library_are_told_apart():
-    library = pytest.importorskip("array_api_strict")
+    import array_api_strict as library
+
     there = library.Device("device1")
     x, y = library.asarray([1, 2]), library.asarray([3, 4], device=there)
     assert dml.split(y, 2)[0].device == there

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
 import anydml as dml
 
-torch = pytest.importorskip("torch")
 NO_NUMPY = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32, torch.float8_e8m0fnu]
 
 
