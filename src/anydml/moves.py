@@ -108,35 +108,35 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 
 def _simplify(move: Move) -> Move:
-    # Written for speed: a split by sizes that are new on every call is simplified on every call.
     sizes, (to, to_offset, to_strides, to_lookups), (at, at_offset, at_strides, at_lookups), element_size = move
     lookups = to_lookups + at_lookups
     columns = [lookup.strides for lookup in lookups]
     # One tuple a dimension: the strides of destination, source and lookups, and the size.
-    dimensions = [each for each in zip(to_strides, at_strides, *columns, sizes, strict=True) if each[-1] != 1]
-    if to_strides and min(to_strides) < 0:
+    dimensions = sorted(zip(to_strides, at_strides, *columns, sizes, strict=True))
+    if dimensions and dimensions[0][0] < 0:
         shift = [0] * (2 + len(lookups))
-        dimensions = [_forwards(dimension, shift) for dimension in dimensions]
+        dimensions = sorted(_forwards(dimension, shift) for dimension in dimensions)
         to_offset, at_offset = to_offset + shift[0], at_offset + shift[1]
         lookups = tuple(each._replace(offset=each.offset + by) for each, by in zip(lookups, shift[2:], strict=True))
-    dimensions.sort()
-    merged: list[tuple[int, ...]] = []
+    # The innermost dimension of all is that of an element's bytes; it takes in what is contiguous.
+    merged: list[tuple[int, ...]] = [(1, 1, *[0] * len(lookups), element_size)]
     for dimension in dimensions:
-        if merged:
-            inner = merged[-1]
-            count = inner[-1]
-            if (
-                dimension[0] == inner[0] * count
-                and dimension[1] == inner[1] * count
-                and (not lookups or _continues(dimension, inner, count))
-            ):
-                merged[-1] = (*inner[:-1], count * dimension[-1])
-                continue
-        merged.append(dimension)
-    if merged and merged[0][0] == merged[0][1] == element_size and not any(merged[0][2:-1]):
-        element_size *= merged.pop(0)[-1]
-    merged.reverse()
-    to_strides, at_strides, *columns, sizes = zip(*merged, strict=True) if merged else [()] * (3 + len(lookups))
+        size = dimension[-1]
+        if size == 1:
+            continue
+        inner = merged[-1]
+        count = inner[-1]
+        if (
+            dimension[0] == inner[0] * count
+            and dimension[1] == inner[1] * count
+            and (not lookups or _continues(dimension, inner, count))
+        ):
+            merged[-1] = (*inner[:-1], count * size)
+        else:
+            merged.append(dimension)
+    element_size = merged[0][-1]
+    columns = [*zip(*merged[:0:-1], strict=True)] or [()] * (3 + len(lookups))
+    to_strides, at_strides, *columns, sizes = columns
     if lookups:
         lookups = tuple(each._replace(strides=own) for each, own in zip(lookups, columns, strict=True))
         to_lookups, at_lookups = lookups[: len(to_lookups)], lookups[len(to_lookups) :]

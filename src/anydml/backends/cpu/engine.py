@@ -74,7 +74,7 @@ class CpuProgram:
         """Tables with the operands' addresses, or NumPy views, made once."""
         if self.steps is None:
             return bind_small(self.moves, operands)
-        addresses = np.array([address_of(operand) for operand in operands], np.uint64)
+        addresses = [*map(address_of, operands)]
         calls: list[Callable[[], object]] = []
         for step, kernel in zip(self.steps, self._kernels, strict=True):
             table = step.table(addresses)

@@ -6,6 +6,7 @@ rows or elements, so that one pass serves all parts of a split or a join.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -65,28 +66,24 @@ class Step(NamedTuple):
         kernel: name of the kernel, for people and tests.
         load: compiles the kernel, or takes it from the disk.
         reason: why this kernel.
-        moves: what it does.
+        moves: what it does, in one box.
+        bytes_written: the bytes that it writes.
         template: the table's 64-bit words, with offsets where addresses go.
-        places: indices of those words, and the operand of each.
+        operands: whose address is added to each word; −1 for none.
     """
 
     kernel: str
     load: Callable[[], Kernel]
     reason: str
     moves: tuple[Move, ...]
+    bytes_written: int
     template: np.ndarray[Any, np.dtype[np.uint64]]
-    places: np.ndarray[Any, np.dtype[np.intp]]
+    operands: np.ndarray[Any, np.dtype[np.int64]]
 
-    @property
-    def bytes_written(self) -> int:
-        """Bytes that this step writes."""
-        return sum(move.bytes_written for move in self.moves)
-
-    def table(self, addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    def table(self, addresses: Iterable[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The table for operands at these addresses."""
-        table = self.template.copy()
-        table[self.places[0]] += addresses[self.places[1]]
-        return table
+        # Operand −1 is the 0 at the end.
+        return self.template + np.array([*addresses, 0], np.uint64).take(self.operands)
 
 
 def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
@@ -113,6 +110,10 @@ def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
 
 def _box(moves: list[Move], past: bool) -> Iterator[Step]:
     """Steps for moves of one box."""
+    if not moves[0].sizes or min([move.element_size for move in moves]) > SHORT_ROW:
+        # All are long rows: nothing to tell apart.
+        yield _rows(moves, past)
+        return
     groups: dict[str, list[Move]] = {"rows": [], "packed": [], "short": []}
     for move in moves:
         if past and _is_short_row(move):
@@ -147,18 +148,11 @@ def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
 
 
 def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]) -> Step:
-    values: list[int] = []
-    places: list[int] = []
-    operands: list[int] = []
-    for word in words:
-        if type(word) is tuple:
-            operands.append(word[0])
-            places.append(len(values))
-            values.append(word[1])
-        else:
-            values.append(word)  # type: ignore[arg-type]
-    template = np.array(values, np.int64).view(np.uint64)
-    return Step(kernel, load, reason, tuple(moves), template, np.array((places, operands)))
+    written = math.prod(moves[0].sizes) * sum([move.element_size for move in moves])
+    template = [word[1] if type(word) is tuple else word for word in words]
+    operands = [word[0] if type(word) is tuple else -1 for word in words]
+    both = np.array((template, operands), np.int64)
+    return Step(kernel, load, reason, tuple(moves), written, both[0].view(np.uint64), both[1])
 
 
 def _claim(units: int, moved: int) -> int:
@@ -173,16 +167,15 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     runs = [move.element_size for move in moves]
     total = math.prod(sizes) * sum(runs)
     piece = max(CHUNK, (total // PIECES + 4095) & ~4095)
-    parts: list[list[Word]] = []
-    for move in moves:
-        to, source = move.destination, move.source
-        strides = [stride for pair in zip(to.strides, source.strides, strict=True) for stride in pair]
-        for start in range(0, move.element_size, piece):
-            size = min(piece, move.element_size - start)
-            parts.append([(to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides])
-    units = math.prod(sizes) * len(parts)
-    words: list[Word] = [units, _claim(units, total), int(past), len(parts), len(sizes), *sizes]
-    words += [word for part in parts for word in part]
+    parts: list[Word] = []
+    for _, to, source, run in moves:
+        strides = [*itertools.chain.from_iterable(zip(to.strides, source.strides, strict=True))]
+        for start in range(0, run, piece):
+            size = min(piece, run - start)
+            parts += ((to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides)
+    count = len(parts) // (3 + 2 * len(sizes))
+    units = math.prod(sizes) * count
+    words = [units, _claim(units, total), int(past), count, len(sizes), *sizes, *parts]
     return _step("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
 
 
