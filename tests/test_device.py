@@ -13,7 +13,7 @@ def floats(*values):
     return np.array(values, np.float32)
 
 
-@pytest.mark.parametrize("name", ["gpu", "", "CPU", "gpu:0"])
+@pytest.mark.parametrize("name", ["gpu", "", "CPU", "gpu:0", None, 0])
 def test_an_unknown_device_lists_the_known(name):
     with pytest.raises(ValueError, match=f"unknown device '{name}': one of 'cpu', 'reference'"):
         dml.Device(name)
@@ -88,3 +88,9 @@ def test_reprs_are_one_line(device):
     assert repr(operator) == f"CompiledOperator(DML_SPLIT on '{device}')"
     bound = operator.bind([floats(1, 2, 3, 4)], [floats(0), floats(0, 0, 0)])
     assert repr(bound) == "BoundOperator(DML_SPLIT, 3 tensors)"
+
+
+@pytest.mark.parametrize("thing", [None, f32(4), "DML_OPERATOR_SPLIT"])
+def test_only_descs_are_compiled(thing):
+    with pytest.raises(TypeError, match="compile_operator takes an operator's desc, such as SplitOperatorDesc, not "):
+        dml.Device().compile_operator(thing)

@@ -48,17 +48,44 @@ def test_an_unknown_data_type_lists_the_known(name):
         dml.TensorDesc(name, [1])
 
 
-def test_arguments_of_other_types_are_refused():
-    for arguments in (
-        ("FLOAT32", [1.5]),
-        ("FLOAT32", [1], ["1"]),
-        ("FLOAT32", 3),
-        ("FLOAT32", [1], None, dml.TensorFlags.NONE, 4.0),
-    ):
-        with pytest.raises(TypeError):
-            dml.TensorDesc(*arguments)
-    with pytest.raises(ValueError):
-        dml.TensorDesc(12, [1])
+@pytest.mark.parametrize(
+    ("changes", "field", "text"),
+    [
+        ({"sizes": [1, 1.5]}, "Sizes[1]", "Sizes[1] is 1.5, but it must be an integer"),
+        ({"sizes": 3}, "Sizes", "Sizes is 3, but it must be a list of integers"),
+        ({"sizes": None}, "Sizes", "Sizes is None, but"),
+        ({"strides": ["1"]}, "Strides[0]", "Strides[0] is '1', but"),
+        ({"strides": 1}, "Strides", "Strides is 1, but"),
+        ({"flags": "OWNED_BY_DML"}, "Flags", "Flags is 'OWNED_BY_DML', but"),
+        ({"total_tensor_size_in_bytes": 4.0}, "TotalTensorSizeInBytes", "TotalTensorSizeInBytes is 4.0, but"),
+        ({"guaranteed_base_offset_alignment": None}, "GuaranteedBaseOffsetAlignment", "is None, but"),
+        ({"sizes": [np.eye(20)]}, "Sizes[0]", "array([[1., 0."),
+    ],
+)
+def test_arguments_of_other_types_are_refused(changes, field, text):
+    for expected in (TypeError, dml.DescError):
+        with pytest.raises(expected) as caught:
+            dml.TensorDesc(**{"data_type": "FLOAT32", "sizes": [1], **changes})
+    error = caught.value
+    assert (error.operator, error.field) == ("DML_BUFFER_TENSOR_DESC", field)
+    assert str(error).startswith("DML_BUFFER_TENSOR_DESC: ")
+    assert text in str(error)
+    assert "\n" not in str(error)
+    assert len(str(error)) < 200
+
+
+def test_types_may_be_numbers():
+    assert dml.TensorDesc(9, [1]).data_type is dml.DataType.FLOAT64
+    for unknown in (0, 12, None, np.float32):
+        with pytest.raises(ValueError, match=r"unknown data type .*: one of FLOAT32, "):
+            dml.TensorDesc(unknown, [1])
+
+
+def test_unknown_flags():
+    assert not list(tensor_problems(dml.TensorDesc("INT8", [1], flags=1), True))
+    for flags in (2, 9):
+        (problem,) = tensor_problems(dml.TensorDesc("INT8", [1], flags=flags), False)
+        assert problem[:2] == ("Flags", f"is {flags}")
 
 
 def test_descs_are_values():

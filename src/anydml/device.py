@@ -26,16 +26,19 @@ class Device:
     """
 
     def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
-        self.name = name
+        self.name = str(name)
         self.feature_level = FeatureLevel.parse(feature_level)
-        self._backend = open_backend(name)
+        self._backend = open_backend(self.name)
 
     def compile_operator(self, desc: OperatorDesc) -> CompiledOperator:
         """Check a desc, lower it to moves, and choose kernels (IDMLDevice::CompileOperator).
 
         Raises:
             DescError: the desc breaks a rule at this device's feature level.
+            TypeError: it is no operator desc.
         """
+        if not isinstance(desc, OperatorDesc):
+            raise TypeError(f"compile_operator takes an operator's desc, such as SplitOperatorDesc, not {desc!r:.80}")
         desc.check(self.feature_level)
         return CompiledOperator(self, desc)
 

@@ -34,6 +34,10 @@ class DescError(AnydmlError):
     """An operator desc, or the arguments of a function, break a rule of the operator's document."""
 
 
+class DescTypeError(DescError, TypeError):
+    """A field of a desc is not even of its type; whoever expects Python's TypeError gets one."""
+
+
 class BindingError(AnydmlError):
     """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written."""
 

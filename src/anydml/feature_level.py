@@ -43,7 +43,7 @@ class FeatureLevel(enum.IntEnum):
         """
         if isinstance(text, FeatureLevel):
             return text
-        name = text.strip().upper().replace(".", "_").removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
+        name = str(text).strip().upper().replace(".", "_").removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
         if name in ("LATEST", *(level.short for level in cls)):
             return cls.LATEST if name == "LATEST" else cls[f"LEVEL_{name}"]
         raise ValueError(f"unknown feature level {text!r}: one of {', '.join(level.short for level in cls)}")

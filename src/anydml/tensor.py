@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import enum
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from anydml.fields import integer, integers
 
 UINT_MAX = 2**32 - 1
 MAX_BYTES = 2**63 - 1
@@ -44,11 +45,9 @@ class DataType(enum.IntEnum):
         Raises:
             ValueError: the text names no type; the message lists those that exist.
         """
-        if isinstance(text, DataType):
-            return text
         try:
-            return cls[text.removeprefix("DML_TENSOR_DATA_TYPE_")]
-        except KeyError:
+            return cls[text.removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
+        except (KeyError, ValueError):
             raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}") from None
 
     @property
@@ -130,7 +129,8 @@ class TensorDesc:
         guaranteed_base_offset_alignment: 0, or a power of two no smaller than the element.
 
     Raises:
-        TypeError, ValueError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
+        DescTypeError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
+        ValueError: there is no such data type.
     """
 
     data_type: DataType
@@ -149,14 +149,14 @@ class TensorDesc:
         total_tensor_size_in_bytes: int | None = None,
         guaranteed_base_offset_alignment: int = 0,
     ) -> None:
-        index, put = operator.index, object.__setattr__
-        total = total_tensor_size_in_bytes
-        put(self, "data_type", DataType.parse(data_type) if isinstance(data_type, str) else DataType(data_type))
-        put(self, "sizes", tuple(map(index, sizes)))
-        put(self, "strides", None if strides is None else tuple(map(index, strides)))
-        put(self, "flags", TensorFlags(flags))
-        put(self, "total_tensor_size_in_bytes", None if total is None else index(total))
-        put(self, "guaranteed_base_offset_alignment", index(guaranteed_base_offset_alignment))
+        put, name, field = object.__setattr__, "DML_BUFFER_TENSOR_DESC", "TotalTensorSizeInBytes"
+        total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
+        put(self, "data_type", DataType.parse(data_type))
+        put(self, "sizes", integers(name, "Sizes", sizes))
+        put(self, "strides", None if strides is None else integers(name, "Strides", strides))
+        put(self, "flags", TensorFlags(integer(name, "Flags", flags)))
+        put(self, "total_tensor_size_in_bytes", None if total is None else integer(name, field, total))
+        put(self, "guaranteed_base_offset_alignment", integer(name, "GuaranteedBaseOffsetAlignment", alignment))
 
     @property
     def element_strides(self) -> tuple[int, ...]:
@@ -274,6 +274,12 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
                 f"{list(strides)} over sizes {list(sizes)} make coordinates share an element",
                 "an output writes each element once; only inputs may broadcast",
             )
+    yield from _buffer_problems(tensor, broken)
+
+
+def _buffer_problems(tensor: TensorDesc, broken: bool) -> Iterator[tuple[str, str, str]]:
+    if int(tensor.flags) not in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML):
+        yield "Flags", f"is {int(tensor.flags)}", "flags are NONE (0) or OWNED_BY_DML (1)"
     alignment = tensor.guaranteed_base_offset_alignment
     if alignment and (alignment < tensor.data_type.itemsize or alignment & (alignment - 1)):
         yield (

@@ -186,3 +186,37 @@ def test_what_depends_on_broken_numbers_is_not_asked():
 def test_an_operator_that_does_not_exist_yet_is_one_problem():
     desc = dml.Slice1OperatorDesc(i64(4), i64(4), [0], [4], [1])
     assert [(p.field, p.needs) for p in desc.problems("1_0")] == [("Type", dml.FeatureLevel.LEVEL_2_1)]
+
+
+X = f32(4)
+WRONG = [
+    (lambda: dml.SplitOperatorDesc(X, [X], "0"), "DML_SPLIT", "Axis", "is '0', but it must be an integer"),
+    (lambda: dml.SplitOperatorDesc(X, X, 0), "DML_SPLIT", "OutputTensors", "must be a list of TensorDescs"),
+    (lambda: dml.SplitOperatorDesc(X, None, 0), "DML_SPLIT", "OutputTensors", "is None, but"),
+    (lambda: dml.SplitOperatorDesc(None, [X], 0), "DML_SPLIT", "InputTensor", "is None, but it must be a TensorDesc"),
+    (lambda: dml.JoinOperatorDesc([X, "x"], X, 0), "DML_JOIN", "InputTensors[1]", "is 'x', but it must be a TensorDe"),
+    (lambda: dml.JoinOperatorDesc([X], X, 1.0), "DML_JOIN", "Axis", "is 1.0, but"),
+    (lambda: dml.SliceOperatorDesc(X, X, [0.5], [1], [1]), "DML_SLICE", "Offsets[0]", "is 0.5, but"),
+    (lambda: dml.SliceOperatorDesc(X, X, [0], 1, [1]), "DML_SLICE", "Sizes", "is 1, but it must be a list of integers"),
+    (lambda: dml.SliceOperatorDesc(X, X, [0], [1], None), "DML_SLICE", "Strides", "is None, but"),
+    (lambda: dml.Slice1OperatorDesc(X, 1, [0], [1], [1]), "DML_SLICE1", "OutputTensor", "is 1, but"),
+    (lambda: dml.Slice1OperatorDesc(X, X, [0], [1], ["a"]), "DML_SLICE1", "InputWindowStrides[0]", "is 'a', but"),
+    (lambda: dml.GatherOperatorDesc(X, X, X, 0, None), "DML_GATHER", "IndexDimensions", "is None, but"),
+    (lambda: dml.GatherOperatorDesc(X, None, X, 0, 1), "DML_GATHER", "IndicesTensor", "is None, but"),
+    (lambda: dml.SplitTrainingOperatorDesc(X, 3, [X]), "SplitTraining", "SplitTensor", "is 3, but"),
+    (lambda: dml.SplitTrainingOperatorDesc(X, None, [X], "a"), "SplitTraining", "Axis", "is 'a', but"),
+    (lambda: dml.ConcatTrainingOperatorDesc(X, X), "ConcatTraining", "InputTensors", "must be a list of TensorDescs"),
+    (lambda: dml.ConcatTrainingOperatorDesc([X], X, 0), "ConcatTraining", "PerInputLengthTensor", "is 0, but"),
+]
+
+
+@pytest.mark.parametrize(("make", "operator", "field", "text"), WRONG)
+def test_arguments_of_other_types_name_their_field(make, operator, field, text):
+    for expected in (TypeError, dml.DescError):
+        with pytest.raises(expected) as caught:
+            make()
+    error = caught.value
+    assert (error.operator, error.field) == (operator, field)
+    assert str(error).startswith(f"{operator}: {field} is ")
+    assert text in str(error)
+    assert error.rule == str(error).partition(", but ")[2].replace("it must be", "it is")

@@ -6,15 +6,17 @@ An operator's own room adds four things: its fields, its support table, its cons
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
+from anydml.fields import integer, integers, wrong
 from anydml.moves import Move
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
 
@@ -86,6 +88,17 @@ class OperatorDesc:
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
         """Operands that follow inputs and outputs, known from the desc alone."""
         return ()
+
+    def _put(self, **fields: Any) -> None:
+        """Set the fields of a new desc, each in the type that its annotation says.
+
+        Raises:
+            DescTypeError: one is not of that type.
+        """
+        types = {field.name: field.type for field in dataclasses.fields(cast(Any, self))}
+        for field, value in fields.items():
+            read = READERS[types[field]]
+            object.__setattr__(self, field, read(self.OPERATOR, camel(field), value))
 
     def _named(self, fields: Sequence[str]) -> Iterator[tuple[str, TensorDesc]]:
         for field in fields:
@@ -228,6 +241,32 @@ class OperatorDesc:
         if len(values) != count:
             message = f"{field} has {len(values)} entries, but InputTensor has {count} dimensions"
             yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+
+
+def _tensor(operator: str, field: str, value: Any) -> TensorDesc:
+    if not isinstance(value, TensorDesc):
+        raise wrong(operator, field, value, "a TensorDesc")
+    return value
+
+
+def _optional_tensor(operator: str, field: str, value: Any) -> TensorDesc | None:
+    return None if value is None else _tensor(operator, field, value)
+
+
+def _tensors(operator: str, field: str, values: Any) -> tuple[TensorDesc, ...]:
+    if not isinstance(values, Iterable):
+        raise wrong(operator, field, values, "a list of TensorDescs")
+    return tuple(_tensor(operator, f"{field}[{i}]", value) for i, value in enumerate(values))
+
+
+READERS: dict[Any, Callable[[str, str, Any], Any]] = {
+    "int": integer,
+    "tuple[int, ...]": integers,
+    "TensorDesc": _tensor,
+    "TensorDesc | None": _optional_tensor,
+    "tuple[TensorDesc, ...]": _tensors,
+}
+"""How a field of an operator desc is read, by its annotation."""
 
 
 def camel(field: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,10 +42,12 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         per_input_length_tensor: TensorDesc | None = None,
         axis: int = 0,
     ) -> None:
-        object.__setattr__(self, "input_tensors", tuple(input_tensors))
-        object.__setattr__(self, "output_tensor", output_tensor)
-        object.__setattr__(self, "per_input_length_tensor", per_input_length_tensor)
-        object.__setattr__(self, "axis", operator.index(axis))
+        self._put(
+            input_tensors=input_tensors,
+            output_tensor=output_tensor,
+            per_input_length_tensor=per_input_length_tensor,
+            axis=axis,
+        )
 
     @property
     def _positive_axis(self) -> int:

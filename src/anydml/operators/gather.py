@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -79,11 +78,13 @@ class GatherOperatorDesc(OperatorDesc):
         axis: int,
         index_dimensions: int,
     ) -> None:
-        object.__setattr__(self, "input_tensor", input_tensor)
-        object.__setattr__(self, "indices_tensor", indices_tensor)
-        object.__setattr__(self, "output_tensor", output_tensor)
-        object.__setattr__(self, "axis", operator.index(axis))
-        object.__setattr__(self, "index_dimensions", operator.index(index_dimensions))
+        self._put(
+            input_tensor=input_tensor,
+            indices_tensor=indices_tensor,
+            output_tensor=output_tensor,
+            axis=axis,
+            index_dimensions=index_dimensions,
+        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DimensionCount and DataType; Axis and IndexDimensions in range; the output's sizes as documented."""

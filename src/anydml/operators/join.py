@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -41,9 +40,7 @@ class JoinOperatorDesc(OperatorDesc):
     )
 
     def __init__(self, input_tensors: Sequence[TensorDesc], output_tensor: TensorDesc, axis: int) -> None:
-        object.__setattr__(self, "input_tensors", tuple(input_tensors))
-        object.__setattr__(self, "output_tensor", output_tensor)
-        object.__setattr__(self, "axis", operator.index(axis))
+        self._put(input_tensors=input_tensors, output_tensor=output_tensor, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; parts that add up."""

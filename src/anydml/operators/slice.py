@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -61,11 +60,7 @@ class SliceOperatorDesc(OperatorDesc):
         sizes: Sequence[int],
         strides: Sequence[int],
     ) -> None:
-        object.__setattr__(self, "input_tensor", input_tensor)
-        object.__setattr__(self, "output_tensor", output_tensor)
-        object.__setattr__(self, "offsets", tuple(map(operator.index, offsets)))
-        object.__setattr__(self, "sizes", tuple(map(operator.index, sizes)))
-        object.__setattr__(self, "strides", tuple(map(operator.index, strides)))
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, offsets=offsets, sizes=sizes, strides=strides)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Sizes are the output's; Strides ≥ 1; nothing read outside the input."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -66,11 +65,13 @@ class Slice1OperatorDesc(OperatorDesc):
         input_window_sizes: Sequence[int],
         input_window_strides: Sequence[int],
     ) -> None:
-        object.__setattr__(self, "input_tensor", input_tensor)
-        object.__setattr__(self, "output_tensor", output_tensor)
-        object.__setattr__(self, "input_window_offsets", tuple(map(operator.index, input_window_offsets)))
-        object.__setattr__(self, "input_window_sizes", tuple(map(operator.index, input_window_sizes)))
-        object.__setattr__(self, "input_window_strides", tuple(map(operator.index, input_window_strides)))
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            input_window_offsets=input_window_offsets,
+            input_window_sizes=input_window_sizes,
+            input_window_strides=input_window_strides,
+        )
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; a window that is not empty and lies inside; no more than it can give."""

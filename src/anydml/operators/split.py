@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -41,9 +40,7 @@ class SplitOperatorDesc(OperatorDesc):
     )
 
     def __init__(self, input_tensor: TensorDesc, output_tensors: Sequence[TensorDesc], axis: int) -> None:
-        object.__setattr__(self, "input_tensor", input_tensor)
-        object.__setattr__(self, "output_tensors", tuple(output_tensors))
-        object.__setattr__(self, "axis", operator.index(axis))
+        self._put(input_tensor=input_tensor, output_tensors=output_tensors, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; Axis in range; parts that add up."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -43,10 +42,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         output_tensors: Sequence[TensorDesc],
         axis: int = 0,
     ) -> None:
-        object.__setattr__(self, "input_tensor", input_tensor)
-        object.__setattr__(self, "split_tensor", split_tensor)
-        object.__setattr__(self, "output_tensors", tuple(output_tensors))
-        object.__setattr__(self, "axis", operator.index(axis))
+        self._put(input_tensor=input_tensor, split_tensor=split_tensor, output_tensors=output_tensors, axis=axis)
 
     @property
     def _positive_axis(self) -> int:

@@ -1,0 +1,51 @@
+"""Reading the arguments of descs: each is of its type, or the error says which one is not."""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+from collections.abc import Sequence
+from typing import Any
+
+from anydml.errors import DescTypeError
+
+
+def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
+    """The error of an argument that is not of its type.
+
+    Args:
+        name: the operator, or DML_BUFFER_TENSOR_DESC.
+        field: as DirectML writes it.
+        value: what was given.
+        wanted: what it should be, such as ``"an integer"``.
+    """
+    given = " ".join(reprlib.repr(value).split())
+    return DescTypeError(f"{name}: {field} is {given}, but it must be {wanted}", name, field, f"it is {wanted}")
+
+
+def integer(name: str, field: str, value: Any) -> int:
+    """An integer of Python, NumPy or any other library.
+
+    Raises:
+        DescTypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise wrong(name, field, value, "an integer") from None
+
+
+def integers(name: str, field: str, values: Any) -> tuple[int, ...]:
+    """Several integers.
+
+    Raises:
+        DescTypeError: it is no sequence, or one of its elements is no integer.
+    """
+    return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(_items(name, field, values)))
+
+
+def _items(name: str, field: str, values: Any) -> Sequence[Any]:
+    try:
+        return tuple(values)
+    except TypeError:
+        raise wrong(name, field, values, "a list of integers") from None
