@@ -20,7 +20,7 @@ UNITS, STEP, PAST, PARTS, RANK = range(5)
 HEADER = 5
 
 SHARED_CODE = format(
-    zlib.crc32(b"".join(Path(__file__).with_name(f).read_bytes() for f in ("ir.py", "driver.py"))), "x"
+    zlib.crc32(b"".join(Path(__file__).with_name(f).read_bytes() for f in ("ir.py", "edges.py", "driver.py"))), "x"
 )
 """Part of every kernel's name, because Numba's cache does not notice changes outside a kernel's own file."""
 

@@ -42,6 +42,13 @@ def _store(builder: Any, value: Any, address: Any) -> Any:
     return instruction
 
 
+def _stream(builder: Any, line: Any, address: Any) -> None:
+    """Store a line's worth of lanes at an aligned address, past the caches."""
+    instruction = _store(builder, line, address)
+    instruction.align = LINE
+    instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
+
+
 def _literal(kind: Any) -> Any:
     """The value of an argument that must be a constant."""
     if not isinstance(kind, types.Literal):
@@ -111,11 +118,7 @@ def stream_line(typing: Any, destination: Any, source: Any) -> Any:
     """Copy 64 bytes to an aligned address past the caches."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = _load(builder, arguments[1], ir.VectorType(I32, LINE // 4))
-        instruction = _store(builder, value, arguments[0])
-        instruction.align = LINE
-        hint = builder.module.add_metadata([ir.Constant(I32, 1)])
-        instruction.set_metadata("nontemporal", hint)
+        _stream(builder, _load(builder, arguments[1], ir.VectorType(I32, LINE // 4)), arguments[0])
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), generate
@@ -171,7 +174,7 @@ def scratch(typing: Any, size: Any) -> Any:
 
 
 @intrinsic
-def shuffle(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
+def shuffle(typing: Any, near: Any, far: Any, row: Any, direct: Any, spec: Any) -> Any:
     """Take `count` rows of interleaved columns apart, or put them together, in registers (see `shuffle_kernel`).
 
     Args:
@@ -179,6 +182,7 @@ def shuffle(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
         near: address of the interleaved rows.
         far: address of one 64-bit word a column: where its packed elements of row 0 are.
         row: number of rows before these.
+        direct: 1 to store past the caches; then what is written falls on whole lines.
         spec: ``"zip word period count reverse offset:run,…"`` as a constant string.
     """
     zipped, word, period, count, reverse, columns = parse_spec(_literal(spec))
@@ -201,14 +205,31 @@ def shuffle(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
             order = [0] * whole.count
             for place, lane in enumerate(lane for mask in masks for lane in mask):
                 order[lane] = place
-            _store(builder, _permuted(builder, _joined(builder, parts), order), arguments[0])
+            stores = [(_joined(builder, parts), order, arguments[0])]
         else:
             value = _load(builder, arguments[0], whole)
-            for a, mask in zip(at, masks, strict=True):
+            stores = [(value, mask, a) for a, mask in zip(at, masks, strict=True)]
+        if not in_lines(_literal(spec)):
+            for value, mask, a in stores:
                 _store(builder, _permuted(builder, value, mask), a)
+            return context.get_dummy_value()
+        # Line by line, because a vector of odd length that lives beyond a branch is taken to pieces.
+        step = LINE * 8 // kind.width
+        lines = [
+            (_permuted(builder, value, mask[k : k + step]), builder.add(a, ir.Constant(I64, k // step * LINE)))
+            for value, mask, a in stores
+            for k in range(0, len(mask), step)
+        ]
+        with builder.if_else(builder.icmp_unsigned("!=", arguments[3], ir.Constant(I64, 0))) as (then, otherwise):
+            with then:
+                for line, a in lines:
+                    _stream(builder, line, a)
+            with otherwise:
+                for line, a in lines:
+                    _store(builder, line, a)
         return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64, types.uint64, spec), generate
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64, spec), generate
 
 
 @intrinsic
@@ -245,6 +266,13 @@ def parse_spec(text: str) -> tuple[bool, int, int, int, bool, list[tuple[int, in
     zipped, word, period, count, reverse, columns = text.split(" ")
     pairs = [column.split(":") for column in columns.split(",")]
     return zipped == "1", int(word), int(period), int(count), reverse == "1", [(int(a), int(b)) for a, b in pairs]
+
+
+def in_lines(spec: str) -> bool:
+    """Whether what `shuffle` writes at a time, to each operand, is whole lines."""
+    zipped, word, period, count, _, columns = parse_spec(spec)
+    runs = [period] if zipped else [run for _, run in columns]
+    return all(run * word * count % LINE == 0 for run in runs)
 
 
 def _permuted(builder: Any, value: Any, order: list[int]) -> Any:
@@ -291,15 +319,29 @@ def stream(destination, source, size, past):
     if past == uint64(0) or size < uint64(2 * LINE):
         copy(destination, source, size)
         return
-    i = (uint64(LINE) - (destination & uint64(LINE - 1))) & uint64(LINE - 1)
+    i = short_of_line(destination)
     copy_rest(destination, source, i)
-    while i + uint64(4 * LINE) <= size:
+    whole = size - ((destination + size) & uint64(LINE - 1))
+    stream_lines(destination, source, i, whole)
+    copy_rest(destination + whole, source + whole, size - whole)
+
+
+@helper
+def stream_lines(destination, source, first, end):
+    """Copy whole lines past the caches: the bytes from `first` to `end`, which fall on lines of the destination."""
+    i = first
+    while i + uint64(4 * LINE) <= end:
         stream_line(destination + i, source + i)
         stream_line(destination + i + uint64(LINE), source + i + uint64(LINE))
         stream_line(destination + i + uint64(2 * LINE), source + i + uint64(2 * LINE))
         stream_line(destination + i + uint64(3 * LINE), source + i + uint64(3 * LINE))
         i += uint64(4 * LINE)
-    while i + uint64(LINE) <= size:
+    while i < end:
         stream_line(destination + i, source + i)
         i += uint64(LINE)
-    copy_rest(destination + i, source + i, size - i)
+
+
+@helper
+def short_of_line(address):
+    """Bytes from an address to the next line."""
+    return (uint64(LINE) - (address & uint64(LINE - 1))) & uint64(LINE - 1)

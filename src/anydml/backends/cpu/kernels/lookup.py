@@ -15,9 +15,9 @@ from functools import cache
 from numba import uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.edges import EDGE, finish_up, stream_up
 from anydml.backends.cpu.kernels.ir import (
     copy,
-    copy_rest,
     fence,
     helper,
     load,
@@ -26,7 +26,6 @@ from anydml.backends.cpu.kernels.ir import (
     scratch,
     store,
     stream,
-    stream_line,
 )
 
 INNER, SEGMENT, LINES, BLOCK_LINES, ELEMENT, AXIS, AXIS_STRIDE = range(HEADER, HEADER + 7)
@@ -42,6 +41,10 @@ ROW_SEGMENT, ELEMENT_SEGMENT, LINE_SEGMENT = 512, 128, 2048
 
 ELEMENT_OFFSETS, LINE_OFFSETS, ELEMENT_BLOCK = 8 * ELEMENT_SEGMENT, 8 * LINE_SEGMENT, 64 * ELEMENT_SEGMENT
 """Bytes of scratch for resolved indices, and for the elements of a segment."""
+
+AHEAD, NEAR_ROW = 2048, 1024
+"""Bytes of rows between the one that is copied and the one that is asked for; bytes of it that are asked for, where
+the rest is left to the processor."""
 
 NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
@@ -70,31 +73,6 @@ def entry_stride(table, number, rank, which):
     return word(table, uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank) + uint64(which))
 
 
-@helper
-def copy_ahead(destination, source, size, past, soon):
-    """Copy a row, and ask for the lines of one further on meanwhile."""
-    if past == uint64(0):
-        for q in range(uint64(0), min(size, uint64(1024)), uint64(64)):
-            prefetch(soon + q)
-        copy(destination, source, size)
-        return
-    i = min((uint64(64) - (destination & uint64(63))) & uint64(63), size)
-    prefetch(soon)
-    copy_rest(destination, source, i)
-    while i + uint64(256) <= size:
-        for q in range(uint64(0), uint64(256), uint64(64)):
-            prefetch(soon + i + q)
-        for q in range(uint64(0), uint64(256), uint64(64)):
-            stream_line(destination + i + q, source + i + q)
-        i += uint64(256)
-    while i + uint64(64) <= size:
-        prefetch(soon + i)
-        stream_line(destination + i, source + i)
-        i += uint64(64)
-    prefetch(soon + size - uint64(1))
-    copy_rest(destination + i, source + i, size - i)
-
-
 @cache
 def rows_kernel(bits: int) -> Kernel:
     """Rows of any size by indices of `bits` (negative: signed). A unit is a segment of a line's indices."""
@@ -106,7 +84,8 @@ def rows_kernel(bits: int) -> Kernel:
         to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
         index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
-        ahead = min(max(uint64(2048) // element, uint64(1)), uint64(24))
+        ahead = min(max(uint64(AHEAD) // element, uint64(1)), uint64(24))
+        edge = scratch(EDGE)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -119,11 +98,18 @@ def rows_kernel(bits: int) -> Kernel:
                 to = entry_address(table, 0, rank, outer, uint64(0))
                 source = entry_address(table, 1, rank, outer, uint64(0))
                 indices = entry_address(table, 2, rank, outer, uint64(0))
+                below = uint64(0)
                 for i in range(first, last):
                     j = min(i + ahead, inner - uint64(1))
                     at = source + place(indices + i * index_step, axis, bits) * axis_stride + i * from_step
                     soon = source + place(indices + j * index_step, axis, bits) * axis_stride + j * from_step
-                    copy_ahead(to + i * to_step, at, element, past, soon)
+                    if past != uint64(0):
+                        below = stream_up(to + i * to_step, at, element, soon, edge, below)
+                    else:
+                        for q in range(uint64(0), min(element, uint64(NEAR_ROW)), uint64(64)):
+                            prefetch(soon + q)
+                        copy(to + i * to_step, at, element)
+                finish_up(edge, below)
         fence()
         return uint64(1)
 

@@ -8,12 +8,26 @@ that what is stored past the caches leaves in whole lines, whatever the alignmen
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from numba import uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
-from anydml.backends.cpu.kernels.ir import fence, load, move_row, parse_spec, prefetch, scratch, shuffle, store, stream
+from anydml.backends.cpu.kernels.ir import (
+    LINE,
+    fence,
+    in_lines,
+    load,
+    move_row,
+    parse_spec,
+    prefetch,
+    scratch,
+    short_of_line,
+    shuffle,
+    store,
+    stream,
+)
 
 INNER, SEGMENT = HEADER, HEADER + 1
 SIZES = HEADER + 2
@@ -27,6 +41,9 @@ ADDRESSES = 192
 BLOCK = 16384
 """Bytes of scratch that a unit's rows, and its columns each in whole lines, must fit in."""
 
+FEW = 32
+"""Part of a line's rows that may be moved one by one for the others to need no scratch."""
+
 SCRATCH = BLOCK + ADDRESSES
 
 
@@ -38,7 +55,9 @@ def shuffle_kernel(spec: str) -> Kernel:
     # Where the columns do not reach from end to end of a row, a whole last row would reach past the operand's end.
     slack = int(max(offset + run for offset, run in columns) - min(offset for offset, _ in columns) < period)
     runs_text = tuple(run * word_bytes for _, run in columns)
-    longest = max(runs_text)
+    longest, written = max(runs_text), 1 if zipped else number
+    whole_lines = in_lines(spec)
+    step_to_line, inverse, cycle = _rows_to_line(width if zipped else runs_text[0])
 
     def interleave(table, counter, chunks):
         units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
@@ -48,19 +67,18 @@ def shuffle_kernel(spec: str) -> Kernel:
         segments = (inner + segment - uint64(1)) // segment
         where = scratch(SCRATCH)
         column_bytes = (segment * uint64(longest) + uint64(63)) & ~uint64(63)
-        buffer = where + uint64(ADDRESSES)
+        far, own, buffer = where, where + uint64(8 * number), where + uint64(ADDRESSES)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
                 fence()
                 return uint64(0)
-            end = min(begin + step, units)
-            for unit in range(begin, end):
+            for unit in range(begin, min(begin + step, units)):
                 line = unit // segments
                 first = (unit - line * segments) * segment
                 last = min(first + segment, inner)
-                m = last - first
-                # The addresses of this unit's first row.
+                # The addresses of this line's first row.
+                near = uint64(0)
                 for c in range(number + 1):
                     entry = near_entry + uint64(c) * entry_bytes
                     address = load(entry)
@@ -74,59 +92,97 @@ def shuffle_kernel(spec: str) -> Kernel:
                             at = rest % length
                             rest = rest // length
                         address += at * word(entry, d + uint64(1))
-                    store(where + uint64(8) * uint64(c), address)
-                near = load(where)
-                if reverse:
-                    near -= first * uint64(width)
-                else:
-                    near += first * uint64(width)
-                far = where + uint64(8)
-                for c in range(number):
-                    slot = far + uint64(8) * uint64(c)
-                    address = load(slot) + first * uint64(runs_text[c])
-                    store(slot, address)
-                    # The packed side's own addresses, for when scratch stands in for it.
-                    store(slot + uint64(8 * number), address)
-                    if past != uint64(0) and not zipped:
-                        store(slot, buffer + uint64(c) * column_bytes)
-                destination = near
-                if past != uint64(0) and zipped:
-                    near = buffer
-                i = uint64(0)
-                whole = min(m, max(inner - first, uint64(slack)) - uint64(slack))
-                while i + uint64(rows) <= whole:
-                    if reverse:
-                        at = near - (i + uint64(rows - 1)) * uint64(width)
+                    if c == 0:
+                        near = address
                     else:
-                        at = near + i * uint64(width)
-                    shuffle(at, far, i, spec)
-                    if past != uint64(0):
+                        store(own + uint64(8) * uint64(c - 1), address)
+                staged, ahead, origin = past != uint64(0), uint64(0), uint64(0)
+                if whole_lines and staged:
+                    # Rows until all that is written falls on lines: then units begin there, and need no scratch.
+                    start = near if zipped else load(own)
+                    ahead = short_of_line(start) // uint64(step_to_line) * uint64(inverse) % uint64(cycle)
+                    off = uint64(0)
+                    for c in range(written):
                         if zipped:
-                            for c in range(number):
-                                ahead = load(far + uint64(8) * uint64(c)) + (i + segment) * uint64(runs_text[c])
-                                for q in range(0, rows * longest, 64):
-                                    prefetch(ahead + uint64(q))
+                            off = near + ahead * uint64(width)
                         else:
-                            ahead = at + segment * uint64(width)
-                            if reverse:
-                                ahead = at - segment * uint64(width)
-                            for q in range(0, rows * width, 64):
-                                prefetch(ahead + uint64(q))
-                    i += uint64(rows)
-                while i < m:
+                            off |= load(own + uint64(8) * uint64(c)) + ahead * uint64(runs_text[c])
+                    alone = ahead + (inner - min(ahead, inner)) % uint64(rows)
+                    staged = off & uint64(LINE - 1) != uint64(0) or alone > inner // uint64(FEW)
+                if staged:
+                    ahead, origin = uint64(0), first
+                elif first > uint64(0):
+                    first += ahead
+                last = min(last + ahead, inner)
+                if reverse:
+                    near -= origin * uint64(width)
+                else:
+                    near += origin * uint64(width)
+                for c in range(number):
+                    slot = uint64(8) * uint64(c)
+                    address = load(own + slot) + origin * uint64(runs_text[c])
+                    store(own + slot, address)
+                    if staged and not zipped:
+                        address = buffer + uint64(c) * column_bytes
+                    store(far + slot, address)
+                target = near
+                if staged and zipped:
+                    near = buffer
+                direct = uint64(0)
+                if not staged:
+                    direct = past
+                i, stop = first - origin, last - origin
+                whole = min(last, inner - uint64(slack)) - origin
+                while i < min(ahead, stop):
                     if reverse:
                         move_row(near - i * uint64(width), far, i, spec)
                     else:
                         move_row(near + i * uint64(width), far, i, spec)
                     i += uint64(1)
-                if past != uint64(0):
+                while i + uint64(rows) <= whole:
+                    if reverse:
+                        at = near - (i + uint64(rows - 1)) * uint64(width)
+                    else:
+                        at = near + i * uint64(width)
+                    shuffle(at, far, i, direct, spec)
+                    if past != uint64(0):
+                        if zipped:
+                            for c in range(number):
+                                soon = load(far + uint64(8) * uint64(c)) + (i + segment) * uint64(runs_text[c])
+                                for q in range(0, rows * longest, 64):
+                                    prefetch(soon + uint64(q))
+                        else:
+                            soon = at + segment * uint64(width)
+                            if reverse:
+                                soon = at - segment * uint64(width)
+                            for q in range(0, rows * width, 64):
+                                prefetch(soon + uint64(q))
+                    i += uint64(rows)
+                while i < stop:
+                    if reverse:
+                        move_row(near - i * uint64(width), far, i, spec)
+                    else:
+                        move_row(near + i * uint64(width), far, i, spec)
+                    i += uint64(1)
+                if staged:
                     if zipped:
-                        stream(destination, buffer, m * uint64(width), past)
+                        stream(target, buffer, stop * uint64(width), past)
                     else:
                         for c in range(number):
-                            to = load(far + uint64(8 * number) + uint64(8) * uint64(c))
-                            stream(to, buffer + uint64(c) * column_bytes, m * uint64(runs_text[c]), past)
+                            to = load(own + uint64(8) * uint64(c))
+                            stream(to, buffer + uint64(c) * column_bytes, stop * uint64(runs_text[c]), past)
         fence()
         return uint64(1)
 
     return compiled(interleave, spec)
+
+
+def _rows_to_line(run: int) -> tuple[int, int, int]:
+    """What tells how many runs lie between an address and the next line that one begins at.
+
+    Returns:
+        a, b and c: it is (bytes to the line // a · b) modulo c, if there is such a line at all.
+    """
+    common = math.gcd(run, LINE)
+    cycle = LINE // common
+    return common, pow(run // common, -1, cycle), cycle
