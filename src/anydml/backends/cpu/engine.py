@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from anydml.backends.base import Array
 from anydml.backends.cpu.plan import Step, plan
 from anydml.backends.cpu.pool import ALL, POOL
