@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml import functions
-from anydml.backends.cpu import engine, plan
+from anydml.backends.cpu import engine, functions, plan
 
 from .case import How
 from .seen import Seen
@@ -50,7 +49,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (plan, "CHUNK", how.chunk),
     ]
     if how.kernels == "rows":
-        settings.append((plan, "ELEMENT", 0))
+        settings += [(plan, "ELEMENT", 0), (plan, "SHORT_ROW", 0)]
     if how.kernels == "elements":
         settings.append((plan, "SHUFFLE_BYTES", 0))
     planned = engine.plan

@@ -50,6 +50,27 @@ def test_every_kernel_is_reached():
     assert min(seen.counts.values()) >= 3, seen.counts
 
 
+@pytest.mark.parametrize("door", ["device", "function", "new"])
+def test_no_way_gets_what_another_compiled(door):
+    """The functions keep programs by layout: the ways of one case must not share them."""
+    memory, target = Memory((400, 3), "u2", (6, 2), 0, 2400), Memory((400, 2), "u2", (4, 2), 0, 1600)
+    arguments = {"offsets": (0, 0), "strides": (1, 1), "sizes": (400, 2)}
+    ran = []
+    for way in CPU_WAYS:
+        seen = Seen()
+        check(Case("slice", door, (memory,), (target,), arguments, way), seen)
+        ran.append((way.kernels, way.streamed, *seen.counts))
+    assert set(ran) == {
+        ("planned", False, "shuffle"),
+        ("planned", True, "shuffle, streamed"),
+        ("numpy", False, "numpy"),
+        ("rows", False, "rows"),
+        ("rows", True, "rows, streamed"),
+        ("elements", False, "elements"),
+        ("elements", True, "elements, streamed"),
+    }
+
+
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_the_gpu_engine_agrees_too():
     command = [sys.executable, "-m", "tests.fuzz", "--engine", "cuda", "--seed", "1", "--cases", "60"]
