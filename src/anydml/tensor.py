@@ -135,10 +135,10 @@ class TensorDesc:
 
     data_type: DataType
     sizes: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    flags: TensorFlags = TensorFlags.NONE
-    total_tensor_size_in_bytes: int | None = None
-    guaranteed_base_offset_alignment: int = 0
+    strides: tuple[int, ...] | None
+    flags: TensorFlags
+    total_tensor_size_in_bytes: int | None
+    guaranteed_base_offset_alignment: int
 
     def __init__(
         self,

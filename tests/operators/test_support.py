@@ -3,6 +3,7 @@
 import pytest
 
 import anydml as dml
+from anydml.operators import REGISTRY
 
 LEVELS = ["1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"]
 ALL = ["FLOAT64", "FLOAT32", "FLOAT16", "INT64", "INT32", "INT16", "INT8", "UINT64", "UINT32", "UINT16", "UINT8"]
@@ -27,6 +28,13 @@ TABLES = {
         ("2_1", "4", NOT_64, ["UINT32"]),
         ("1_0", "4", ["FLOAT32", "FLOAT16"], ["UINT32"]),
     ],
+}
+TENSORS = {
+    "split": {"InputTensor", "OutputTensors"},
+    "join": {"InputTensors", "OutputTensor"},
+    "slice": {"InputTensor", "OutputTensor"},
+    "slice1": {"InputTensor", "OutputTensor"},
+    "gather": {"InputTensor", "IndicesTensor", "OutputTensor"},
 }
 
 
@@ -60,6 +68,19 @@ def problem_at(desc, level):
     except dml.DescError as error:
         return error
     return None
+
+
+@pytest.mark.parametrize("operator", TABLES)
+def test_tables_are_the_documents(operator):
+    """As they are, because what no tensor may be, such as nine dimensions, shows in no desc's problems."""
+    found = REGISTRY[f"DML_OPERATOR_{operator.upper()}"].SUPPORT
+    assert [row.level.short for row in found] == [row[0] for row in TABLES[operator]]
+    for row, (_, counts, types, *index_types) in zip(found, TABLES[operator], strict=True):
+        assert set(row.tensors) == TENSORS[operator]
+        for name, support in row.tensors.items():
+            wanted = index_types[0] if name == "IndicesTensor" else types
+            assert (support.min_dimensions, support.max_dimensions) == (int(counts[0]), int(counts[-1]))
+            assert sorted(t.name for t in support.data_types) == sorted(wanted)
 
 
 @pytest.mark.parametrize("level", LEVELS)
