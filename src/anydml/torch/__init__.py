@@ -2,7 +2,8 @@
 
 They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times) and
 under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here
-have the same names, take the arguments of those, and call the operators:
+have the same names, take the arguments of those, call the operators, and work under all of ``torch.func`` and in
+forward mode too, outside of ``torch.compile``:
 
     split, split_training    a gradient is joined
     join, concat_training    a gradient is split
@@ -23,13 +24,14 @@ import torch
 
 from anydml.arrays import normalize_axis, part_sizes
 from anydml.torch import batching, gradients, operators, shapes
+from anydml.torch.transforms import RULES, Rules, call
 
 for _name, _operator in operators.OPERATORS.items():
+    _rules = Rules(gradients.SETUP[_name], getattr(gradients, f"{_name}_backward"), getattr(batching, _name))
     _operator.register_fake(getattr(shapes, _name))
-    _operator.register_autograd(getattr(gradients, f"{_name}_backward"), setup_context=gradients.SETUP[_name])
-    _operator.register_vmap(getattr(batching, _name))
-
-_ops = torch.ops.anydml
+    _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
+    _operator.register_vmap(_rules.batch)
+    RULES[_name] = _rules
 
 
 def split(x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0) -> list[Any]:
@@ -47,7 +49,7 @@ def split(x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0) -> list
     if isinstance(sizes, int):
         axis = normalize_axis("split", x, axis)
         sizes = part_sizes("split", sizes, x.shape[axis], axis)
-    parts: list[Any] = _ops.split(x, sizes, axis)
+    parts: list[Any] = call("split", x, sizes, axis)
     return parts
 
 
@@ -64,7 +66,7 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
         DescError: as `anydml.split_training`.
     """
     sizes = torch.as_tensor([] if split is None else split, dtype=torch.int64)
-    parts: list[Any] = _ops.split_training(x, sizes, axis, num_outputs)
+    parts: list[Any] = call("split_training", x, sizes, axis, num_outputs)
     return parts
 
 
@@ -74,7 +76,7 @@ def join(arrays: Sequence[Any], axis: int = 0) -> Any:
     Raises:
         DescError: as `anydml.join`.
     """
-    return _ops.join(arrays, axis)
+    return call("join", arrays, axis)
 
 
 def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
@@ -83,7 +85,7 @@ def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     Raises:
         DescError: as `anydml.concat_training`.
     """
-    joined, lengths = _ops.concat_training(arrays, axis)
+    joined, lengths = call("concat_training", arrays, axis)
     return joined, lengths
 
 
@@ -93,7 +95,7 @@ def slice(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequenc
     Raises:
         DescError: as `anydml.slice`.
     """
-    return _ops.slice(x, offsets, sizes, [1] * x.ndim if strides is None else strides)
+    return call("slice", x, offsets, sizes, [1] * x.ndim if strides is None else strides)
 
 
 def slice1(
@@ -108,7 +110,7 @@ def slice1(
     Raises:
         DescError: as `anydml.slice1`.
     """
-    return _ops.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+    return call("slice1", x, window_offsets, window_sizes, window_strides, output_sizes)
 
 
 def gather(x: Any, indices: Any, axis: int = 0, *, out_of_range: Literal["clamp", "error"] = "clamp") -> Any:
@@ -119,7 +121,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, out_of_range: Literal["clamp"
     """
     if not isinstance(indices, torch.Tensor):
         indices = torch.as_tensor(indices, dtype=torch.int64, device=x.device)
-    return _ops.gather(x, indices, axis, out_of_range)
+    return call("gather", x, indices, axis, out_of_range)
 
 
 __all__ = ["concat_training", "gather", "join", "slice", "slice1", "split", "split_training"]

@@ -9,14 +9,13 @@ import torch
 
 from anydml.arrays import normalize_axis
 from anydml.torch.gradients import coordinates
-
-_ops = torch.ops.anydml
+from anydml.torch.transforms import call
 
 
 def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) -> tuple[Any, Any]:
     """The axis moves one further."""
     x, axis = _in_front(x, in_dims[0], axis)
-    parts = _ops.split(x, sizes, axis)
+    parts = call("split", x, sizes, axis)
     return parts, [0] * len(parts)
 
 
@@ -31,20 +30,20 @@ def split_training(
     if in_dims[1] is not None:
         raise ValueError("SplitTraining: split is batched by vmap: parts of different sizes have no common shape")
     x, axis = _in_front(x, in_dims[0], axis)
-    parts = _ops.split_training(x, split, axis, num_outputs)
+    parts = call("split_training", x, split, axis, num_outputs)
     return parts, [0] * len(parts)
 
 
 def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     """The axis moves one further; what is not batched is repeated."""
     arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
-    return _ops.join(arrays, axis), 0
+    return call("join", arrays, axis), 0
 
 
 def concat_training(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     """As join; the lengths are the same for every sample."""
     arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
-    return _ops.concat_training(arrays, axis), (0, None)
+    return call("concat_training", arrays, axis), (0, None)
 
 
 def slice(
@@ -52,7 +51,7 @@ def slice(
 ) -> tuple[Any, Any]:
     """All of the batch is taken."""
     x = x.movedim(in_dims[0], 0)
-    return _ops.slice(x, [0, *offsets], [x.shape[0], *sizes], [1, *strides]), 0
+    return call("slice", x, [0, *offsets], [x.shape[0], *sizes], [1, *strides]), 0
 
 
 def slice1(
@@ -68,7 +67,7 @@ def slice1(
     x = x.movedim(in_dims[0], 0)
     batch = x.shape[0]
     sizes = None if output_sizes is None else [batch, *output_sizes]
-    return _ops.slice1(x, [0, *window_offsets], [batch, *window_sizes], [1, *window_strides], sizes), 0
+    return call("slice1", x, [0, *window_offsets], [batch, *window_sizes], [1, *window_strides], sizes), 0
 
 
 def gather(
@@ -78,25 +77,25 @@ def gather(
     of_x, of_indices, *_ = in_dims
     if of_indices is None:
         x, axis = _in_front(x, of_x, axis)
-        return _ops.gather(x, indices, axis, out_of_range), 0
+        return call("gather", x, indices, axis, out_of_range), 0
     indices = indices.movedim(of_indices, 0)
     if of_x is None:
         axis = normalize_axis("gather", x, axis)
-        return _ops.gather(x, indices, axis, out_of_range), axis
+        return call("gather", x, indices, axis, out_of_range), axis
     x, axis = _in_front(x, of_x, axis)
     size = x.shape[axis]
     if out_of_range == "error":
         # Of all samples' indices: a sample's own places are never out of range again.
-        _ops.gather(x, indices, axis, out_of_range)
+        call("gather", x, indices, axis, out_of_range)
     starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
     rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
-    return _ops.gather(rows, coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
+    return call("gather", rows, coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
 
 
 def _in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
     """The batch as the first dimension, and the axis of a sample counted behind it."""
     x = x.movedim(batch, 0)
-    return x, normalize_axis("vmap", x[0], axis) + 1
+    return x, _behind_batch(x, axis)
 
 
 def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any], axis: int) -> tuple[list[Any], int]:
@@ -104,4 +103,9 @@ def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any
         array.expand(info.batch_size, *array.shape) if batch is None else array.movedim(batch, 0)
         for array, batch in zip(arrays, batches, strict=True)
     ]
-    return moved, normalize_axis("vmap", moved[0][0], axis) + 1
+    return moved, _behind_batch(moved[0], axis)
+
+
+def _behind_batch(x: Any, axis: int) -> int:
+    """A sample's axis, counted in the batch; a batch may have no sample to ask."""
+    return normalize_axis("vmap", x.new_empty((1,) * (x.ndim - 1)), axis) + 1

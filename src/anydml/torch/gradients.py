@@ -9,8 +9,7 @@ import torch
 
 from anydml.arrays import normalize_axis
 from anydml.operators.slice1 import copy_start
-
-_ops = torch.ops.anydml
+from anydml.torch.transforms import call
 
 
 def _keep_axis(ctx: Any, inputs: Any, output: Any) -> None:
@@ -50,22 +49,22 @@ SETUP: dict[str, Callable[..., None]] = {
 
 def split_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
     """Joined."""
-    return _first(ctx, _ops.join(grads, ctx.axis))
+    return _first(ctx, call("join", grads, ctx.axis))
 
 
 def split_training_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
     """Joined; sizes have no gradient."""
-    return _first(ctx, _ops.join(grads, ctx.axis))
+    return _first(ctx, call("join", grads, ctx.axis))
 
 
 def join_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Split."""
-    return _first(ctx, _ops.split(grad, ctx.lengths, ctx.axis))
+    return _first(ctx, call("split", grad, ctx.lengths, ctx.axis))
 
 
 def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:
     """Split; lengths have no gradient."""
-    return _first(ctx, _ops.split(grad, ctx.lengths, ctx.axis))
+    return _first(ctx, call("split", grad, ctx.lengths, ctx.axis))
 
 
 def slice_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
