@@ -7,17 +7,19 @@ import os
 import platform
 import random
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import anydml as dml
+from anydml.backends.cpu.machine import last_level_cache
 from anydml.backends.cpu.plan import plan
-from anydml.backends.cpu.pool import POOL
+from anydml.backends.cpu.pool import POOL, available_cores
 from anydml.backends.memory import address_of
 from anydml.moves import Access, Move
 
@@ -26,12 +28,15 @@ Run = Callable[[], object]
 SETTLE = 0.01
 """Seconds before each timed call, for the last one's threads to stop spinning: they would take a core from anybody."""
 
+READS = 3
+"""How often each core reads its share of other memory before each timed call."""
+
 
 def medians(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) -> dict[str, float]:
     """Seconds a call: the median over rounds in which every run has its turn.
 
     The order is drawn anew for every round: in a fixed one, a load on the machine that comes and goes in step with the
-    rounds would fall on the same run each time.
+    rounds would fall on the same run each time. Before each call the caches are filled with other memory.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     names = list(runs)
@@ -42,10 +47,35 @@ def medians(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) ->
             run = runs[name]
             before()
             time.sleep(SETTLE)
+            _read_other_memory()
             start = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def _read_other_memory() -> None:
+    """Bring all cores into one state: awake, and with caches that hold nothing of use to anybody.
+
+    What the last call left in the caches would otherwise be written back at the next one's cost, and a core that was
+    idle takes a while to reach its speed.
+    """
+    threads = [threading.Thread(target=_read, args=(share,)) for share in _other_memory()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@cache
+def _other_memory() -> list[np.ndarray[Any, Any]]:
+    memory = np.ones(2 * last_level_cache() // 8, np.uint64)
+    return np.array_split(memory, available_cores())
+
+
+def _read(share: np.ndarray[Any, Any]) -> None:
+    for _ in range(READS):
+        share.max()
 
 
 class CopyLimit:

@@ -57,7 +57,7 @@ def shuffle_kernel(spec: str) -> Kernel:
     runs_text = tuple(run * word_bytes for _, run in columns)
     longest, written = max(runs_text), 1 if zipped else number
     whole_lines = in_lines(spec)
-    step_to_line, inverse, cycle = _rows_to_line(width if zipped else runs_text[0])
+    step_to_line, inverse, cycle = rows_to_line(width if zipped else runs_text[0])
 
     def interleave(table, counter, chunks):
         units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
@@ -177,7 +177,7 @@ def shuffle_kernel(spec: str) -> Kernel:
     return compiled(interleave, spec)
 
 
-def _rows_to_line(run: int) -> tuple[int, int, int]:
+def rows_to_line(run: int) -> tuple[int, int, int]:
     """What tells how many runs lie between an address and the next line that one begins at.
 
     Returns:
