@@ -5,6 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from anydml import dxdispatch
+from anydml.dxdispatch import npy
 from anydml.dxdispatch.files import write_whole
 from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
@@ -125,3 +127,46 @@ def test_a_target_that_cannot_be_written(folder):
     (folder.path / "file").write_bytes(b"")
     with pytest.raises(ModelError, match=r"commands\[2\]\.targetPath: .* cannot be written"):
         folder.run(write(targetPath="file/x.bin"))
+
+
+CHANGES = {
+    "shorter": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ["c.bin", "c.npy", "fortran.npy"])
+def test_a_file_that_changes_after_it_was_looked_at(folder, name, change):
+    path = folder.path / name
+    if name == "c.bin":
+        path.write_bytes(bytes(8))
+    else:
+        np.save(path, np.zeros((4, 2), np.uint8, order="F" if name == "fortran.npy" else "C"))
+    edit = read(name)
+    loaded = dxdispatch.load(folder.edit(edit))
+    dxdispatch.run(loaded, log=lambda line: None)
+    CHANGES[change](path)
+    lines = []
+    with pytest.raises(ModelError) as caught:
+        dxdispatch.run(loaded, log=lines.append)
+    reason = "cannot be read: No such file" if change == "gone" else f"{path} changed while it was read"
+    assert str(caught.value).startswith(f"{folder.file}: resources.C")
+    assert reason in str(caught.value)
+    assert lines == ["Running on 'cpu'"], "something had run"
+
+
+def test_a_model_under_a_name_that_no_file_can_have(folder):
+    assert folder.error_of(folder.path / ("x" * 300)).endswith("cannot be read: File name too long")
+
+
+@pytest.mark.parametrize("name", ["c.png", "c.JPG", "sub/c.jpeg"])
+def test_images_are_neither_read_nor_written(folder, name):
+    assert "is an image; read its pixels into a .npy file first" in folder.error(read(name))
+    assert "is an image; write a .npy file instead" in folder.error(write(targetPath=name))
+
+
+def test_an_npy_file_that_cannot_be_opened(tmp_path):
+    with pytest.raises(ModelError, match=r"m\.json: .*c\.npy cannot be read: No such file"):
+        npy.read_header(tmp_path / "c.npy", Place("m.json"))

@@ -86,20 +86,16 @@ def read_elements(npy: NpyFile, target: Array, place: Place) -> None:
     Raises:
         ModelError: the file has become shorter since its header was read.
     """
+    columns_first = npy.fortran_order and len(npy.shape) > 1
+    stored = np.empty(npy.shape[::-1], npy.dtype) if columns_first else target.view(npy.dtype)
     with npy.path.open("rb") as file:
         file.seek(npy.offset)
-        if npy.fortran_order and len(npy.shape) > 1:
-            stored = np.fromfile(file, npy.dtype)
-            if stored.nbytes == npy.byte_count:
-                target.reshape(npy.shape)[...] = stored.reshape(npy.shape, order="F")
-                return
-        else:
-            stored = target.view(npy.dtype)
-            if file.readinto(stored.data) == npy.byte_count:
-                if not npy.dtype.isnative:
-                    stored.byteswap(inplace=True)
-                return
-    raise place.error(f"{npy.path} changed while it was read")
+        if file.readinto(stored.reshape(-1).view(np.uint8).data) != npy.byte_count:
+            raise place.error(f"{npy.path} changed while it was read")
+    if columns_first:
+        target.reshape(npy.shape)[...] = stored.T
+    elif not npy.dtype.isnative:
+        stored.byteswap(inplace=True)
 
 
 def write(file: BinaryIO, elements: Array) -> None:
