@@ -41,6 +41,30 @@ def claim(table, counter, mine):
     return fetch_add(counter) * word(table, STEP)
 
 
+@helper
+def walk(sizes, rank, index, strides, step):
+    """The byte offset of a box's point, given its number in row-major order.
+
+    Args:
+        sizes: address of the box's sizes.
+        rank: how many there are.
+        index: the point's number.
+        strides: address of the first stride, in bytes.
+        step: bytes from one stride to the next.
+    """
+    offset = uint64(0)
+    d = rank
+    while d > uint64(0):
+        d -= uint64(1)
+        at = index
+        if d > uint64(0):
+            length = load(sizes + uint64(8) * d)
+            at = index % length
+            index = index // length
+        offset += at * load(strides + d * step)
+    return offset
+
+
 def compiled(function: Any, *constants: object) -> Kernel:
     """Compile a kernel now, or take it from the disk cache.
 

@@ -11,7 +11,7 @@ from functools import cache
 
 from numba import uint64
 
-from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, walk, word
 from anydml.backends.cpu.kernels.ir import copy, copy_lines, fence, prefetch, scratch, stream
 
 INNER, SEGMENT, NEAR = HEADER, HEADER + 1, HEADER + 2
@@ -38,7 +38,8 @@ def elements_kernel(size: int) -> Kernel:
         parts, rank = word(table, PARTS), word(table, RANK)
         inner, segment, near = word(table, INNER), word(table, SEGMENT), word(table, NEAR)
         segments = (inner + segment - uint64(1)) // segment
-        first_part = table + uint64(8) * (uint64(SIZES) + rank)
+        sizes = table + uint64(8 * SIZES)
+        first_part = sizes + uint64(8) * rank
         part_bytes = uint64(8) * (uint64(PART_WORDS) + uint64(2) * rank)
         buffer = scratch(BLOCK)
         for mine in range(chunks):
@@ -58,17 +59,9 @@ def elements_kernel(size: int) -> Kernel:
                     to_step, from_step = word(entry, 2), word(entry, 3)
                     destination = word(entry, 0) + first * to_step
                     source = word(entry, 1) + first * from_step
-                    rest = line
-                    d = rank
-                    while d > uint64(0):
-                        d -= uint64(1)
-                        at = rest
-                        if d > uint64(0):
-                            length = word(table, uint64(SIZES) + d)
-                            at = rest % length
-                            rest = rest // length
-                        destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
-                        source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
+                    strides = entry + uint64(8 * PART_WORDS)
+                    destination += walk(sizes, rank, line, strides, uint64(16))
+                    source += walk(sizes, rank, line, strides + uint64(8), uint64(16))
                     if size == 0:
                         soon = source + uint64(PARTS_AHEAD) * to_step
                         for i in range(count):

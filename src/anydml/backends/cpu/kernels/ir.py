@@ -22,8 +22,8 @@ LINE = 64
 
 
 def helper(function: Any) -> Any:
-    """Compile a function that only kernels call, when one does."""
-    return njit(**{**OPTIONS, "no_cpython_wrapper": True})(function)
+    """Compile a function that only kernels call, into each of them."""
+    return njit(**{**OPTIONS, "no_cpython_wrapper": True, "forceinline": True})(function)
 
 
 def _pointer(builder: Any, address: Any, kind: Any) -> Any:
@@ -119,6 +119,21 @@ def stream_line(typing: Any, destination: Any, source: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         _stream(builder, _load(builder, arguments[1], ir.VectorType(I32, LINE // 4)), arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def stream_four(typing: Any, destination: Any, source: Any) -> Any:
+    """Copy four lines to an aligned address past the caches; all are asked for before the first is needed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(I32, LINE // 4)
+        places = [ir.Constant(I64, k * LINE) for k in range(4)]
+        lines = [_load(builder, builder.add(arguments[1], place), kind) for place in places]
+        for line, place in zip(lines, places, strict=True):
+            _stream(builder, line, builder.add(arguments[0], place))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), generate
@@ -331,10 +346,7 @@ def stream_lines(destination, source, first, end):
     """Copy whole lines past the caches: the bytes from `first` to `end`, which fall on lines of the destination."""
     i = first
     while i + uint64(4 * LINE) <= end:
-        stream_line(destination + i, source + i)
-        stream_line(destination + i + uint64(LINE), source + i + uint64(LINE))
-        stream_line(destination + i + uint64(2 * LINE), source + i + uint64(2 * LINE))
-        stream_line(destination + i + uint64(3 * LINE), source + i + uint64(3 * LINE))
+        stream_four(destination + i, source + i)
         i += uint64(4 * LINE)
     while i < end:
         stream_line(destination + i, source + i)

@@ -14,7 +14,7 @@ from functools import cache
 
 from numba import uint64
 
-from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, walk, word
 from anydml.backends.cpu.kernels.edges import EDGE, finish_up, stream_up
 from anydml.backends.cpu.kernels.ir import (
     copy,
@@ -54,17 +54,8 @@ NEAR_AXIS = 32 << 10
 def entry_address(table, number, rank, outer, first):
     """The address of an operand (0 written, 1 read, 2 indices) at an outer coordinate and inner position."""
     entry = table + uint64(8) * (uint64(SIZES) + rank + uint64(number) * (uint64(3) + rank))
-    address = load(entry) + first * word(entry, 1)
-    d = rank
-    while d > uint64(0):
-        d -= uint64(1)
-        at = outer
-        if d > uint64(0):
-            length = word(table, uint64(SIZES) + d)
-            at = outer % length
-            outer = outer // length
-        address += at * word(entry, uint64(3) + d)
-    return address
+    offset = walk(table + uint64(8 * SIZES), rank, outer, entry + uint64(8 * 3), uint64(8))
+    return load(entry) + first * word(entry, 1) + offset
 
 
 @helper

@@ -11,9 +11,21 @@ from functools import cache
 
 from numba import uint64
 
-from anydml.backends.cpu.kernels.driver import HEADER, PARTS, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.driver import (
+    HEADER,
+    PARTS,
+    PAST,
+    RANK,
+    STEP,
+    UNITS,
+    Kernel,
+    claim,
+    compiled,
+    walk,
+    word,
+)
 from anydml.backends.cpu.kernels.edges import EDGE, finish_down, stream_down
-from anydml.backends.cpu.kernels.ir import fence, scratch, stream
+from anydml.backends.cpu.kernels.ir import copy, fence, load, scratch, stream
 
 PART_WORDS = 3
 """Words of a part before its strides: destination, source, bytes. Then two strides a dimension."""
@@ -26,10 +38,11 @@ def rows_kernel() -> Kernel:
     def rows(table, counter, chunks):
         units, past = word(table, UNITS), word(table, PAST)
         parts, rank = word(table, PARTS), word(table, RANK)
-        first_part = table + uint64(8) * (uint64(HEADER) + rank)
+        sizes = table + uint64(8 * HEADER)
+        first_part = sizes + uint64(8) * rank
         part_bytes = uint64(8) * (uint64(PART_WORDS) + uint64(2) * rank)
-        step = word(table, 1)
-        down = past != uint64(0) and parts == uint64(1)
+        to_strides, from_strides = uint64(8 * PART_WORDS), uint64(8 * PART_WORDS + 8)
+        step = word(table, STEP)
         edge = scratch(EDGE)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
@@ -37,35 +50,42 @@ def rows_kernel() -> Kernel:
                 fence()
                 return uint64(0)
             end = min(begin + step, units)
-            above = uint64(0)
+            if parts == uint64(1) and rank > uint64(0):
+                # What the table says is read once a line: a read that follows stores may have to wait for them.
+                outer = rank - uint64(1)
+                rows_of_line, size = load(sizes + uint64(8) * outer), word(first_part, 2)
+                to_step = load(first_part + to_strides + uint64(16) * outer)
+                from_step = load(first_part + from_strides + uint64(16) * outer)
+                above = uint64(0)
+                while end > begin:
+                    line = (end - uint64(1)) // rows_of_line
+                    stop = max(line * rows_of_line, begin)
+                    row = end - line * rows_of_line
+                    destination = word(first_part, 0) + row * to_step
+                    destination += walk(sizes, outer, line, first_part + to_strides, uint64(16))
+                    source = word(first_part, 1) + row * from_step
+                    source += walk(sizes, outer, line, first_part + from_strides, uint64(16))
+                    while end > stop:
+                        end -= uint64(1)
+                        destination -= to_step
+                        source -= from_step
+                        if past != uint64(0):
+                            above = stream_down(destination, source, size, edge, above)
+                        else:
+                            copy(destination, source, size)
+                finish_down(edge, above)
+                continue
             row = begin // parts
             part = begin - row * parts
-            if down:
-                row = end - uint64(1)
             for _ in range(begin, end):
                 entry = first_part + part * part_bytes
-                destination, source, size = word(entry, 0), word(entry, 1), word(entry, 2)
-                rest = row
-                d = rank
-                while d > uint64(0):
-                    d -= uint64(1)
-                    at = rest
-                    if d > uint64(0):
-                        length = word(table, uint64(HEADER) + d)
-                        at = rest % length
-                        rest = rest // length
-                    destination += at * word(entry, uint64(PART_WORDS) + uint64(2) * d)
-                    source += at * word(entry, uint64(PART_WORDS + 1) + uint64(2) * d)
-                if down:
-                    above = stream_down(destination, source, size, edge, above)
-                    row -= uint64(1)
-                    continue
-                stream(destination, source, size, past)
+                destination = word(entry, 0) + walk(sizes, rank, row, entry + to_strides, uint64(16))
+                source = word(entry, 1) + walk(sizes, rank, row, entry + from_strides, uint64(16))
+                stream(destination, source, word(entry, 2), past)
                 part += uint64(1)
                 if part == parts:
                     part = uint64(0)
                     row += uint64(1)
-            finish_down(edge, above)
         fence()
         return uint64(1)
 

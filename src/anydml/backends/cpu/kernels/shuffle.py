@@ -13,7 +13,7 @@ from functools import cache
 
 from numba import uint64
 
-from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, word
+from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, walk, word
 from anydml.backends.cpu.kernels.ir import (
     LINE,
     fence,
@@ -62,7 +62,8 @@ def shuffle_kernel(spec: str) -> Kernel:
     def interleave(table, counter, chunks):
         units, past, rank, step = word(table, UNITS), word(table, PAST), word(table, RANK), word(table, 1)
         inner, segment = word(table, INNER), word(table, SEGMENT)
-        near_entry = table + uint64(8) * (uint64(SIZES) + rank)
+        sizes = table + uint64(8 * SIZES)
+        near_entry = sizes + uint64(8) * rank
         entry_bytes = uint64(8) * (rank + uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         where = scratch(SCRATCH)
@@ -78,24 +79,11 @@ def shuffle_kernel(spec: str) -> Kernel:
                 first = (unit - line * segments) * segment
                 last = min(first + segment, inner)
                 # The addresses of this line's first row.
-                near = uint64(0)
-                for c in range(number + 1):
-                    entry = near_entry + uint64(c) * entry_bytes
-                    address = load(entry)
-                    rest = line
-                    d = rank
-                    while d > uint64(0):
-                        d -= uint64(1)
-                        length = word(table, uint64(SIZES) + d)
-                        at = rest
-                        if d > uint64(0):
-                            at = rest % length
-                            rest = rest // length
-                        address += at * word(entry, d + uint64(1))
-                    if c == 0:
-                        near = address
-                    else:
-                        store(own + uint64(8) * uint64(c - 1), address)
+                near = load(near_entry) + walk(sizes, rank, line, near_entry + uint64(8), uint64(8))
+                for c in range(number):
+                    entry = near_entry + uint64(c + 1) * entry_bytes
+                    offset = walk(sizes, rank, line, entry + uint64(8), uint64(8))
+                    store(own + uint64(8) * uint64(c), load(entry) + offset)
                 staged, ahead, origin = past != uint64(0), uint64(0), uint64(0)
                 if whole_lines and staged:
                     # Rows until all that is written falls on lines: then units begin there, and need no scratch.
