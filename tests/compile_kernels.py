@@ -14,7 +14,7 @@ from triton.runtime import driver
 import anydml as dml
 from anydml.backends.cuda.kernel import move_tiles
 from anydml.backends.cuda.launch import WARPS, arguments
-from anydml.backends.cuda.parts import index_loads, launches, vector_size
+from anydml.backends.cuda.parts import Alignment, launches
 from anydml.backends.cuda.plan import plan
 from anydml.moves import simplify
 
@@ -64,7 +64,8 @@ def kernels_of(desc):
     """The compiled kernel of every launch of an operator whose operands are well aligned."""
     addresses = [(k + 1) << 40 for k in range(200)]
     for moves in launches(simplify(desc.moves())):
-        planned = plan(moves, vector_size(moves, addresses), index_loads(moves[0], addresses))
+        alignment = Alignment(moves)
+        planned = plan(moves, alignment.vector(addresses), alignment.loads(addresses))
         yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), num_warps=WARPS, grid=(1,))
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 import anydml as dml
-from anydml.backends.cuda.fields import Kind, encode
-from anydml.backends.cuda.parts import index_loads, launches, vector_size
+from anydml.backends.cuda.fields import Constant, Kind, encode
+from anydml.backends.cuda.launch import arguments
+from anydml.backends.cuda.parts import Alignment, launches
 from anydml.backends.cuda.plan import plan
 from anydml.moves import simplify
 
@@ -13,7 +14,8 @@ def planned(desc, *, shift=0):
     """The plan of a desc whose operands lie at multiples of 4 GiB, `shift` bytes off."""
     ((moves),) = launches(simplify(desc.moves()))
     addresses = [(k + 1 << 32) + shift for k in range(64)]
-    return plan(moves, vector_size(moves, addresses), index_loads(moves[0], addresses))
+    alignment = Alignment(moves)
+    return plan(moves, alignment.vector(addresses), alignment.loads(addresses))
 
 
 def tensor(data_type, *sizes, strides=None):
@@ -104,23 +106,47 @@ def test_small_offsets_take_32_bits_and_large_ones_64():
 def test_indices_that_are_not_aligned_are_loaded_in_pieces():
     desc = dml.GatherOperatorDesc(tensor("UINT8", 9), tensor("INT64", 5), tensor("UINT8", 5), 0, 1)
     (moves,) = launches(simplify(desc.moves()))
-    assert [index_loads(moves[0], [0, at, 0]) for at in (0, 4, 2, 7)] == [(8,), (4,), (2,), (1,)]
+    assert [Alignment(moves).loads([0, at, 0]) for at in (0, 4, 2, 7)] == [(8,), (4,), (2,), (1,)]
 
 
-def test_large_work_is_compiled_for_its_sizes_and_small_work_shares_kernels():
-    small, large = planned(crop("FLOAT32", 64, 16, 32)), planned(crop("FLOAT32", 65536, 16, 32768))
-    assert sum(type(a).__name__ == "Constant" for a in small.fields.arguments) < len(small.fields.arguments) - 4
-    assert all(type(a).__name__ in ("Constant", "Address") for a in large.fields.arguments)
+def compiled_for(chosen):
+    """The numbers, but for −1, 0 and 1, that a launch has its kernel compiled for."""
+    constants = {a.value for a in chosen.fields.arguments if isinstance(a, Constant)}
+    return constants - {-1, 0, 1}
+
+
+def test_kernels_are_compiled_for_what_each_element_costs_and_not_for_other_sizes():
+    assert compiled_for(planned(crop("FLOAT32", 64, 16, 32))) == set()
+    assert compiled_for(planned(crop("FLOAT32", 65536, 16, 32768))) == set(), "long rows cost no division"
+    every_third = dml.SliceOperatorDesc(
+        tensor("FLOAT32", 6, 3 << 20), tensor("FLOAT32", 6, 1 << 20), (0, 0), (6, 1 << 20), (1, 3)
+    )
+    assert compiled_for(planned(every_third)) == {3}
+    boxes = dml.SliceOperatorDesc(
+        tensor("FLOAT32", 50, 40, 300), tensor("FLOAT32", 50, 30, 200), (0, 0, 0), (50, 30, 200), (1, 1, 1)
+    )
+    assert compiled_for(planned(boxes)) == {30}, "what row numbers are divided by"
+    pictures = dml.Slice1OperatorDesc(
+        tensor("UINT8", 600, 900, 3), tensor("UINT8", 600, 900, 3), (0, 0, 0), (600, 900, 3), (1, -1, 1)
+    )
+    assert compiled_for(planned(pictures)) == {-3, 3, 2700}, "bytes are so many that even row strides count"
+
+
+def test_lanes_are_masked_only_where_a_tile_can_be_cut_off():
+    for taken, is_whole in ((1024, True), (1028, False)):
+        chosen = planned(crop("FLOAT32", 4096, 16, taken))
+        named = arguments(chosen, [1 << 40, 1 << 41], 0)
+        assert (named["WHOLE_ROWS"], named["WHOLE_COLUMNS"]) == (True, is_whole)
 
 
 def test_fields_take_the_cheapest_kind():
     zeros = [[0] * 5 for _ in range(8)]
     for column, kind in (([7] * 5, Kind.COMMON), ([3, 5, 7, 9, 11], Kind.AFFINE), ([3, 5, 7, 9, 12], Kind.BY_VALUE)):
-        fields = encode([*zeros[:7], column], is_specialized=False)
+        fields = encode([*zeros[:7], column], {})
         assert fields.shape[21] == kind
-    first_tiles = encode([*zeros[:4], [0, 2, 4, 6, 8], *zeros[5:]], is_specialized=False)
+    first_tiles = encode([*zeros[:4], [0, 2, 4, 6, 8], *zeros[5:]], {})
     assert first_tiles.shape[12] == Kind.BY_VALUE, "a search needs every first tile"
-    many = encode([*[[0] * 33] * 7, [k * k for k in range(33)]], is_specialized=False)
+    many = encode([*[[0] * 33] * 7, [k * k for k in range(33)]], {})
     assert many.shape[21] == Kind.TABLE
     assert many.columns == ([k * k for k in range(33)],)
 

@@ -69,7 +69,7 @@ def test_dispatch_makes_nothing_new(sizes, device, monkeypatch):
     def refuse(*args):
         raise AssertionError("dispatch planned, uploaded or bound something")
 
-    for module, name in ((engine, "plan"), (engine, "Table"), (engine, "Launch"), (launch, "arguments")):
+    for module, name in ((engine, "plan"), (engine, "Table"), (engine, "Kernel"), (launch, "arguments")):
         monkeypatch.setattr(module, name, refuse)
     for _ in range(3):
         operator.dispatch()
@@ -149,6 +149,6 @@ def test_a_table_of_addresses_belongs_to_its_binding(device):
 def test_the_ways_are_in_the_arguments(device):
     for sizes, kind in (([8] * 4, Kind.BY_VALUE), ([1, 2, 4], Kind.BY_VALUE), ([8] * 33, Kind.TABLE)):
         program = device.compile_operator(split_desc(sizes))._program
-        plan, table = program._plan(0, program._launches[0], [1 << 20] * (len(sizes) + 1))
-        assert kind in plan.fields.kinds
-        assert (table is None) == (kind is Kind.TABLE or plan.fields.has_addresses_in_table)
+        ready = program._ready(0, [1 << 20] * (len(sizes) + 1))
+        assert kind in ready.plan.fields.kinds
+        assert (ready.table is None) == (kind is Kind.TABLE), "a table of addresses belongs to its binding"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from anydml.backends.cuda.available import require_gpu
-from anydml.backends.cuda.launch import Dispatch, Launch, Table
+from anydml.backends.cuda.launch import Dispatch, Kernel, Table
 from anydml.backends.cuda.memory import Array, callers_stream, is_cupy
-from anydml.backends.cuda.parts import Addresses, index_loads, launches, vector_size
+from anydml.backends.cuda.parts import Addresses, Alignment, launches
 from anydml.backends.cuda.plan import Plan, plan
 from anydml.backends.device_array import DeviceArray, as_array, device_array, is_on_device, is_tensor
 from anydml.backends.memory import address_of, element_dtype, window
@@ -96,39 +97,48 @@ class CudaProgram:
         self.gpu = gpu
         self._host_moves = [move for move in moves if move.destination.operand in on_host]
         self._launches = launches([move for move in moves if move.destination.operand not in on_host])
-        self._plans: dict[tuple[int, int, tuple[int, ...]], tuple[Plan, Table | None]] = {}
+        self._alignments = [Alignment(moves) for moves in self._launches]
+        self._plans: dict[tuple[int, int, tuple[int, ...]], _Ready] = {}
 
     def bind(self, operands: Sequence[Array]) -> Dispatch:
         """Plan, upload what tables there are, and compile kernels. Dispatch may follow on any stream."""
-        with callers_stream(operands, self.gpu):
-            return self._bind(operands, waits_on_host=True)
-
-    def _bind(self, operands: Sequence[Array], waits_on_host: bool) -> Dispatch:
+        stream = callers_stream(operands, self.gpu)
         addresses = [address_of(operand) for operand in operands]
-        launched = []
-        plans = []
-        for number, moves in enumerate(self._launches):
-            planned, table = self._plan(number, moves, addresses)
-            plans.append(planned)
-            table = table or Table(planned, addresses, self.gpu)
-            table.wait(on_host=waits_on_host)
-            launched.append(Launch(planned, addresses, table, self.gpu))
+        launched, plans, tables = [], [], []
+        with stream():
+            for number in range(len(self._launches)):
+                ready = self._ready(number, addresses)
+                table = ready.table or Table(ready.plan, addresses, self.gpu)
+                if table.upload:
+                    table.upload.wait(on_host=True)
+                plans.append(ready.plan)
+                tables.append(table)
+                launched.append(ready.kernel.launch(addresses, table.address))
         copies = [_host_copy(move, operands) for move in self._host_moves]
-        return Dispatch(partial(self._text, plans), launched, copies, operands, self.gpu)
+        return Dispatch(partial(self._text, plans), launched, tables, copies, operands, stream)
 
     def run(self, operands: Sequence[Array]) -> None:
-        """Bind and dispatch once, on the caller's stream; the host waits for nothing."""
-        with callers_stream(operands, self.gpu):
-            self._bind(operands, waits_on_host=False)()
+        """Bind and dispatch once, on the caller's stream; the host waits for nothing. No operand lies on the host."""
+        addresses = [address_of(operand) for operand in operands]
+        with callers_stream(operands, self.gpu)():
+            for number in range(len(self._launches)):
+                ready = self._ready(number, addresses)
+                table = ready.table or Table(ready.plan, addresses, self.gpu)
+                if table.upload:
+                    table.upload.wait(on_host=False)
+                ready.kernel.launch(addresses, table.address)()
+                if table.upload:
+                    table.upload.keep()
 
-    def _plan(self, number: int, moves: Sequence[Move], addresses: Addresses) -> tuple[Plan, Table | None]:
-        """The plan for operands of this alignment, and its table, if any operands of this alignment share it."""
-        loads = index_loads(moves[0], addresses)
-        key = number, vector_size(moves, addresses), loads
+    def _ready(self, number: int, addresses: Addresses) -> _Ready:
+        """What operands of this alignment share."""
+        alignment = self._alignments[number]
+        key = number, alignment.vector(addresses), alignment.loads(addresses)
         if key not in self._plans:
-            planned = plan(moves, key[1], loads)
-            shares = not planned.fields.has_addresses_in_table
-            self._plans[key] = planned, Table(planned, addresses, self.gpu) if shares else None
+            planned = plan(self._launches[number], *key[1:])
+            kernel = Kernel(planned, addresses, self.gpu)
+            table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
+            self._plans[key] = _Ready(planned, kernel, table)
         return self._plans[key]
 
     def _text(self, plans: Sequence[Plan]) -> str:
@@ -142,14 +152,17 @@ class CudaProgram:
         return "\n".join(lines)
 
     def __str__(self) -> str:
-        aligned = [0] * (1 + max((_last_operand(move) for launch in self._launches for move in launch), default=0))
-        plans = [plan(moves, vector_size(moves, aligned), index_loads(moves[0], aligned)) for moves in self._launches]
-        return self._text(plans)
+        aligned = defaultdict[int, int](int)
+        pairs = zip(self._launches, self._alignments, strict=True)
+        return self._text([plan(moves, each.vector(aligned), each.loads(aligned)) for moves, each in pairs])
 
 
-def _last_operand(move: Move) -> int:
-    ends = (move.destination, move.source)
-    return max(number for end in ends for number in (end.operand, *(lookup.operand for lookup in end.lookups)))
+class _Ready(NamedTuple):
+    """A launch as planned for operands of one alignment; no table where every binding has its own."""
+
+    plan: Plan
+    kernel: Kernel
+    table: Table | None
 
 
 def _host_copy(move: Move, operands: Sequence[Array]) -> tuple[Array, Array]:

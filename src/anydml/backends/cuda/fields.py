@@ -7,8 +7,9 @@ step where the parts are evenly spaced, as one argument a part where they are fe
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from anydml.backends.cuda.parts import Addresses, Part
 from anydml.backends.cuda.tiles import Tiles, power_of_two
@@ -16,11 +17,23 @@ from anydml.backends.cuda.tiles import Tiles, power_of_two
 BY_VALUE = 32
 """Parts whose fields are passed by value at most, as in ONNX Runtime's kernel for equal parts."""
 
+NARROW = 2
+"""Vectors of so many bytes are so many that their instructions cost more than their bytes."""
+
 ARGUMENTS = 400
 """Arguments of 8 bytes at most: a launch takes 4 KiB of them."""
 
 FIRST_TILE = 4
 """The field that tells programs where a part's tiles begin; the others are listed in `kernel.py`."""
+
+STEPS = (6, 7)
+"""Destination and source step a column."""
+
+FIRST_ROW = 8
+"""Size, destination and source stride of the outermost row dimension; those of the others follow, then the lookups."""
+
+SMALL_STEP = 64
+"""Steps a column that are worth a kernel of their own: larger ones are sizes of something."""
 
 
 class Kind(enum.IntEnum):
@@ -95,7 +108,7 @@ def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int) -> list[Column]
     columns: list[Column] = [
         *_end([part.to for part in parts], vector),
         *_end([part.source for part in parts], vector),
-        [sum(tiles.counts[:k]) for k in range(len(parts))] if not tiles.is_even else [0] * len(parts),
+        [0] * len(parts) if tiles.is_even else [0, *accumulate(tiles.counts[:-1])],
         [part.columns for part in parts],
         [part.to[2][-1] for part in parts],
         [part.source[2][-1] for part in parts],
@@ -123,8 +136,32 @@ def _end(ends: Sequence[tuple[int, int, tuple[int, ...]]], vector: int) -> tuple
     return [Address(number, offset) for number, offset, _ in ends], [0] * len(ends)
 
 
-def encode(columns: Sequence[Column], is_specialized: bool) -> Fields:
-    """Choose a kind for every field: by value if all that differ can be, else by table."""
+def worthwhile_constants(part: Part, vector: int) -> dict[int, int]:
+    """The fields that large work has a kernel compiled for, and up to which absolute value.
+
+    They are what each element costs instructions. The numbers of rows and columns are not among them, nor, where
+    vectors are wide, the strides between the outermost rows: they change with every length of a sequence.
+    """
+    dims, anything = len(part.sizes) - 1, 1 << 63
+    divisors = range(FIRST_ROW + 3, FIRST_ROW + 3 * dims, 3)
+    constants = dict.fromkeys(divisors, anything) | dict.fromkeys(STEPS, SMALL_STEP)
+    for n in range(len(part.lookups)):
+        first = FIRST_ROW + 3 * dims + (5 + dims) * n
+        constants |= {first + 3: anything, first + 4: SMALL_STEP}
+    if vector <= NARROW and dims:
+        constants |= {FIRST_ROW + 1: anything, FIRST_ROW + 2: anything}
+    return constants
+
+
+def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
+    """Choose a kind for every field: by value if all that differ can be, else by table.
+
+    Args:
+        columns: of `columns_of`.
+        constants: fields, and up to which absolute value the kernel is compiled for them, where all parts agree or are
+            evenly spaced. Others are constants only where they are −1, 0 or 1, so that other sizes need no other
+            kernel.
+    """
     count = len(columns[0])
     slots = power_of_two(count)
     kinds = [_kind(column, is_searched=f == FIRST_TILE) for f, column in enumerate(columns)]
@@ -134,17 +171,17 @@ def encode(columns: Sequence[Column], is_specialized: bool) -> Fields:
     arguments: list[Argument] = []
     table: list[Column] = []
 
-    def put(value: Argument) -> int:
-        small = isinstance(value, int) and (is_specialized or -1 <= value <= 1)
-        arguments.append(Constant(value) if small and isinstance(value, int) else value)
+    def put(value: Argument, field: int) -> int:
+        is_constant = isinstance(value, int) and abs(value) <= constants.get(field, 1)
+        arguments.append(Constant(value) if is_constant and isinstance(value, int) else value)
         return len(arguments) - 1
 
     for f, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if kind is Kind.COMMON:
-            shape += [kind, put(column[0]), 0]
+            shape += [kind, put(column[0], f), 0]
         elif kind is Kind.AFFINE:
             first, step = _line(column)
-            shape += [kind, put(first), put(step)]
+            shape += [kind, put(first, f), put(step, f)]
         elif by_value:
             shape += [kind, len(arguments), 0]
             # Slots beyond the last part repeat it; a first tile there lies after every program.

@@ -32,6 +32,8 @@ def move_tiles(
     GROUP: tl.constexpr,
     ONE_GROUP: tl.constexpr,
     ONE_COLUMN_TILE: tl.constexpr,
+    WHOLE_ROWS: tl.constexpr,
+    WHOLE_COLUMNS: tl.constexpr,
     WORD: tl.constexpr,
     VECTOR: tl.constexpr,
     LANES: tl.constexpr,
@@ -56,6 +58,7 @@ def move_tiles(
         GROUP: parts that one program moves together; they share their source's sectors.
         ONE_GROUP: all parts are in one group.
         ONE_COLUMN_TILE: no part has more than COLUMNS columns.
+        WHOLE_ROWS, WHOLE_COLUMNS: ROWS or COLUMNS divide those of every part, so that no lane has to be masked.
         WORD: integer type of a load; a vector of VECTOR bytes is LANES of them.
         ROWS, COLUMNS: of a tile, in vectors.
         INNER: columns that are one contiguous run; steps a column count runs.
@@ -111,7 +114,10 @@ def move_tiles(
             skipped = (row_tile % column_tiles).to(tl.int64) * COLUMNS
             row_tile = row_tile // column_tiles
         unit = tl.arange(0, COLUMNS * LANES) // LANES
-        in_columns = unit < tl.minimum(field[5] - skipped, COLUMNS).to(tl.int32)
+        if WHOLE_COLUMNS:
+            in_columns = tl.full(unit.shape, True, tl.int1)
+        else:
+            in_columns = unit < tl.minimum(field[5] - skipped, COLUMNS).to(tl.int32)
         inside = tl.zeros_like(unit).to(OFFSET)
         if INNER > 1:
             unit = unit + (skipped % INNER).to(tl.int32)
@@ -124,7 +130,10 @@ def move_tiles(
         rows = tl.full((), 1, INDEX)
         for d in tl.static_range(DIMS):
             rows = rows * field[8 + 3 * d].to(INDEX)
-        in_rows = row < rows
+        if WHOLE_ROWS:
+            in_rows = tl.full(row.shape, True, tl.int1)
+        else:
+            in_rows = row < rows
         mask = in_rows[:, None] & in_columns[None, :]
 
         to = tl.full((ROWS,), 0, OFFSET)
@@ -141,7 +150,7 @@ def move_tiles(
             to += coordinate * field[9 + 3 * (DIMS - 1 - i)].to(OFFSET)
             source += coordinate * field[10 + 3 * (DIMS - 1 - i)].to(OFFSET)
 
-        offset = source[:, None] + (unit * field[7].to(OFFSET) + inside)[None, :]
+        offset = ((unit * field[7].to(OFFSET) + inside) * LANES + lane)[None, :]
         for n in tl.static_range(LOOKUPS):
             spot = tl.full((ROWS,), 0, OFFSET)
             for i in tl.static_range(DIMS):
@@ -180,17 +189,17 @@ def move_tiles(
                 number = tl.minimum(index.to(tl.uint64), last.to(tl.uint64))
             number = number.to(OFFSET) * field[FIRST + EACH * n + 3].to(OFFSET)
             if lookups[4 * n + 3] == 1:
-                offset = offset + number
+                offset = offset + number * LANES
             else:
-                offset = offset + number[:, None]
+                source += number
 
         pointer = tl.cast(field[2] + (field[3] + skipped * field[7]) * VECTOR, tl.pointer_type(WORD))
         pointer = tl.multiple_of(pointer, VECTOR)
-        value = tl.load(pointer + (offset * LANES + lane[None, :]), mask=mask)
+        value = tl.load((pointer + source * LANES)[:, None] + offset, mask=mask)
         pointer = tl.cast(field[0] + (field[1] + skipped * field[6]) * VECTOR, tl.pointer_type(WORD))
         pointer = tl.multiple_of(pointer, VECTOR)
-        offset = to[:, None] + (unit * field[6].to(OFFSET) + inside)[None, :]
-        pointers = pointers + (pointer + (offset * LANES + lane[None, :]),)
+        offset = ((unit * field[6].to(OFFSET) + inside) * LANES + lane)[None, :]
+        pointers = pointers + ((pointer + to * LANES)[:, None] + offset,)
         masks = masks + (mask,)
         loaded = loaded + (value,)
     # All loads stand before the first store, so that they are in flight together.

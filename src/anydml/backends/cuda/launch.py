@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 
-from anydml.backends.cuda.fields import Address, Argument, Constant, encoded
+from anydml.backends.cuda.fields import FIRST_ROW, Address, Argument, Constant, encoded
 from anydml.backends.cuda.kernel import move_tiles
-from anydml.backends.cuda.memory import Array, Upload, callers_stream
+from anydml.backends.cuda.memory import Array, Stream, Upload
 from anydml.backends.cuda.parts import Addresses
 from anydml.backends.cuda.plan import Plan
 
 WARPS = 8
 
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
+
+_compiled: dict[Hashable, Any] = {}
+"""Kernels by GPU and all that they are compiled for: Triton would take longer to find them."""
 
 
 class Table:
@@ -26,42 +29,38 @@ class Table:
     Attributes:
         address: where the kernel reads them; 0 where there are none.
         memory: the same numbers in host memory.
+        upload: their way to the GPU; None where there are none, or where the kernel is interpreted.
     """
 
-    __slots__ = ("_upload", "address", "memory")
+    __slots__ = ("address", "memory", "upload")
 
     def __init__(self, plan: Plan, addresses: Addresses, gpu: int | None) -> None:
         self.address = 0
         self.memory: Any = None
-        self._upload: Upload | None = None
+        self.upload: Upload | None = None
         if columns := plan.fields.columns:
             numbers = [[_number(value, addresses) for value in column] for column in columns]
             self.memory = np.array(numbers, np.int64)
             self.address = self.memory.ctypes.data
             if gpu is not None:
-                self._upload = Upload(self.memory, gpu)
-                self.address = self._upload.address
-
-    def wait(self, on_host: bool) -> None:
-        """Make the current stream, or the host and so every stream, wait until the table is there."""
-        if self._upload is not None:
-            self._upload.wait(on_host)
+                self.upload = Upload(self.memory, gpu)
+                self.address = self.upload.address
 
 
 def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
-    """The kernel's arguments, by name."""
+    """The kernel's arguments, by name and in order."""
     numbers = [_argument(argument, addresses) for argument in plan.fields.arguments]
     count, dims = len(plan.parts), len(plan.parts[0].sizes) - 1
     return {
         "values": tuple(numbers),
-        "shape": tuple(map(tl.constexpr, plan.fields.shape)),
-        "lookups": tuple(map(tl.constexpr, plan.lookups or (0,))),
+        "shape": _constants(plan.fields.shape),
+        "lookups": _constants(plan.lookups or (0,)),
         "table": table,
         "parts": count,
         "FIELDS": len(plan.fields.shape) // 3,
         "DIMS": dims,
         "LOOKUPS": len(plan.lookups) // 4,
-        "FIRST": 8 + 3 * dims,
+        "FIRST": FIRST_ROW + 3 * dims,
         "EACH": 5 + dims,
         "SLOTS": plan.fields.slots,
         "SEARCH": plan.search,
@@ -69,6 +68,8 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
         "GROUP": plan.tiles.group,
         "ONE_GROUP": plan.tiles.group == count,
         "ONE_COLUMN_TILE": max(part.columns for part in plan.parts) <= plan.tiles.columns,
+        "WHOLE_ROWS": all(part.rows % plan.tiles.rows == 0 for part in plan.parts),
+        "WHOLE_COLUMNS": all(part.columns % plan.tiles.columns == 0 for part in plan.parts),
         "WORD": _WORDS[plan.word],
         "VECTOR": plan.vector,
         "LANES": plan.lanes,
@@ -80,9 +81,13 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     }
 
 
+LATE = ("values", "table", "parts")
+"""The arguments that are no constants, or not all of them."""
+
+
 def _argument(argument: Argument, addresses: Addresses) -> Any:
     number = encoded(_number(argument, addresses))
-    return tl.constexpr(number) if isinstance(argument, Constant) else number
+    return _constant(number) if isinstance(argument, Constant) else number
 
 
 def _number(value: int | Address | Constant, addresses: Addresses) -> int:
@@ -91,46 +96,84 @@ def _number(value: int | Address | Constant, addresses: Addresses) -> int:
     return value.value if isinstance(value, Constant) else value
 
 
-class Launch:
-    """One launch of the kernel, ready to go. Nothing is uploaded or allocated when it is called."""
+@lru_cache(4096)
+def _constant(number: int) -> Any:
+    return tl.constexpr(number)
 
-    def __init__(self, plan: Plan, addresses: Addresses, table: Table, gpu: int | None) -> None:
-        self.table = table
-        named = arguments(plan, addresses, table.address)
-        named["num_warps"] = WARPS
-        if gpu is not None:
-            # Compiled and loaded now: a stream that is being captured can do neither.
-            move_tiles.warmup(**named, grid=(1,))._init_handles()
-        self._launch: Callable[[], object] = partial(move_tiles[(plan.tiles.programs,)], **named)
 
-    def __call__(self) -> None:
-        """Launch, on PyTorch's current stream."""
-        self._launch()
+@lru_cache(1024)
+def _constants(numbers: tuple[int, ...]) -> Any:
+    return tuple(map(tl.constexpr, numbers))
+
+
+class Kernel:
+    """A plan's kernel, compiled and loaded, for a stream that is being captured can do neither; and its arguments.
+
+    Args:
+        plan: what to do.
+        addresses: of operands; others may follow.
+        gpu: the GPU's number, None for the interpreter.
+    """
+
+    __slots__ = ("_addresses", "_arguments", "_start")
+
+    def __init__(self, plan: Plan, addresses: Addresses, gpu: int | None) -> None:
+        named = arguments(plan, addresses, 1 << 40 if plan.fields.columns else 0)
+        grid = (plan.tiles.programs, 1, 1)
+        self._arguments = tuple(named.values())
+        self._addresses = [(k, value) for k, value in enumerate(plan.fields.arguments) if isinstance(value, Address)]
+        if gpu is None:
+            self._start: Callable[..., object] = partial(move_tiles[grid], num_warps=WARPS)
+        else:
+            self._start = _compile(plan, named, gpu)[grid]
+
+    def launch(self, addresses: Addresses, table: int) -> Callable[[], object]:
+        """The launch of the kernel on PyTorch's current stream, for these addresses of operands and table."""
+        values, shape, lookups, _, *others = self._arguments
+        values = list(values)
+        for k, address in self._addresses:
+            values[k] = encoded(address.resolve(addresses))
+        return partial(self._start, tuple(values), shape, lookups, table, *others)
+
+
+def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
+    fields = plan.fields
+    constants = tuple(value.value if isinstance(value, Constant) else None for value in fields.arguments)
+    compiled_for = tuple(value for name, value in named.items() if name not in (*LATE, "shape", "lookups"))
+    key = gpu, fields.shape, constants, plan.lookups, bool(fields.columns), compiled_for
+    if key not in _compiled:
+        _compiled[key] = move_tiles.warmup(**named, num_warps=WARPS, grid=(1,))
+    return _compiled[key]
 
 
 class Dispatch:
     """All launches of an operator, on the stream that its caller uses.
 
-    Calling it uploads nothing, allocates nothing and waits for nothing, so that it can be captured in a CUDA graph.
+    Calling it uploads nothing, allocates nothing and waits for nothing, so that it can be captured in a CUDA graph,
+    which may be replayed while this lives.
     """
 
     def __init__(
-        self, explain: Callable[[], str], launches: Sequence[Launch], host_copies: Sequence[tuple[Array, Array]],
-        operands: Sequence[Array], gpu: int | None,
+        self, explain: Callable[[], str], launches: Sequence[Callable[[], object]], tables: Sequence[Table],
+        host_copies: Sequence[tuple[Array, Array]], operands: Sequence[Array], stream: Stream,
     ) -> None:  # fmt: skip
         self._explain = explain
         self._launches = launches
+        self._tables = tables
+        self._uploads = [table.upload for table in tables if table.upload]
         self._host_copies = host_copies
         self._operands = operands
-        self._gpu = gpu
+        self._stream = stream
 
     def __call__(self) -> None:
         """Do the work."""
         for destination, source in self._host_copies:
             destination[...] = source
-        with callers_stream(self._operands, self._gpu):
+        with self._stream():
             for launch in self._launches:
                 launch()
+            for upload in self._uploads:
+                upload.keep()
 
     def __str__(self) -> str:
         return self._explain()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,52 +13,91 @@ import numpy as np
 from anydml.backends.device_array import DeviceArray, is_tensor
 
 Array = np.ndarray[Any, Any]
+Stream = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class Upload:
-    """Numbers on their way to a GPU, on the current stream; the host does not wait for them.
+    """Numbers on their way to a GPU, on a stream of their own: whoever waits for them waits for nothing else.
 
     Attributes:
         address: where they will be.
     """
 
+    __slots__ = ("_done", "_gpu", "_memory", "_streams", "address")
+
     def __init__(self, numbers: Array, gpu: int) -> None:
         import torch
 
-        self._stream = torch.cuda.current_stream(gpu)
-        self._memory = torch.from_numpy(numbers).pin_memory().to(f"cuda:{gpu}", non_blocking=True)
-        self._done = self._stream.record_event()
         self._gpu = gpu
+        self._streams: dict[int, Any] = {}
+        with torch.cuda.stream(_upload_stream(gpu)):
+            self._memory = torch.from_numpy(numbers).pin_memory().to(f"cuda:{gpu}", non_blocking=True)
+            self._done = torch.cuda.current_stream(gpu).record_event()
         self.address: int = self._memory.data_ptr()
 
     def wait(self, on_host: bool) -> None:
-        """Make the current stream wait for them, or the host, and so every stream."""
+        """Make the host wait for them, and so every stream; or the current stream."""
         import torch
 
         if on_host:
             self._done.synchronize()
-        elif (stream := torch.cuda.current_stream(self._gpu)) != self._stream:
-            stream.wait_event(self._done)
+        else:
+            torch.cuda.current_stream(self._gpu).wait_event(self._done)
+
+    def keep(self) -> None:
+        """Have their memory outlive all that the current stream was given, whoever drops them."""
+        import torch
+
+        stream = torch.cuda.current_stream(self._gpu)
+        pointer: int = stream.cuda_stream
+        if pointer not in self._streams:
             self._memory.record_stream(stream)
+            self._streams[pointer] = _owner(stream, self._gpu)
+
+    def __del__(self) -> None:
+        # Before the streams, which PyTorch asks what they still have to do.
+        self._memory = None
 
 
-def callers_stream(arrays: Sequence[Array], gpu: int | None) -> contextlib.AbstractContextManager[Any]:
-    """Makes the stream current that the arrays' library would use: CuPy's for its own arrays, else PyTorch's."""
-    if gpu is None:
-        return contextlib.nullcontext()
+@cache
+def _upload_stream(gpu: int) -> Any:
     import torch
 
-    if any(is_cupy(getattr(array, "owner", None)) for array in arrays):
-        import cupy
+    return torch.cuda.Stream(gpu)
 
+
+def _owner(stream: Any, gpu: int) -> Any:
+    """What keeps a stream alive. PyTorch's live on; CuPy's end with their last reference."""
+    if cupy := sys.modules.get("cupy"):
+        with cupy.cuda.Device(gpu):
+            theirs = cupy.cuda.get_current_stream()
+        if theirs.ptr == stream.cuda_stream:
+            return theirs
+    return stream
+
+
+def callers_stream(arrays: Sequence[Array], gpu: int | None) -> Stream:
+    """What makes the stream current that the arrays' library would use: CuPy's for its own arrays, else PyTorch's."""
+    if gpu is None:
+        return contextlib.nullcontext
+    if any(is_cupy(getattr(array, "owner", None)) for array in arrays):
+        return partial(_cupys_stream, gpu)
+    import torch
+
+    return partial(torch.cuda.device, gpu)
+
+
+def _cupys_stream(gpu: int) -> contextlib.AbstractContextManager[Any]:
+    import cupy
+    import torch
+
+    with cupy.cuda.Device(gpu):
         pointer = cupy.cuda.get_current_stream().ptr
-        if pointer != torch.cuda.current_stream(gpu).cuda_stream:
-            stream: contextlib.AbstractContextManager[Any] = torch.cuda.stream(
-                torch.cuda.ExternalStream(pointer, device=gpu)
-            )
-            return stream
-    device: contextlib.AbstractContextManager[Any] = torch.cuda.device(gpu)
-    return device
+    if pointer == torch.cuda.current_stream(gpu).cuda_stream:
+        device: contextlib.AbstractContextManager[Any] = torch.cuda.device(gpu)
+        return device
+    stream: contextlib.AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.ExternalStream(pointer, device=gpu))
+    return stream
 
 
 def empty(like: Array, count: int) -> Any:
@@ -69,18 +110,22 @@ def empty(like: Array, count: int) -> Any:
 
         with cupy.cuda.Device(owner.device.id):
             return cupy.empty(count, owner.dtype)
-    if is_tensor(owner):
-        return owner.new_empty(count)
-    import torch
-
-    array = torch.from_dlpack(owner) if hasattr(owner, "__dlpack__") else torch.as_tensor(owner, device="cuda")
-    return array.new_empty(count)
+    return _tensor(owner, getattr(like, "gpu", 0)).new_empty(count)
 
 
 def integers(indices: DeviceArray) -> Any:
-    """Indices of any integer type as a new INT64 array of the same library."""
+    """Indices of any integer type as a new INT64 array: CuPy's for its own arrays, else PyTorch's."""
     owner: Any = indices.owner
-    return owner.long() if is_tensor(owner) else owner.astype("int64")
+    return owner.astype("int64") if is_cupy(owner) else _tensor(owner, indices.gpu).long()
+
+
+def _tensor(owner: Any, gpu: int) -> Any:
+    """An array on a GPU, as a tensor of PyTorch's over the same memory."""
+    if is_tensor(owner):
+        return owner
+    import torch
+
+    return torch.from_dlpack(owner) if hasattr(owner, "__dlpack__") else torch.as_tensor(owner, device=f"cuda:{gpu}")
 
 
 def is_cupy(owner: Any) -> bool:

@@ -7,7 +7,7 @@ run of an element counts as one more dimension where it is longer than a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anydml.moves import Access, Lookup, Move
@@ -18,8 +18,8 @@ MAX_VECTOR = 16
 SHORT_RUN = 32
 """Runs of fewer vectors share the columns of a tile."""
 
-Addresses = Sequence[int]
-"""The address of every operand's first element."""
+Addresses = Sequence[int] | Mapping[int, int]
+"""The address of every operand's first element, by number."""
 
 
 def launches(moves: Sequence[Move]) -> tuple[tuple[Move, ...], ...]:
@@ -34,6 +34,8 @@ def launches(moves: Sequence[Move]) -> tuple[tuple[Move, ...], ...]:
 
 def _padded(move: Move, rank: int) -> Move:
     more = rank - len(move.sizes)
+    if not more:
+        return move
 
     def access(side: Access) -> Access:
         return side._replace(strides=(0,) * more + side.strides)
@@ -69,29 +71,42 @@ class Part:
         return math.prod(self.sizes[:-1])
 
 
-def vector_size(moves: Sequence[Move], addresses: Addresses) -> int:
-    """The widest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
-    return math.gcd(MAX_VECTOR, *(number for move in moves for number in _alignments(move, addresses)))
+class Alignment:
+    """How wide the loads and stores of a launch can be: what its moves allow, then what its addresses do."""
 
+    __slots__ = ("_ends", "_indices", "_unit")
 
-def _alignments(move: Move, addresses: Addresses) -> Iterator[int]:
-    yield move.element_size
-    for side in (move.destination, move.source):
-        yield addresses[side.operand] + side.offset
-        yield from (stride for size, stride in zip(move.sizes, side.strides, strict=True) if size > 1)
-        yield from (lookup.stride for lookup in side.lookups if lookup.size > 1)
+    def __init__(self, moves: Sequence[Move]) -> None:
+        ends = [side for move in moves for side in (move.destination, move.source)]
+        strides = {
+            stride
+            for move in moves
+            for side in (move.destination, move.source)
+            for size, stride in zip(move.sizes, side.strides, strict=True)
+            if size > 1
+        }
+        steps = {lookup.stride for side in ends for lookup in side.lookups if lookup.size > 1}
+        self._unit = math.gcd(MAX_VECTOR, *{move.element_size for move in moves}, *strides, *steps)
+        self._ends = sorted({(side.operand, side.offset % MAX_VECTOR) for side in ends})
+        self._indices = [
+            (
+                lookup.operand,
+                lookup.offset,
+                math.gcd(
+                    index_bytes(lookup),
+                    *(stride for size, stride in zip(moves[0].sizes, lookup.strides, strict=True) if size > 1),
+                ),
+            )
+            for lookup in moves[0].source.lookups
+        ]
 
+    def vector(self, addresses: Addresses) -> int:
+        """The widest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
+        return math.gcd(self._unit, *(addresses[operand] + offset for operand, offset in self._ends))
 
-def index_loads(move: Move, addresses: Addresses) -> tuple[int, ...]:
-    """For each lookup the bytes of one load: the index itself, or less where it is not aligned."""
-    return tuple(
-        math.gcd(
-            index_bytes(lookup),
-            addresses[lookup.operand] + lookup.offset,
-            *(stride for size, stride in zip(move.sizes, lookup.strides, strict=True) if size > 1),
-        )
-        for lookup in move.source.lookups
-    )
+    def loads(self, addresses: Addresses) -> tuple[int, ...]:
+        """For each lookup the bytes of one load: the index itself, or less where it is not aligned."""
+        return tuple(math.gcd(unit, addresses[operand] + offset) for operand, offset, unit in self._indices)
 
 
 def index_bytes(lookup: Lookup) -> int:

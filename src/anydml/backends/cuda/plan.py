@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from anydml.backends.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode
+from anydml.backends.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
 from anydml.backends.cuda.parts import Part, cut, index_bytes
 from anydml.backends.cuda.tiles import Tiles, tiles
 from anydml.moves import Move
@@ -14,7 +14,7 @@ LIMIT = 2**31
 """Offsets and row numbers below this are counted in 32 bits."""
 
 MANY_BYTES = 1 << 20
-"""Work from this size on gets a kernel compiled for its own sizes; less shares kernels with other sizes."""
+"""Work from this size on is worth kernels with more constants; less shares them with work of other sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
 
     Args:
         moves: of one rank, as `launches` gives them.
-        vector: bytes of a vector, as `vector_size` gives them.
+        vector: bytes of a vector, as `Alignment` gives them.
         loads: bytes of an index load, one a lookup.
     """
     parts = cut(moves, vector, loads)
@@ -112,7 +112,7 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
         vector,
         parts,
         shared,
-        encode(columns, is_specialized=total >= MANY_BYTES),
+        encode(columns, worthwhile_constants(parts[0], vector) if total >= MANY_BYTES else {}),
         numbers,
         wide_offsets=lanes * reach >= LIMIT,
         wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
