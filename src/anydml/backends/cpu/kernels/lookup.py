@@ -42,9 +42,12 @@ ROW_SEGMENT, ELEMENT_SEGMENT, LINE_SEGMENT = 512, 128, 2048
 ELEMENT_OFFSETS, LINE_OFFSETS, ELEMENT_BLOCK = 8 * ELEMENT_SEGMENT, 8 * LINE_SEGMENT, 64 * ELEMENT_SEGMENT
 """Bytes of scratch for resolved indices, and for the elements of a segment."""
 
-AHEAD, NEAR_ROW = 2048, 1024
-"""Bytes of rows between the one that is copied and the one that is asked for; bytes of it that are asked for, where
-the rest is left to the processor."""
+AHEAD, MOST_AHEAD, NEAR_ROW = 6144, 24, 1024
+"""Bytes of rows, and rows at most, between the one that is copied and the one that is asked for; bytes of it that are
+asked for, where the rest is left to the processor."""
+
+ROW_ADDRESSES = 8 * (ROW_SEGMENT + MOST_AHEAD)
+"""Bytes of scratch for the addresses of a unit's rows and those after them."""
 
 NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
@@ -75,8 +78,8 @@ def rows_kernel(bits: int) -> Kernel:
         to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
         index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
-        ahead = min(max(uint64(AHEAD) // element, uint64(1)), uint64(24))
-        edge = scratch(EDGE)
+        ahead = min(max(uint64(AHEAD) // element, uint64(1)), uint64(MOST_AHEAD))
+        edge, rows = scratch(EDGE), scratch(ROW_ADDRESSES)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -85,22 +88,31 @@ def rows_kernel(bits: int) -> Kernel:
             for unit in range(begin, min(begin + step, units)):
                 outer = unit // segments
                 first = (unit - outer * segments) * segment
-                last = min(first + segment, inner)
-                to = entry_address(table, 0, rank, outer, uint64(0))
-                source = entry_address(table, 1, rank, outer, uint64(0))
-                indices = entry_address(table, 2, rank, outer, uint64(0))
-                below = uint64(0)
-                for i in range(first, last):
-                    j = min(i + ahead, inner - uint64(1))
-                    at = source + place(indices + i * index_step, axis, bits) * axis_stride + i * from_step
-                    soon = source + place(indices + j * index_step, axis, bits) * axis_stride + j * from_step
-                    if past != uint64(0):
-                        below = stream_up(to + i * to_step, at, element, soon, edge, below)
-                    else:
+                count = min(segment, inner - first)
+                to = entry_address(table, 0, rank, outer, first)
+                source = entry_address(table, 1, rank, outer, first)
+                indices = entry_address(table, 2, rank, outer, first)
+                # Addresses first, so that the loop that copies has few of its own to keep.
+                last = inner - first - uint64(1)
+                for i in range(count + ahead):
+                    j = min(uint64(i), last)
+                    at = source + place(indices + j * index_step, axis, bits) * axis_stride + j * from_step
+                    store(rows + uint64(8) * uint64(i), at)
+                if past != uint64(0):
+                    below = uint64(0)
+                    for i in range(count):
+                        row = rows + uint64(8) * uint64(i)
+                        below = stream_up(to, load(row), element, load(row + uint64(8) * ahead), edge, below)
+                        to += to_step
+                    finish_up(edge, below)
+                else:
+                    for i in range(count):
+                        row = rows + uint64(8) * uint64(i)
+                        soon = load(row + uint64(8) * ahead)
                         for q in range(uint64(0), min(element, uint64(NEAR_ROW)), uint64(64)):
                             prefetch(soon + q)
-                        copy(to + i * to_step, at, element)
-                finish_up(edge, below)
+                        copy(to, load(row), element)
+                        to += to_step
         fence()
         return uint64(1)
 

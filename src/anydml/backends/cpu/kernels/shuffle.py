@@ -57,6 +57,8 @@ def shuffle_kernel(spec: str) -> Kernel:
     runs_text = tuple(run * word_bytes for _, run in columns)
     longest, written = max(runs_text), 1 if zipped else number
     whole_lines = in_lines(spec)
+    # Processors foresee what one column needs, and what several packed ones do, but not so far.
+    helps = number > 1 and not zipped
     step_to_line, inverse, cycle = rows_to_line(width if zipped else runs_text[0])
 
     def interleave(table, counter, chunks):
@@ -133,7 +135,7 @@ def shuffle_kernel(spec: str) -> Kernel:
                     else:
                         at = near + i * uint64(width)
                     shuffle(at, far, i, direct, spec)
-                    if past != uint64(0):
+                    if staged or (helps and past != uint64(0)):
                         if zipped:
                             for c in range(number):
                                 soon = load(far + uint64(8) * uint64(c)) + (i + segment) * uint64(runs_text[c])
