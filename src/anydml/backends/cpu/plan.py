@@ -37,7 +37,9 @@ MOST_UNITS = 1 << 20
 """Units of a claim at most, so that no number of claims overflows."""
 
 PIECES = 64
-"""Pieces, about, that large work is cut into; each thread keeps to a stretch of memory of its own for a while."""
+MOST_BYTES = 16 << 20
+"""Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
+bytes of a piece at most, so that Ctrl-C is soon noticed."""
 
 SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
@@ -156,8 +158,13 @@ def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[
 
 
 def _claim(units: int, moved: int) -> int:
-    """Units a claim, where all units together move so many bytes: pieces that are neither too small nor too few."""
-    return min(max(1, units * max(CHUNK, moved // PIECES) // max(moved, 1)), MOST_UNITS)
+    """Units a claim, where all units together move so many bytes."""
+    return min(max(1, units * _piece(moved) // max(moved, 1)), MOST_UNITS)
+
+
+def _piece(moved: int) -> int:
+    """Bytes of a piece of so many: neither too small, nor too few of them."""
+    return min(max(CHUNK, moved // PIECES), MOST_BYTES)
 
 
 def _rows(moves: Sequence[Move], past: bool) -> Step:
@@ -166,7 +173,7 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     sizes = moves[0].sizes
     runs = [move.element_size for move in moves]
     total = math.prod(sizes) * sum(runs)
-    piece = max(CHUNK, (total // PIECES + 4095) & ~4095)
+    piece = (_piece(total) + 4095) & ~4095
     parts: list[Word] = []
     for _, to, source, run in moves:
         strides = [*itertools.chain.from_iterable(zip(to.strides, source.strides, strict=True))]
