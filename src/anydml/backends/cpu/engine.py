@@ -28,7 +28,7 @@ SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
-SHARED_BYTES = 4 << 20
+SHARED_BYTES = 6 << 20
 """Work that writes so much is shared between threads; below, waking one up costs more than it helps."""
 
 _WARNED = threading.Event()
