@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.errors import DescTypeError
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -44,22 +45,27 @@ def test_a_scalar_has_no_axis():
 
 @pytest.mark.parametrize("sizes", [[2], [1, 1], [3, 1], [4], [1, 1, 2]])
 def test_sizes_add_up(sizes):
-    text = f"the sizes {sizes} add up to {sum(sizes)}, but axis 0 has size 3"
-    desc_error(lambda: dml.split(X, sizes), "split", "sizes", text)
-    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "split", text)
+    text = f"has the sizes {sizes}, which add up to {sum(sizes)}, but axis 0 has size 3"
+    desc_error(lambda: dml.split(X, sizes), "split", "sizes_or_sections", f"sizes_or_sections {text}")
+    desc_error(lambda: dml.split_training(X, sizes), "SplitTraining", "split", f"split {text}")
 
 
 def test_sizes_are_not_negative():
     for sizes in ([-1, 4], [4, -1], [0, -3, 6]):
-        desc_error(lambda s=sizes: dml.split(X, s), "split", "sizes", "negative")
+        desc_error(
+            lambda s=sizes: dml.split(X, s),
+            "split",
+            "sizes_or_sections",
+            f"has the sizes {sizes}, with a negative entry",
+        )
         desc_error(lambda s=sizes: dml.split_training(X, np.array(s)), "SplitTraining", "split", "negative")
 
 
 @pytest.mark.parametrize("sections", [2, 0, -1, 4])
 def test_sections_divide_the_axis(sections):
-    text = f"axis 0 has size 3, which does not divide into {sections} equal parts"
-    desc_error(lambda: dml.split(X, sections), "split", "sections", text)
-    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "num_outputs", text)
+    text = f"is {sections}, but axis 0 has size 3, which does not divide into {sections} equal parts"
+    desc_error(lambda: dml.split(X, sections), "split", "sizes_or_sections", f"sizes_or_sections {text}")
+    desc_error(lambda: dml.split_training(X, [], 0, sections), "SplitTraining", "num_outputs", f"num_outputs {text}")
 
 
 def test_there_is_a_part():
@@ -87,7 +93,7 @@ def test_split_is_a_vector_of_integers(split):
 
 
 def test_long_lists_are_cut_in_messages():
-    desc_error(lambda: dml.split(X, [1] * 1000), "split", "sizes", "… 1000 in all", "add up to 1000")
+    desc_error(lambda: dml.split(X, [1] * 1000), "split", "sizes_or_sections", "… 1000 in all", "add up to 1000")
 
 
 def test_what_is_joined_is_alike():
@@ -252,3 +258,80 @@ def test_gather_out_does_not_overlap_the_indices():
     indices = np.array([0, 2, 1])
     refused(dml.BindingError, lambda: dml.gather(np.arange(3), indices, out=indices), "gather", "out", "overlaps")
     assert indices.tolist() == [0, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "call, operator, field, text",
+    [
+        (lambda: dml.split(X, 1, "x"), "split", "axis", "axis is 'x', but it must be an integer"),
+        (lambda: dml.join([X], 1.0), "join", "axis", "axis is 1.0, but it must be an integer"),
+        (lambda: dml.gather(X, 0, None), "gather", "axis", "axis is None, but it must be an integer"),
+        (lambda: dml.split(X, "x"), "split", "sizes_or_sections[0]", "is 'x', but it must be an integer"),
+        (lambda: dml.split(X, [1, 2.0]), "split", "sizes_or_sections[1]", "is 2.0, but it must be an integer"),
+        (lambda: dml.split(X, None), "split", "sizes_or_sections", "is None, but it must be a list of integers"),
+        (lambda: dml.split(X, iter([3, "x"])), "split", "sizes_or_sections[1]", "is 'x', but it must be an integer"),
+        (lambda: dml.split_training(X, [3], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
+        (lambda: dml.split_training(X, [], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
+        (
+            lambda: dml.split_training(X, [[1], [1, 1]]),
+            "SplitTraining",
+            "split",
+            "[[1], [1, 1]], but it must be an array",
+        ),
+        (lambda: dml.slice(X, [0, "x"], [1, 1]), "slice", "offsets[1]", "is 'x', but it must be an integer"),
+        (lambda: dml.slice(X, 0, [1, 1]), "slice", "offsets", "is 0, but it must be a list of integers"),
+        (lambda: dml.slice1(X, [0, 0], [1, 1], [1, None]), "slice1", "window_strides[1]", "is None"),
+        (lambda: dml.gather(X, [[0], [1, 2]]), "gather", "indices", "[[0], [1, 2]], but it must be an array"),
+        (lambda: dml.split([[1], [2, 3]], 1), "split", "x", "[[1], [2, 3]], but it must be an array"),
+        (lambda: dml.join([[1], [[2], [3, 4]]]), "join", "arrays[1]", "[[2], [3, 4]], but it must be an array"),
+        (lambda: dml.join(3), "join", "arrays", "is 3, but it must be a list of arrays"),
+    ],
+)
+def test_arguments_of_wrong_types_are_named(call, operator, field, text):
+    refused(DescTypeError, call, operator, field, text)
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_outs_are_a_list():
+    for out in (3, iter([X])):
+        text = f"out is a {type(out).__name__}"
+        refused(dml.BindingError, lambda o=out: dml.split(X, 1, out=o), "split", "out", text)
+
+
+def masked(mask):
+    return np.ma.MaskedArray(np.arange(3), mask)
+
+
+@pytest.mark.parametrize(
+    "call, operator, field",
+    [
+        (lambda x: dml.split(x, 3), "split", "x"),
+        (lambda x: dml.split(np.arange(3), 1, out=[x]), "split", "out[0]"),
+        (lambda x: dml.split_training(np.arange(3), x), "SplitTraining", "split"),
+        (lambda x: dml.join([np.arange(3), x]), "join", "arrays[1]"),
+        (lambda x: dml.join([np.arange(3)], out=x), "join", "out"),
+        (lambda x: dml.concat_training([x]), "ConcatTraining", "arrays[0]"),
+        (lambda x: dml.slice(x, [0], [3]), "slice", "x"),
+        (lambda x: dml.slice1(x, [0], [3], [1]), "slice1", "x"),
+        (lambda x: dml.gather(x, 0), "gather", "x"),
+        (lambda x: dml.gather(np.arange(3), x), "gather", "indices"),
+    ],
+)
+def test_masks_are_not_dropped(call, operator, field):
+    refused(dml.BindingError, lambda: call(masked([0, 1, 0])), operator, field, f"{field} is a masked array")
+    refused(dml.BindingError, lambda: call(masked(False)), operator, field, f"pass {field}.data")
+    if field != "split":
+        call(masked(np.ma.nomask))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_an_overlapped_input_is_named(function):
+    field = "out[0]" if "plit" in function else "out"
+    name = "arrays[0]" if function in ("join", "ConcatTraining") else "x"
+    refused(dml.BindingError, outputs_of(function, X), function, field, f"{field} overlaps {name} in memory")
+
+
+def test_overlapped_indices_are_named():
+    x, indices = np.arange(3), np.arange(3)
+    refused(dml.BindingError, lambda: dml.gather(x, indices, out=indices), "gather", "out", "overlaps indices")

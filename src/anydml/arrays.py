@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +10,16 @@ import numpy as np
 from anydml.backends.device_array import DeviceArray, as_array
 from anydml.binding import check_output, check_overlap
 from anydml.errors import BindingError, DescError
+from anydml.fields import integer, integers
 from anydml.interop import Guest, host_values, received_indices, target_array
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
+
+_INPUTS = {"slice": ("x",), "slice1": ("x",), "gather": ("x", "indices")}
+"""What functions call their inputs, where it is not ``arrays[i]``."""
 
 
 def is_movable(dtype: np.dtype[Any]) -> bool:
@@ -41,9 +44,9 @@ def normalize_axis(name: str, x: Array, axis: int) -> int:
     """An axis from 0 to rank − 1.
 
     Raises:
-        DescError: it is outside −rank … rank − 1.
+        DescError: it is no integer, or outside −rank … rank − 1.
     """
-    axis = operator.index(axis)
+    axis = integer(name, "axis", axis)
     if not -x.ndim <= axis < x.ndim:
         message = f"{name}: axis is {axis}, but the array has {x.ndim} dimensions"
         raise DescError(message, name, "axis", f"axis is {-x.ndim} to {x.ndim - 1}" if x.ndim else "at least one axis")
@@ -54,31 +57,34 @@ def vector(name: str, field: str, values: Sequence[int], rank: int) -> Sizes:
     """One integer a dimension.
 
     Raises:
-        DescError: there are more or fewer.
+        DescError: they are no integers, or more or fewer.
     """
-    result = tuple(map(operator.index, values))
+    result = integers(name, field, values)
     if len(result) != rank:
         message = f"{name}: {field} has {len(result)} entries, but x has {rank} dimensions"
         raise DescError(message, name, field, "one entry a dimension")
     return result
 
 
-def part_sizes(name: str, sizes_or_sections: int | Sequence[int], whole: int, axis: int, field: str = "sizes") -> Sizes:
+def part_sizes(
+    name: str, sizes_or_sections: int | Sequence[int], whole: int, axis: int, field: str = "sizes_or_sections"
+) -> Sizes:
     """The parts' sizes along an axis of size `whole`.
 
     Raises:
-        DescError: they do not add up, one is negative, or the axis does not divide.
+        DescError: they are no integers, do not add up, or one is negative, or the axis does not divide.
     """
     if isinstance(sizes_or_sections, (int, np.integer)):
-        return _equal_parts(name, int(sizes_or_sections), whole, axis, "sections")
-    sizes = tuple(map(operator.index, sizes_or_sections))
+        return _equal_parts(name, int(sizes_or_sections), whole, axis, field)
+    sizes = integers(name, field, sizes_or_sections)
     if not sizes:
-        raise DescError(f"{name}: there are no parts", name, "sizes_or_sections", "at least one part")
+        raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if min(sizes) < 0:
-        message = f"{name}: the sizes {_some(sizes)} have a negative entry"
+        message = f"{name}: {field} has the sizes {_some(sizes)}, with a negative entry"
         raise DescError(message, name, field, "a part has 0 or more elements along axis")
     if sum(sizes) != whole:
-        message = f"{name}: the sizes {_some(sizes)} add up to {sum(sizes)}, but axis {axis} has size {whole}"
+        added = f"{field} has the sizes {_some(sizes)}, which add up to {sum(sizes)}"
+        message = f"{name}: {added}, but axis {axis} has size {whole}"
         raise DescError(message, name, field, "the parts' sizes add up to the axis")
     return sizes
 
@@ -89,27 +95,26 @@ def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis
     Raises:
         DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
     """
-    if split is None or isinstance(split, (list, np.ndarray)):
-        values = np.asarray([] if split is None else split)
-    else:
-        values = host_values(name, "split", split)
+    values = split if type(split) is np.ndarray else host_values(name, "split", [] if split is None else split)
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         message = f"{name}: split is {values.dtype} of shape {values.shape}"
         raise DescError(message, name, "split", "split is a 1-D array of integers")
+    count = None if num_outputs is None else integer(name, "num_outputs", num_outputs)
     if not values.size:
-        if num_outputs is None:
+        if count is None:
             message = f"{name}: split is empty and num_outputs is not given"
             raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
-        return _equal_parts(name, operator.index(num_outputs), whole, axis, "num_outputs")
-    if num_outputs is not None and num_outputs != values.size:
-        message = f"{name}: split has {values.size} entries, but num_outputs is {num_outputs}"
+        return _equal_parts(name, count, whole, axis, "num_outputs")
+    if count not in (None, values.size):
+        message = f"{name}: split has {values.size} entries, but num_outputs is {count}"
         raise DescError(message, name, "num_outputs", "split has one entry an output")
     return part_sizes(name, values.tolist(), whole, axis, "split")
 
 
 def _equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
     if count < 1 or whole % count:
-        message = f"{name}: axis {axis} has size {whole}, which does not divide into {count} equal parts"
+        size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
+        message = f"{name}: {field} is {count}, but {size}"
         raise DescError(message, name, field, "equal parts divide the axis")
     return (whole // count,) * count
 
@@ -163,7 +168,8 @@ def output_array(
     if out is None:
         return np.empty(shape, dtype) if guest is None else guest.empty(name, shape, dtype)
     target = _checked_out(name, "out", out, shape, dtype, guest)
-    check_overlap(name, [*_names(len(inputs)), "out"], [*inputs, target], first_output=len(inputs))
+    names = _INPUTS.get(name) or [f"arrays[{i}]" for i in range(len(inputs))]
+    check_overlap(name, [*names, "out"], [*inputs, target], first_output=len(inputs))
     return target
 
 
@@ -190,12 +196,8 @@ def output_arrays(
     return targets
 
 
-def _names(count: int) -> list[str]:
-    return [f"input {i}" for i in range(count)]
-
-
 def _checked_out(name: str, field: str, out: Any, shape: Sizes, dtype: np.dtype[Any], guest: Guest | None) -> Array:
-    array = target_array(name, field, out, guest)
+    array = out if guest is None and type(out) is np.ndarray else target_array(name, field, out, guest)
     if array.shape != shape or array.dtype != dtype:
         message = f"{name}: {field} is {array.dtype} {array.shape}, but the result is {dtype} {shape}"
         raise BindingError(message, name, field, "out has the result's shape and dtype")

@@ -13,6 +13,9 @@ from anydml.tensor import Layout, TensorDesc, has_overlap, shares_memory
 
 Array = np.ndarray[Any, Any]
 
+FEW = 8
+"""Arrays whose bounds are compared in pairs; more are sorted."""
+
 
 def bind_tensors(
     desc: OperatorDesc,
@@ -99,7 +102,7 @@ def check_output(operator: str, name: str, array: Array) -> None:
     """
     if not array.flags.writeable:
         raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output is writeable")
-    if has_overlap(array.shape, array.strides, array.itemsize):
+    if not array.flags.c_contiguous and has_overlap(array.shape, array.strides, array.itemsize):
         message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
         raise BindingError(message, operator, name, "an output writes each element once")
 
@@ -116,6 +119,12 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
     Raises:
         BindingError: naming both tensors.
     """
+    if len(arrays) <= FEW and not any(
+        np.may_share_memory(output, other)
+        for number, output in enumerate(arrays[first_output:], first_output)
+        for other in arrays[:number]
+    ):
+        return
     spans = sorted(
         (*np.lib.array_utils.byte_bounds(array), number) for number, array in enumerate(arrays) if array.size
     )

@@ -41,7 +41,12 @@ def integers(name: str, field: str, values: Any) -> tuple[int, ...]:
     Raises:
         DescTypeError: it is no sequence, or one of its elements is no integer.
     """
-    return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(_items(name, field, values)))
+    items = _items(name, field, values)
+    try:
+        return tuple(map(operator.index, items))
+    except TypeError:
+        # One by one, to say which.
+        return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
 
 def _items(name: str, field: str, values: Any) -> Sequence[Any]:

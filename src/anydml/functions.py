@@ -19,7 +19,8 @@ import numpy as np
 from anydml.arrays import index_array, joined_dtype, normalize_axis, part_sizes, split_sizes, vector
 from anydml.backends.cpu import functions as host
 from anydml.backends.device_array import DeviceArray
-from anydml.errors import DescError
+from anydml.errors import BindingError, DescError
+from anydml.fields import wrong
 from anydml.interop import Guest, received, received_all, target_array
 from anydml.operators.slice1 import copy_start, max_copied_elements
 
@@ -263,6 +264,8 @@ def _answer(guest: Guest | None, result: Any, out: Any, is_on_device: bool = Fal
 
 
 def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | None, guest: Guest | None) -> list[Any]:
+    if out is not None and not hasattr(out, "__len__"):
+        raise BindingError(f"{name}: out is a {type(out).__name__}", name, "out", "out is a list of arrays, one a part")
     if isinstance(x, DeviceArray):
         targets = out and [target_array(name, f"out[{i}]", array, guest) for i, array in enumerate(out)]
         parts = _on_device().split(name, x, sizes, axis, targets)
@@ -277,6 +280,8 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | No
 
 
 def _join(name: str, arrays: Sequence[Any], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
+    if not hasattr(arrays, "__iter__"):
+        raise wrong(name, "arrays", arrays, "a list of arrays")
     parts, guest = tuple(arrays), None
     if set(map(type, parts)) != {np.ndarray}:
         parts, guest = received_all(name, parts)

@@ -1,4 +1,4 @@
-"""Makes the CPU engine work in one way: by NumPy or by kernels, by these kernels and no others, past the caches."""
+"""Makes the CPU engine work in one way: by NumPy, with programs or without, or by certain kernels, past the caches."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from anydml.backends.cpu import engine, functions, plan
 from .case import How
 from .seen import Seen
 
-KERNELS = ("planned", "numpy", "rows", "elements")
-"""Ways to choose: as it is planned for large work; never a kernel; every run by rows; no pattern in registers."""
+KERNELS = ("planned", "few", "numpy", "rows", "elements")
+"""Ways to choose: as it is planned for large work; in functions, as few numbers are moved; never a kernel; every run by
+rows; no pattern in registers."""
 
 CPU_WAYS = tuple(
     How("cpu", kernels, streamed, threads, chunk)
@@ -27,6 +28,7 @@ CPU_WAYS = tuple(
         ("rows", True, 3, 1 << 10),
         ("elements", False, 1, 256 << 10),
         ("elements", True, 3, 1 << 10),
+        ("few", False, 1, 256 << 10),
     )
 )
 OTHER_WAYS = {"reference": How("reference"), "cuda": How("cuda")}
@@ -41,9 +43,11 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
             seen.ran(how.engine)
         return
     always, never = -1, 1 << 62
+    by_numpy = how.kernels in ("few", "numpy")
     settings = [
-        (engine, "SMALL_BYTES", never if how.kernels == "numpy" else always),
-        (engine, "SMALL_MOVES", never if how.kernels == "numpy" else always),
+        (functions, "FEW_BYTES", never if how.kernels == "few" else always),
+        (engine, "SMALL_BYTES", never if by_numpy else always),
+        (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
         (plan, "last_level_cache", lambda: always if how.streamed else never),
         (plan, "CHUNK", how.chunk),
@@ -69,8 +73,8 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     _forget_programs()
     try:
         yield
-        if seen is not None and how.kernels == "numpy":
-            seen.ran("numpy")
+        if seen is not None and by_numpy:
+            seen.ran(how.kernels)
     finally:
         for patch in reversed(patches):
             patch.stop()

@@ -18,7 +18,7 @@ from fuzz.forced import CPU_WAYS
 from fuzz.generate import random_case
 
 import anydml as dml
-from anydml.backends.cpu import engine, plan
+from anydml.backends.cpu import engine, functions, plan
 
 THREADS = 16
 AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
@@ -26,7 +26,7 @@ AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
 
 def share_everything() -> None:
     """Let kernels do even small work, and four threads share it, a few KiB at a time."""
-    engine.SMALL_BYTES = engine.SMALL_MOVES = -1
+    functions.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
     engine.SHARED_BYTES = 0
     plan.CHUNK = 4096
     dml.set_num_threads(4)

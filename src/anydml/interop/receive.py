@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.backends.device_array import DeviceArray
 from anydml.errors import BindingError, DescError
+from anydml.fields import wrong
 from anydml.interop.guest import ONE_PLACE, Array, Guest
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
@@ -59,12 +60,29 @@ def received(name: str, array: Any, field: str = "x") -> tuple[Array, Guest | No
         BindingError: it has no memory that could be read.
     """
     guest = guest_of(array)
-    return (as_numpy(array) if guest is None else guest.view(name, field)), guest
+    return (as_numpy(name, field, array) if guest is None else guest.view(name, field)), guest
 
 
-def as_numpy(array: Any) -> Array:
-    """An array of NumPy's, from whatever NumPy reads."""
-    return array if isinstance(array, DeviceArray) else np.asarray(array)
+def as_numpy(name: str, field: str, array: Any) -> Array:
+    """An array of NumPy's, from whatever NumPy reads.
+
+    Raises:
+        BindingError: it has a mask.
+        DescTypeError: NumPy does not read it, such as lists of unequal lengths.
+    """
+    if isinstance(array, DeviceArray):
+        return array
+    _refuse_mask(name, field, array)
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError):
+        raise wrong(name, field, array, "an array, or nested lists of equal lengths") from None
+
+
+def _refuse_mask(name: str, field: str, array: Any) -> None:
+    if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
+        message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a call of its own"
+        raise BindingError(message, name, field, "a mask is not moved")
 
 
 def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], Guest | None]:
@@ -85,7 +103,7 @@ def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], G
             message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
     views = tuple(
-        as_numpy(array) if guest is None else guest.view(name, f"arrays[{i}]")
+        as_numpy(name, f"arrays[{i}]", array) if guest is None else guest.view(name, f"arrays[{i}]")
         for i, (array, guest) in enumerate(zip(arrays, guests, strict=True))
     )
     return views, first
@@ -99,7 +117,7 @@ def received_indices(name: str, indices: Any, x: Guest | None) -> Array:
     """
     guest = guest_of(indices)
     if guest is None:
-        return as_numpy(indices)
+        return as_numpy(name, "indices", indices)
     check_place(name, "indices", guest, x, "x")
     return guest.view(name, "indices")
 
@@ -133,6 +151,7 @@ def target_array(name: str, field: str, array: Any, guest: Guest | None) -> Arra
     if out is None and not isinstance(array, np.ndarray):
         raise BindingError(f"{name}: {field} is a {type(array).__name__}", name, field, "out is an array")
     check_place(name, field, out, guest, "x")
+    _refuse_mask(name, field, array)
     if out is None or guest is None:
         seen: Array = array
         return seen

@@ -49,12 +49,12 @@ def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
     if len(given) != count:
         message = f"split has {len(given)} entries, but there are {count} outputs"
         raise node.error(message, "split", "split has one entry an output")
-    return axis, part_sizes(node.operator, given, whole, axis)
+    return axis, part_sizes(node.operator, given, whole, axis, "split")
 
 
 def _equal_parts(node: Node, parts: int | None, count: int, whole: int, axis: int) -> Sizes:
     if node.version < 18:
-        return part_sizes(node.operator, count, whole, axis)
+        return part_sizes(node.operator, count, whole, axis, "outputs")
     if parts is None:
         raise node.error("has neither split nor num_outputs", "num_outputs", "either split or num_outputs is given")
     if parts != count:

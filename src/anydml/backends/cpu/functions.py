@@ -6,6 +6,8 @@ strings of several lengths, are moved by NumPy, which counts and pads them.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 from anydml.arrays import is_movable, moved_positions, output_array, output_arrays, strides_key
 from anydml.backends.cpu.engine import CpuProgram, program
 from anydml.interop import Guest
+from anydml.moves import Access, Move, resolve
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -25,6 +28,14 @@ Sizes = tuple[int, ...]
 
 PLANS = 512
 """Programs that each function keeps for layouts it has seen."""
+
+FEW_BYTES = 4 << 10
+"""Numbers up to here are moved by one NumPy call a result: to find and bind a program would take longer than that."""
+
+_ALL = slice(None)
+
+_TAKEN = frozenset(dtype for dtype in map(np.dtype, ("i4", "i8", "u4")) if np.can_cast(dtype, np.intp))
+"""Indices that NumPy's `take` reads as they are."""
 
 
 def split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | None, guest: Guest | None) -> list[Array]:
@@ -42,13 +53,16 @@ def split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | Non
         BindingError: `out` does not fit, or overlaps.
     """
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    outputs = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x, guest)
-    if not is_movable(x.dtype):
-        start = 0
-        for output, size in zip(outputs, sizes, strict=True):
-            output[...] = x[(np.s_[:],) * axis + (np.s_[start : start + size],)]
-            start += size
-    elif x.size:
+    outputs: list[Array] = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x, guest)
+    if _is_few(x.dtype, x.nbytes) or not is_movable(x.dtype):
+        ends = itertools.accumulate(sizes)
+        for output, size, end in zip(outputs, sizes, ends, strict=True):
+            output[...] = x[(*[_ALL] * axis, slice(end - size, end))]
+    elif not x.size:
+        pass
+    elif x.flags.c_contiguous and (out is None or all(output.flags.c_contiguous for output in outputs)):
+        _packed_split_program(math.prod(before), math.prod(after) * x.itemsize, sizes).run((x, *outputs))
+    else:
         strides = None if out is None else tuple(output.strides for output in outputs)
         _split_program(x.shape, x.strides, x.itemsize, sizes, axis, strides).run((x, *outputs))
     return outputs
@@ -63,9 +77,15 @@ def join(
         BindingError: `out` does not fit, or overlaps a part.
     """
     result = output_array(name, out, shape, dtype, parts, guest)
-    if not is_movable(dtype) or any(part.dtype != dtype for part in parts):
+    if _is_few(dtype, result.nbytes) or not is_movable(dtype) or any(part.dtype != dtype for part in parts):
         np.concatenate(parts, axis, out=result)
-    elif result.size:
+    elif not result.size:
+        pass
+    elif result.flags.c_contiguous and all(part.flags.c_contiguous for part in parts):
+        sizes = tuple(part.shape[axis] for part in parts)
+        run = math.prod(shape[axis + 1 :]) * dtype.itemsize
+        _packed_join_program(math.prod(shape[:axis]), run, sizes).run((*parts, result))
+    else:
         shapes, strides = tuple(p.shape for p in parts), tuple(p.strides for p in parts)
         _join_program(shapes, strides, dtype.itemsize, axis, strides_key(result, out)).run((*parts, result))
     return result
@@ -78,9 +98,8 @@ def slice_(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: 
         BindingError: `out` does not fit, or overlaps x.
     """
     result = output_array(name, out, shape, x.dtype, (x,), guest)
-    if not is_movable(x.dtype):
-        positions = slice_(name, moved_positions(x), starts, shape, steps, None, None)
-        result[...] = x.reshape(-1)[positions]
+    if _is_few(x.dtype, result.nbytes) or not is_movable(x.dtype):
+        result[...] = x[tuple(map(_taken, starts, shape, steps))]
     elif result.size:
         key = (x.shape, x.strides, x.itemsize, starts, shape, steps)
         _slice_program(*key, strides_key(result, out)).run((x, result))
@@ -94,14 +113,39 @@ def gather(x: Array, indices: Array, axis: int, out: Any, guest: Guest | None) -
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
     shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
+    # Without dimensions, `take` gives a scalar, and that has no byte order.
+    is_few = shape != () and _is_few(x.dtype, max(x.nbytes, math.prod(shape) * x.itemsize))
+    if is_few and out is None and guest is None:
+        return _take(x, indices, axis)
     result = output_array("gather", out, shape, x.dtype, (x, indices), guest)
-    if not is_movable(x.dtype):
+    if is_few:
+        result[...] = _take(x, indices, axis)
+    elif not is_movable(x.dtype):
         positions = gather(moved_positions(x), indices, axis, None, None)
         result[...] = x.reshape(-1)[positions]
     elif result.size:
         key = (x.shape, x.strides, x.itemsize, indices.shape, indices.strides, indices.dtype.name)
         _gather_program(*key, axis, strides_key(result, out)).run((x, indices, result))
     return result
+
+
+def _is_few(dtype: np.dtype[Any], size: int) -> bool:
+    """Whether so many bytes of this dtype are few numbers."""
+    return size <= FEW_BYTES and dtype.kind in "biufc"
+
+
+def _taken(start: int, size: int, step: int) -> slice:
+    """The elements of one dimension, from the first one on, in either direction."""
+    end = start + size * step
+    return slice(start, end if end >= 0 else None, step) if size else slice(0)
+
+
+def _take(x: Array, indices: Array, axis: int) -> Array:
+    """NumPy's `take` wraps a negative index once, as we do; it is spared all that it would refuse or not clamp."""
+    try:
+        return x.take(indices if indices.dtype in _TAKEN else resolve(indices, x.shape[axis]), axis)
+    except IndexError:
+        return x.take(resolve(indices, x.shape[axis]), axis)
 
 
 def _output_layout(shape: Sizes, strides: Sizes | None, itemsize: int) -> Layout:
@@ -119,6 +163,40 @@ def _split_program(
         for k, (size, strides) in enumerate(zip(sizes, every, strict=True), 1)
     ]
     return program("split", part_moves((0, Layout(shape, source_strides, itemsize)), parts, axis, into_whole=False))
+
+
+@lru_cache(PLANS)
+def _packed_split_program(rows: int, run: int, sizes: Sizes) -> CpuProgram:
+    return CpuProgram("split", packed_part_moves(rows, [size * run for size in sizes], into_whole=False))
+
+
+@lru_cache(PLANS)
+def _packed_join_program(rows: int, run: int, sizes: Sizes) -> CpuProgram:
+    return CpuProgram("join", packed_part_moves(rows, [size * run for size in sizes], into_whole=True))
+
+
+def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple[Move, ...]:
+    """The simplified moves of a whole and its parts where all lie packed.
+
+    The same as `part_moves`, simplified, in a fraction of the time: sizes that are new on every call pay it every time.
+
+    Args:
+        rows: how often the parts follow each other in the whole, at least once.
+        runs: each part's bytes in one of these rows.
+        into_whole: True joins the parts (operands 0, 1 …) into the whole, False splits the whole (operand 0) into them.
+    """
+    whole = sum(runs)
+    moves = []
+    start = 0
+    for number, run in enumerate(runs, 0 if into_whole else 1):
+        if run:
+            single = rows == 1 or run == whole
+            part = Access(number, 0, () if single else (run,))
+            place = Access(len(runs) if into_whole else 0, start, () if single else (whole,))
+            ends = (place, part) if into_whole else (part, place)
+            moves.append(Move((), *ends, rows * run) if single else Move((rows,), *ends, run))
+            start += run
+    return tuple(moves)
 
 
 @lru_cache(PLANS)
