@@ -58,6 +58,12 @@ def strided(x, offsets, sizes, strides):
     ]
 
 
+def laid(x, sizes, starts, steps):
+    """The gradient of SLICE1 by index_put, one coordinate for each element."""
+    places = [start + step * torch.arange(size) for start, step, size in zip(starts, steps, x.shape, strict=True)]
+    return x.new_zeros(sizes).index_put(torch.meshgrid(*places, indexing="ij"), x)
+
+
 def picked(x, indices, axis=0, out_of_range="clamp"):
     """GATHER by index_select, with indices resolved one by one in Python."""
     axis %= x.ndim
@@ -95,6 +101,8 @@ CASES = [
     Case("gather", ("4x3x2", torch.tensor(-(2**63), dtype=I64), -2), picked),
     Case("gather", ("4x3", torch.tensor([1, 2**64 - 1], dtype=torch.uint64), 1), picked),
     Case("gather", ("4x3", torch.tensor([0, 1, -4]), 0, "error"), picked),
+    Case("lay_into_zeros", ("2x3", [5, 8], [1, 7], [2, -3]), laid),
+    Case("lay_into_zeros", ("2x1x2", [3, 4, 6], [2, 3, 0], [-2, 1, 5]), laid),
     Case("split_training", ("3x6", torch.tensor([1, 2, 3]), 1), parts),
     Case("split_training", ("6x2", torch.tensor([], dtype=I64), 0, 3), parts),
     Case("concat_training", (["2x3", "4x3"],), joined),

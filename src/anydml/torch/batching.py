@@ -70,6 +70,14 @@ def slice1(
     return call("slice1", x, [0, *window_offsets], [batch, *window_sizes], [1, *window_strides], sizes), 0
 
 
+def lay_into_zeros(
+    info: Any, in_dims: Any, x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]
+) -> tuple[Any, Any]:
+    """All of the batch is laid."""
+    x = x.movedim(in_dims[0], 0)
+    return call("lay_into_zeros", x, [x.shape[0], *sizes], [0, *starts], [1, *steps]), 0
+
+
 def gather(
     info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp"
 ) -> tuple[Any, Any]:

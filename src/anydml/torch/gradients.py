@@ -29,6 +29,11 @@ def _keep_slice1(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.shape, ctx.starts, ctx.steps = x.shape, copy_start(offsets, sizes, strides), strides
 
 
+def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
+    x, _, ctx.starts, ctx.steps = inputs
+    ctx.shape = x.shape
+
+
 def _keep_indices(ctx: Any, inputs: Any, output: Any) -> None:
     x, indices, axis, _ = inputs
     ctx.save_for_backward(indices)
@@ -43,6 +48,7 @@ SETUP: dict[str, Callable[..., None]] = {
     "slice": _keep_slice,
     "slice1": _keep_slice1,
     "gather": _keep_indices,
+    "lay_into_zeros": _keep_places,
 }
 """What each operator keeps for its gradient."""
 
@@ -69,12 +75,23 @@ def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:
 
 def slice_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Laid into zeros."""
-    return _first(ctx, _laid_into_zeros(grad, ctx.shape, ctx.starts, ctx.steps))
+    return _first(ctx, call("lay_into_zeros", grad, ctx.shape, ctx.starts, ctx.steps))
 
 
 def slice1_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Laid into zeros."""
-    return _first(ctx, _laid_into_zeros(grad, ctx.shape, ctx.starts, ctx.steps))
+    return _first(ctx, call("lay_into_zeros", grad, ctx.shape, ctx.starts, ctx.steps))
+
+
+def lay_into_zeros_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Taken out again."""
+    lengths = [(size - 1) * abs(step) + 1 if size else 0 for size, step in zip(ctx.shape, ctx.steps, strict=True)]
+    # A window begins at its lowest coordinate, whichever way it is read.
+    lowest = [
+        (start if step > 0 else start - length + 1) if length else 0
+        for start, step, length in zip(ctx.starts, ctx.steps, lengths, strict=True)
+    ]
+    return _first(ctx, call("slice1", grad, lowest, lengths, ctx.steps, ctx.shape))
 
 
 def gather_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
@@ -98,20 +115,3 @@ def coordinates(indices: Any, size: int) -> Any:
         # Those from 2^63 on have become negative.
         return torch.where(wide < 0, size - 1, wide.clamp(max=size - 1))
     return torch.where(wide < 0, wide + size, wide).clamp(0, max(size - 1, 0))
-
-
-def _laid_into_zeros(grad: Any, shape: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
-    """``result[starts + steps · c] = grad[c]``, and 0 elsewhere."""
-    zeros = grad.new_zeros(shape)
-    window = zeros
-    backwards = []
-    for d, (start, step) in enumerate(zip(starts, steps, strict=True)):
-        size = grad.shape[d]
-        first = start
-        if step < 0:
-            backwards.append(d)
-            first = start + (size - 1) * step
-        window = window.narrow(d, first, (size - 1) * abs(step) + 1) if size else window.narrow(d, 0, 0)
-        window = window[(slice(None),) * d + (slice(None, None, abs(step)),)]
-    window.copy_(grad.flip(backwards) if backwards else grad)
-    return zeros

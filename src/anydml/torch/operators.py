@@ -57,6 +57,20 @@ def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     return joined, lengths
 
 
+def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
+    """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
+    zeros = x.new_zeros(tuple(sizes))
+    window = zeros
+    for d, (start, step, size) in enumerate(zip(starts, steps, x.shape, strict=True)):
+        length = (size - 1) * abs(step) + 1 if size else 0
+        lowest = start if step > 0 else start - length + 1
+        window = window.narrow(d, lowest if size else 0, length)
+        window = window[(slice(None),) * d + (slice(None, None, abs(step)),)]
+    whole = [1 if step > 0 else -1 for step in steps]
+    functions.slice1(x.detach(), [0] * x.ndim, x.shape, whole, out=window)
+    return zeros
+
+
 def _parts(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     # Results of PyTorch's operators share no memory; the parts that the GPU engine makes would.
     return [x.new_empty((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
@@ -74,6 +88,7 @@ _KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "gather": (gather, '(Tensor x, Tensor indices, int axis=0, str out_of_range="clamp") -> Tensor'),
     "split_training": (split_training, "(Tensor x, Tensor split, int axis=0, int? num_outputs=None) -> Tensor[]"),
     "concat_training": (concat_training, "(Tensor[] arrays, int axis=0) -> (Tensor, Tensor)"),
+    "lay_into_zeros": (lay_into_zeros, "(Tensor x, SymInt[] sizes, SymInt[] starts, SymInt[] steps) -> Tensor"),
 }
 
 OPERATORS = {

@@ -64,6 +64,11 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
     return [x.new_empty((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
 
 
+def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
+    """Of the sizes asked for."""
+    return x.new_empty(tuple(sizes))
+
+
 def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     """The joined tensor, and one INT64 an input in host memory."""
     return join(arrays, axis), arrays[0].new_empty((len(arrays),), dtype=torch.int64, device="cpu")
