@@ -15,11 +15,15 @@ BACKENDS = ["aot_eager", "inductor"]
 
 
 @pytest.fixture(autouse=True)
-def compile_anew():
+def forget_compiled_code():
+    torch.compiler.reset()
+
+
+@pytest.fixture
+def without_caches():
     """Code that an earlier run left on disk may be that of other gradients: PyTorch knows an operator by its name."""
     from torch._inductor import config
 
-    torch.compiler.reset()
     with config.patch(force_disable_caches=True):
         yield
 
@@ -53,6 +57,7 @@ def test_compiled_without_graph_breaks(case, dynamic):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("without_caches")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_compiled_by_inductor(dynamic):
     if not has_compiler():
@@ -72,6 +77,7 @@ def test_compiled_by_inductor(dynamic):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("without_caches")
 @pytest.mark.parametrize("name", ["slice", "slice1"])
 def test_gradients_compiled_by_inductor(name):
     """The window's places are symbols: of these some compilers make wrong code, if PyTorch's own indexing lays it."""
