@@ -287,7 +287,12 @@ def test_a_process_without_output_still_works(arguments, closed, code):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
 def test_an_interrupt_ends_quietly():
-    running = process("run", SPLIT, "-t", 60_000)
+    # As from a terminal: a shell starts what runs in the background with interrupts ignored.
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom anydml.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "run", SPLIT, "-t", "60000"]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert running.stdout.readline() == b"Running on 'cpu'\n"
     time.sleep(0.05)
     running.send_signal(signal.SIGINT)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from anydml.backends.cpu.plan import Step
+from anydml.backends.cpu.step import Step
 from fuzz.case import Case, How, Memory
 from fuzz.check import Mismatch, check, script
 from fuzz.draw import Drawn, Seeded
@@ -73,7 +73,8 @@ def test_no_way_gets_what_another_compiled(door):
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_the_gpu_engine_agrees_too():
-    command = [sys.executable, "-m", "tests.fuzz", "--engine", "cuda", "--seed", "1", "--cases", "60"]
+    limits = ["--cases", "60", "--minutes", "60"]
+    command = [sys.executable, "-m", "tests.fuzz", "--engine", "cuda", "--seed", "1", *limits]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
     assert done.returncode == 0, done.stderr
     assert "60 cases of seed 1" in done.stdout

@@ -18,7 +18,7 @@ from fuzz.forced import CPU_WAYS
 from fuzz.generate import random_case
 
 import anydml as dml
-from anydml.backends.cpu import engine, functions, plan
+from anydml.backends.cpu import engine, functions, step
 
 THREADS = 16
 AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
@@ -28,7 +28,7 @@ def share_everything() -> None:
     """Let kernels do even small work, and four threads share it, a few KiB at a time."""
     functions.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
     engine.SHARED_BYTES = 0
-    plan.CHUNK = 4096
+    step.CHUNK = 4096
     dml.set_num_threads(4)
 
 
@@ -132,6 +132,8 @@ def spawn() -> None:
 
 def interrupt() -> None:
     """Ctrl-C ends a dispatch long before its end; the next one is whole."""
+    # As from a terminal: a shell starts what runs in the background with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # A transposition of single bytes: slow, and nothing of it fits a cache.
     size = 16384
     x = np.broadcast_to(np.arange(1, 252, dtype=np.uint8)[:, None].repeat(size // 64, 1).ravel()[:size], (size, size))

@@ -5,9 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from anydml.backends.cpu import columns as limits
 from anydml.backends.cpu import plan as planner
 from anydml.backends.cpu.kernels import elements, lookup, shuffle
-from anydml.backends.cpu.kernels.ir import LINE, parse_spec
+from anydml.backends.cpu.kernels.ir import LINE
+from anydml.backends.cpu.kernels.registers import parse_spec
 from anydml.backends.cpu.plan import plan
 from anydml.moves import Access, Lookup, Move
 
@@ -34,8 +36,8 @@ def columns(period, runs, count, zipped=False, back=False):
 def extremes():
     """Runs of 1 to 8 columns with the longest and the shortest, the widest rows and rows with gaps."""
     rng = np.random.default_rng(8)
-    for number in range(1, planner.MAX_COLUMNS + 2):
-        widest = planner.SHUFFLE_BYTES // 4
+    for number in range(1, limits.MAX_COLUMNS + 2):
+        widest = limits.SHUFFLE_BYTES // 4
         for run in (1, 2, 3, 4, 8, 12, 16, widest // number, planner.ELEMENT):
             for period in {number * run, number * run + 1, 4 * number * run, widest}:
                 yield period, [run] * number
@@ -47,7 +49,7 @@ def extremes():
 
 
 def test_shuffled_rows_and_columns_fit():
-    assert planner.MAX_COLUMNS <= shuffle.MAX_COLUMNS
+    assert limits.MAX_COLUMNS <= shuffle.MAX_COLUMNS
     assert 8 * (1 + 2 * shuffle.MAX_COLUMNS) <= shuffle.ADDRESSES
     fullest = found = 0
     for (period, runs), length, back in itertools.product(extremes(), (128, 100_000), (False, True)):
@@ -58,7 +60,7 @@ def test_shuffled_rows_and_columns_fit():
                 _, word, words, count, _, pairs = parse_spec(step.load.args[0])
                 segment = int(step.template[shuffle.SEGMENT])
                 assert segment % count == 0
-                assert count * words * word <= planner.SHUFFLE_BYTES
+                assert count * words * word <= limits.SHUFFLE_BYTES
                 assert all(offset >= 0 and offset + run <= words for offset, run in pairs)
                 longest = max(run for _, run in pairs) * word
                 column = (segment * longest + LINE - 1) // LINE * LINE
