@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.backends.cpu import engine, functions, plan
+from anydml.backends.cpu import columns, engine, functions, plan, step
 
 from .case import How
 from .seen import Seen
@@ -50,12 +50,12 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
         (plan, "last_level_cache", lambda: always if how.streamed else never),
-        (plan, "CHUNK", how.chunk),
+        (step, "CHUNK", how.chunk),
     ]
     if how.kernels == "rows":
         settings += [(plan, "ELEMENT", 0), (plan, "SHORT_ROW", 0)]
     if how.kernels == "elements":
-        settings.append((plan, "SHUFFLE_BYTES", 0))
+        settings.append((columns, "SHUFFLE_BYTES", 0))
     planned = engine.plan
 
     def counted(moves, *others):

@@ -50,7 +50,7 @@ def extremes():
 
 def test_shuffled_rows_and_columns_fit():
     assert limits.MAX_COLUMNS <= shuffle.MAX_COLUMNS
-    assert 8 * (1 + 2 * shuffle.MAX_COLUMNS) <= shuffle.ADDRESSES
+    assert 8 * 2 * shuffle.MAX_COLUMNS <= shuffle.ADDRESSES
     fullest = found = 0
     for (period, runs), length, back in itertools.product(extremes(), (128, 100_000), (False, True)):
         for zipped in (False, True):

@@ -6,6 +6,7 @@ import pytest
 import anydml as dml
 from anydml.backends.cpu import engine, plan
 from anydml.backends.cpu.machine import DEFAULT_CACHE, last_level_cache
+from anydml.backends.cpu.step import CHUNK, PIECES, claim
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
 
@@ -103,10 +104,10 @@ def test_explanations_count_bytes_and_threads():
 
 
 def test_claims_cover_work_in_pieces():
-    for units, moved in ((1, 1), (10, 10 * plan.CHUNK), (1_000_000, 64_000_000), (64, 1 << 40)):
-        claim = plan._claim(units, moved)
-        assert 1 <= claim <= max(units, plan.CHUNK)
-        assert -(-units // claim) <= max(plan.PIECES + 1, moved // plan.CHUNK + 1)
+    for units, moved in ((1, 1), (10, 10 * CHUNK), (1_000_000, 64_000_000), (64, 1 << 40)):
+        claimed = claim(units, moved)
+        assert 1 <= claimed <= max(units, CHUNK)
+        assert -(-units // claimed) <= max(PIECES + 1, moved // CHUNK + 1)
 
 
 def test_stores_go_past_the_caches_only_where_outputs_are_large(monkeypatch):

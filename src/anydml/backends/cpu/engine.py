@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anydml.backends.base import Array
-from anydml.backends.cpu.plan import Step, plan
+from anydml.backends.cpu.plan import plan
 from anydml.backends.cpu.pool import ALL, POOL
 from anydml.backends.cpu.small import bind_small
+from anydml.backends.cpu.step import Step
 from anydml.backends.memory import address_of
 from anydml.moves import Move, simplify
 from anydml.operators.base import OperatorDesc

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from anydml.backends.cpu.columns import shuffle
 from anydml.backends.cpu.machine import last_level_cache
+from anydml.backends.cpu.step import Step, Word, claim, piece, step_of
 from anydml.moves import Move
 
 if TYPE_CHECKING:
-    from anydml.backends.cpu.kernels.driver import Kernel
+    pass
 
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
@@ -30,23 +30,6 @@ SHORT_ROW = 512
 PACKED_UNIT = 1024
 """Longest row, in bytes, that passes through scratch on its way past the caches; bytes of rows at a time."""
 
-CHUNK = 256 << 10
-"""Bytes that a thread claims at a time, about."""
-
-MOST_UNITS = 1 << 20
-"""Units of a claim at most, so that no number of claims overflows."""
-
-PIECES = 64
-MOST_BYTES = 16 << 20
-"""Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
-bytes of a piece at most, so that Ctrl-C is soon noticed."""
-
-SHUFFLE_UNIT = 8192
-SHUFFLE_BYTES = 512
-MAX_COLUMNS = 8
-MIN_COUNT = 4
-"""What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
-
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
 ELEMENT_UNIT = 8192
@@ -56,36 +39,6 @@ LINE_BLOCKS = 64
 
 LOOKUP_BYTES = 2 << 20
 """Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
-
-Word = int | tuple[int, int]
-"""A word of a table: a number, or an operand and a byte offset in it."""
-
-
-class Step(NamedTuple):
-    """One kernel call, but for the addresses.
-
-    Attributes:
-        kernel: name of the kernel, for people and tests.
-        load: compiles the kernel, or takes it from the disk.
-        reason: why this kernel.
-        moves: what it does, in one box.
-        bytes_written: the bytes that it writes.
-        template: the table's 64-bit words, with offsets where addresses go.
-        operands: whose address is added to each word; −1 for none.
-    """
-
-    kernel: str
-    load: Callable[[], Kernel]
-    reason: str
-    moves: tuple[Move, ...]
-    bytes_written: int
-    template: np.ndarray[Any, np.dtype[np.uint64]]
-    operands: np.ndarray[Any, np.dtype[np.int64]]
-
-    def table(self, addresses: Iterable[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-        """The table for operands at these addresses."""
-        # Operand −1 is the 0 at the end.
-        return self.template + np.array([*addresses, 0], np.uint64).take(self.operands)
 
 
 def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
@@ -130,7 +83,7 @@ def _box(moves: list[Move], past: bool) -> Iterator[Step]:
     if packed := groups.get("packed"):
         yield _elements(packed, past)
     if short := groups.get("short"):
-        if step := _shuffle(short, past):
+        if step := shuffle(short, past):
             yield step
         else:
             yield from (_elements(same, past) for same in _by_size(short))
@@ -149,112 +102,23 @@ def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
     return list(result.values())
 
 
-def _step(kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]) -> Step:
-    written = math.prod(moves[0].sizes) * sum([move.element_size for move in moves])
-    template = [word[1] if type(word) is tuple else word for word in words]
-    operands = [word[0] if type(word) is tuple else -1 for word in words]
-    both = np.array((template, operands), np.int64)
-    return Step(kernel, load, reason, tuple(moves), written, both[0].view(np.uint64), both[1])
-
-
-def _claim(units: int, moved: int) -> int:
-    """Units a claim, where all units together move so many bytes."""
-    return min(max(1, units * _piece(moved) // max(moved, 1)), MOST_UNITS)
-
-
-def _piece(moved: int) -> int:
-    """Bytes of a piece of so many: neither too small, nor too few of them."""
-    return min(max(CHUNK, moved // PIECES), MOST_BYTES)
-
-
 def _rows(moves: Sequence[Move], past: bool) -> Step:
     from anydml.backends.cpu.kernels.rows import rows_kernel
 
     sizes = moves[0].sizes
     runs = [move.element_size for move in moves]
     total = math.prod(sizes) * sum(runs)
-    piece = (_piece(total) + 4095) & ~4095
+    cut = (piece(total) + 4095) & ~4095
     parts: list[Word] = []
     for _, to, source, run in moves:
         strides = [*itertools.chain.from_iterable(zip(to.strides, source.strides, strict=True))]
-        for start in range(0, run, piece):
-            size = min(piece, run - start)
+        for start in range(0, run, cut):
+            size = min(cut, run - start)
             parts += ((to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides)
     count = len(parts) // (3 + 2 * len(sizes))
     units = math.prod(sizes) * count
-    words = [units, _claim(units, total), int(past), count, len(sizes), *sizes, *parts]
-    return _step("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
-
-
-def _shuffle(moves: Sequence[Move], past: bool) -> Step | None:
-    for zipped in (False, True):
-        if (columns := _columns(moves, zipped)) is not None:
-            return _shuffled(moves, past, zipped, *columns)
-    return None
-
-
-def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | None:
-    """Period and column offsets of moves that interleave on one side and are packed on the other, or None."""
-    nears = [move.destination if zipped else move.source for move in moves]
-    fars = [move.source if zipped else move.destination for move in moves]
-    first, period = nears[0], nears[0].strides[-1]
-    if len(moves) > MAX_COLUMNS or not period:
-        return None
-    if any(near.operand != first.operand or near.strides != first.strides for near in nears):
-        return None
-    if any(far.strides[-1] != move.element_size for far, move in zip(fars, moves, strict=True)):
-        return None
-    runs = [move.element_size for move in moves]
-    ends = [near.offset + run for near, run in zip(nears, runs, strict=True)]
-    # With gaps, a row's window begins at the first column, or ends at the last one where rows run backwards: then only
-    # the last row of a line can reach past the operand.
-    window = min(near.offset for near in nears) if period > 0 else max(ends) - abs(period)
-    offsets = [near.offset - window for near in nears]
-    fits = min(offsets) >= 0 and max(ends) - window <= abs(period)
-    used = sum(runs)
-    if not fits or (zipped and (used != period or len(set(offsets)) != len(moves))):
-        return None
-    if 4 * used < abs(period) or 4 * abs(period) > SHUFFLE_BYTES:
-        return None
-    return window, offsets
-
-
-def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offsets: list[int]) -> Step | None:
-    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
-
-    nears = [move.destination if zipped else move.source for move in moves]
-    fars = [move.source if zipped else move.destination for move in moves]
-    near, runs = nears[0], [move.element_size for move in moves]
-    step, width = near.strides[-1], abs(near.strides[-1])
-    word = math.gcd(16, width, *runs, *offsets)
-    *outer, inner = moves[0].sizes
-    # A power of two that leaves most of a line to whole vectors.
-    count = min(64, 1 << min(SHUFFLE_BYTES // width, inner // 2).bit_length() - 1) if inner > 1 else 1
-    if count < MIN_COUNT:
-        return None
-    columns = sorted(
-        (offset // word, run // word, k) for k, (offset, run) in enumerate(zip(offsets, runs, strict=True))
-    )
-    pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
-    spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
-    segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
-    units = math.prod(outer) * -(-inner // segment)
-    words: list[Word] = [
-        units,
-        _claim(units, math.prod(moves[0].sizes) * width),
-        int(past),
-        len(moves),
-        len(outer),
-        inner,
-        segment,
-        *outer,
-    ]
-    words += [(near.operand, window), *near.strides[:-1]]
-    for _, _, k in columns:
-        words += [(fars[k].operand, fars[k].offset), *fars[k].strides[:-1]]
-    verb = "put together" if zipped else "taken apart"
-    reason = f"{len(moves)} column(s) of {'+'.join(map(str, runs))} B every {step} B, {verb} {count} rows at a time"
-    return _step("shuffle", partial(shuffle_kernel, spec), reason, moves, words)
+    words = [units, claim(units, total), int(past), count, len(sizes), *sizes, *parts]
+    return step_of("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
 
 
 def _elements(moves: Sequence[Move], past: bool) -> Step:
@@ -279,7 +143,7 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
     units = math.prod(outer) * -(-inner // segment)
     words: list[Word] = [
         units,
-        _claim(units, math.prod(moves[0].sizes) * sum(move.element_size for move in moves)),
+        claim(units, math.prod(moves[0].sizes) * sum(move.element_size for move in moves)),
         int(past),
         len(moves),
         len(outer),
@@ -292,7 +156,7 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
         to, source = move.destination, move.source
         words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
         words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
-    return _step("elements", partial(elements_kernel, constant), reason, moves, words)
+    return step_of("elements", partial(elements_kernel, constant), reason, moves, words)
 
 
 def _lookup(move: Move, past: bool) -> Step:
@@ -316,9 +180,9 @@ def _lookup(move: Move, past: bool) -> Step:
         load = partial(kernels.elements_kernel, size, bits)
     segment = max(1, min(segment, inner, LOOKUP_BYTES // size))
     units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
-    words: list[Word] = [units, _claim(units, move.bytes_written), int(past), 1, len(outer)]
+    words: list[Word] = [units, claim(units, move.bytes_written), int(past), 1, len(outer)]
     words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
     for start, column in zip(starts, columns, strict=True):
         words += [start, column[-1], column[len(outer)] if lines > 1 else 0, *column[: len(outer)]]
     reason = f"{size} B by {lookup.dtype} index" + (f", {block} lines at a time" if lines > 1 else "")
-    return _step(kernel, load, reason, (move,), words)
+    return step_of(kernel, load, reason, (move,), words)

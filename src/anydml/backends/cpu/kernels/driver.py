@@ -19,9 +19,8 @@ UNITS, STEP, PAST, PARTS, RANK = range(5)
 
 HEADER = 5
 
-SHARED_CODE = format(
-    zlib.crc32(b"".join(Path(__file__).with_name(f).read_bytes() for f in ("ir.py", "edges.py", "driver.py"))), "x"
-)
+SHARED = ("ir.py", "registers.py", "edges.py", "driver.py")
+SHARED_CODE = format(zlib.crc32(b"".join(Path(__file__).with_name(name).read_bytes() for name in SHARED)), "x")
 """Part of every kernel's name, because Numba's cache does not notice changes outside a kernel's own file."""
 
 Kernel = Callable[[int, int, int], int]

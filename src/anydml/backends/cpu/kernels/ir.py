@@ -1,4 +1,4 @@
-"""The few things that Numba cannot say: raw loads and stores, non-temporal ones, prefetches, shuffles, atomics.
+"""The few things that Numba cannot say: raw loads and stores, non-temporal ones, prefetches, atomics.
 
 Addresses are unsigned 64-bit integers: signed ones pay for wrap-around, and LLVM no longer vectorises the loop.
 """
@@ -30,26 +30,28 @@ def _pointer(builder: Any, address: Any, kind: Any) -> Any:
     return builder.inttoptr(address, kind.as_pointer())
 
 
-def _load(builder: Any, address: Any, kind: Any) -> Any:
+def load_as(builder: Any, address: Any, kind: Any) -> Any:
+    """Load a value of an LLVM type from any address."""
     value = builder.load(_pointer(builder, address, kind))
     value.align = 1
     return value
 
 
-def _store(builder: Any, value: Any, address: Any) -> Any:
+def store_as(builder: Any, value: Any, address: Any) -> Any:
+    """Store a value at any address."""
     instruction = builder.store(value, _pointer(builder, address, value.type))
     instruction.align = 1
     return instruction
 
 
-def _stream(builder: Any, line: Any, address: Any) -> None:
+def stream_as(builder: Any, line: Any, address: Any) -> None:
     """Store a line's worth of lanes at an aligned address, past the caches."""
-    instruction = _store(builder, line, address)
+    instruction = store_as(builder, line, address)
     instruction.align = LINE
     instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
-def _literal(kind: Any) -> Any:
+def literal_value(kind: Any) -> Any:
     """The value of an argument that must be a constant."""
     if not isinstance(kind, types.Literal):
         raise RequireLiteralValue(f"{kind} is no constant")
@@ -61,7 +63,7 @@ def load(typing: Any, address: Any) -> Any:
     """The 64-bit word at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _load(builder, arguments[0], I64)
+        return load_as(builder, arguments[0], I64)
 
     return types.uint64(types.uint64), generate
 
@@ -71,7 +73,7 @@ def store(typing: Any, address: Any, value: Any) -> Any:
     """Write a 64-bit word."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _store(builder, arguments[1], arguments[0])
+        store_as(builder, arguments[1], arguments[0])
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), generate
@@ -83,11 +85,11 @@ def place(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
 
     `bits` is a constant: 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
     """
-    width: int = _literal(bits)
+    width: int = literal_value(bits)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         zero, last = ir.Constant(I64, 0), builder.sub(arguments[1], ir.Constant(I64, 1))
-        value = _load(builder, arguments[0], ir.IntType(abs(width)))
+        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
         if width < 0:
             value = value if width == -64 else builder.sext(value, I64)
             wrapped = builder.add(value, arguments[1])
@@ -118,7 +120,7 @@ def stream_line(typing: Any, destination: Any, source: Any) -> Any:
     """Copy 64 bytes to an aligned address past the caches."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _stream(builder, _load(builder, arguments[1], ir.VectorType(I32, LINE // 4)), arguments[0])
+        stream_as(builder, load_as(builder, arguments[1], ir.VectorType(I32, LINE // 4)), arguments[0])
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), generate
@@ -131,9 +133,9 @@ def stream_four(typing: Any, destination: Any, source: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(I32, LINE // 4)
         places = [ir.Constant(I64, k * LINE) for k in range(4)]
-        lines = [_load(builder, builder.add(arguments[1], place), kind) for place in places]
+        lines = [load_as(builder, builder.add(arguments[1], place), kind) for place in places]
         for line, place in zip(lines, places, strict=True):
-            _stream(builder, line, builder.add(arguments[0], place))
+            stream_as(builder, line, builder.add(arguments[0], place))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64), generate
@@ -177,7 +179,7 @@ def fetch_add(typing: Any, address: Any) -> Any:
 @intrinsic
 def scratch(typing: Any, size: Any) -> Any:
     """The address of `size` bytes (a constant) on the stack, aligned to a line, not initialised."""
-    kind = ir.ArrayType(I8, _literal(size))
+    kind = ir.ArrayType(I8, literal_value(size))
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         with builder.goto_entry_block():
@@ -186,126 +188,6 @@ def scratch(typing: Any, size: Any) -> Any:
         return builder.ptrtoint(memory, I64)
 
     return types.uint64(size), generate
-
-
-@intrinsic
-def shuffle(typing: Any, near: Any, far: Any, row: Any, direct: Any, spec: Any) -> Any:
-    """Take `count` rows of interleaved columns apart, or put them together, in registers (see `shuffle_kernel`).
-
-    Args:
-        typing: Numba's typing context.
-        near: address of the interleaved rows.
-        far: address of one 64-bit word a column: where its packed elements of row 0 are.
-        row: number of rows before these.
-        direct: 1 to store past the caches; then what is written falls on whole lines.
-        spec: ``"zip word period count reverse offset:run,…"`` as a constant string.
-    """
-    zipped, word, period, count, reverse, columns = parse_spec(_literal(spec))
-    kind, lanes = _lanes(word)
-    masks = [
-        [
-            ((count - 1 - r if reverse else r) * period + offset + k) * lanes + lane
-            for r in range(count)
-            for k in range(run)
-            for lane in range(lanes)
-        ]
-        for offset, run in columns
-    ]
-    whole = ir.VectorType(kind, count * period * lanes)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        at = [_column(builder, arguments[1], arguments[2], c, run * word) for c, (_, run) in enumerate(columns)]
-        if zipped:
-            parts = [_load(builder, a, ir.VectorType(kind, len(mask))) for a, mask in zip(at, masks, strict=True)]
-            order = [0] * whole.count
-            for place, lane in enumerate(lane for mask in masks for lane in mask):
-                order[lane] = place
-            stores = [(_joined(builder, parts), order, arguments[0])]
-        else:
-            value = _load(builder, arguments[0], whole)
-            stores = [(value, mask, a) for a, mask in zip(at, masks, strict=True)]
-        if not in_lines(_literal(spec)):
-            for value, mask, a in stores:
-                _store(builder, _permuted(builder, value, mask), a)
-            return context.get_dummy_value()
-        # Line by line, because a vector of odd length that lives beyond a branch is taken to pieces.
-        step = LINE * 8 // kind.width
-        lines = [
-            (_permuted(builder, value, mask[k : k + step]), builder.add(a, ir.Constant(I64, k // step * LINE)))
-            for value, mask, a in stores
-            for k in range(0, len(mask), step)
-        ]
-        with builder.if_else(builder.icmp_unsigned("!=", arguments[3], ir.Constant(I64, 0))) as (then, otherwise):
-            with then:
-                for line, a in lines:
-                    _stream(builder, line, a)
-            with otherwise:
-                for line, a in lines:
-                    _store(builder, line, a)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64, types.uint64, spec), generate
-
-
-@intrinsic
-def move_row(typing: Any, near: Any, far: Any, row: Any, spec: Any) -> Any:
-    """`shuffle` of one row, which touches the columns' own bytes and no others."""
-    zipped, word, _, _, _, columns = parse_spec(_literal(spec))
-    kind, lanes = _lanes(word)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        for c, (offset, run) in enumerate(columns):
-            inside = builder.add(arguments[0], ir.Constant(I64, offset * word))
-            packed = _column(builder, arguments[1], arguments[2], c, run * word)
-            to, source = (inside, packed) if zipped else (packed, inside)
-            _store(builder, _load(builder, source, ir.VectorType(kind, run * lanes)), to)
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64, spec), generate
-
-
-def _lanes(word: int) -> tuple[Any, int]:
-    """The integer type that a word is made of, and how many."""
-    kind = ir.IntType(8 * min(word, 8))
-    return kind, word // (kind.width // 8)
-
-
-def _column(builder: Any, far: Any, row: Any, column: int, run: int) -> Any:
-    """The address of a column's packed elements of a row."""
-    base = _load(builder, builder.add(far, ir.Constant(I64, 8 * column)), I64)
-    return builder.add(base, builder.mul(row, ir.Constant(I64, run)))
-
-
-def parse_spec(text: str) -> tuple[bool, int, int, int, bool, list[tuple[int, int]]]:
-    """The parts of a shuffle's constant: zipped, word, period, count, reverse, columns."""
-    zipped, word, period, count, reverse, columns = text.split(" ")
-    pairs = [column.split(":") for column in columns.split(",")]
-    return zipped == "1", int(word), int(period), int(count), reverse == "1", [(int(a), int(b)) for a, b in pairs]
-
-
-def in_lines(spec: str) -> bool:
-    """Whether what `shuffle` writes at a time, to each operand, is whole lines."""
-    zipped, word, period, count, _, columns = parse_spec(spec)
-    runs = [period] if zipped else [run for _, run in columns]
-    return all(run * word * count % LINE == 0 for run in runs)
-
-
-def _permuted(builder: Any, value: Any, order: list[int]) -> Any:
-    mask = ir.Constant(ir.VectorType(I32, len(order)), order)
-    return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
-
-
-def _joined(builder: Any, values: list[Any]) -> Any:
-    """One vector of all lanes, in order."""
-    total = values[0]
-    for value in values[1:]:
-        lanes, count = total.type.count, value.type.count
-        # LLVM joins vectors of one length only: the shorter is padded with lanes that are not taken.
-        size = max(lanes, count)
-        pair = [_permuted(builder, v, [min(i, v.type.count - 1) for i in range(size)]) for v in (total, value)]
-        order = [*range(lanes), *range(size, size + count)]
-        total = builder.shuffle_vector(*pair, ir.Constant(ir.VectorType(I32, len(order)), order))
-    return total
 
 
 @helper

@@ -14,20 +14,8 @@ from functools import cache
 from numba import uint64
 
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, walk, word
-from anydml.backends.cpu.kernels.ir import (
-    LINE,
-    fence,
-    in_lines,
-    load,
-    move_row,
-    parse_spec,
-    prefetch,
-    scratch,
-    short_of_line,
-    shuffle,
-    store,
-    stream,
-)
+from anydml.backends.cpu.kernels.ir import LINE, fence, load, prefetch, scratch, short_of_line, store, stream
+from anydml.backends.cpu.kernels.registers import in_lines, move_row, parse_spec, shuffle
 
 INNER, SEGMENT = HEADER, HEADER + 1
 SIZES = HEADER + 2
@@ -35,8 +23,9 @@ SIZES = HEADER + 2
 address and its strides, and for each column its far address and strides."""
 
 MAX_COLUMNS = 8
-ADDRESSES = 192
-"""Bytes of scratch for addresses: the near one, and two a column, in whole lines."""
+ADDRESSES = 128
+"""Bytes of scratch for addresses, two a column, in whole lines: where the next rows go, or come from, and where the
+column's own are."""
 
 BLOCK = 16384
 """Bytes of scratch that a unit's rows, and its columns each in whole lines, must fit in."""
@@ -49,7 +38,7 @@ SCRATCH = BLOCK + ADDRESSES
 
 @cache
 def shuffle_kernel(spec: str) -> Kernel:
-    """The kernel for one pattern: ``"zip word period count reverse offset:run,…"``, in words (see `ir.shuffle`)."""
+    """The kernel for a pattern: ``"zip word period count reverse offset:run,…"`` in words (see `registers.shuffle`)."""
     zipped, word_bytes, period, count, reverse, columns = parse_spec(spec)
     width, rows, number = period * word_bytes, count, len(columns)
     # Where the columns do not reach from end to end of a row, a whole last row would reach past the operand's end.

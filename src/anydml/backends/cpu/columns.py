@@ -1,0 +1,93 @@
+"""Which moves are interleaved columns, and the table of the kernel that does those in registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from anydml.backends.cpu.step import Step, Word, claim, step_of
+from anydml.moves import Move
+
+SHUFFLE_UNIT = 8192
+SHUFFLE_BYTES = 512
+MAX_COLUMNS = 8
+MIN_COUNT = 4
+"""What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
+
+
+def shuffle(moves: Sequence[Move], past: bool) -> Step | None:
+    """The step for moves of one box that are columns side by side, or None where they are not.
+
+    Args:
+        moves: what is to be done.
+        past: whether to store past the caches.
+    """
+    for zipped in (False, True):
+        if (columns := _columns(moves, zipped)) is not None:
+            return _shuffled(moves, past, zipped, *columns)
+    return None
+
+
+def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | None:
+    """Period and column offsets of moves that interleave on one side and are packed on the other, or None."""
+    nears = [move.destination if zipped else move.source for move in moves]
+    fars = [move.source if zipped else move.destination for move in moves]
+    first, period = nears[0], nears[0].strides[-1]
+    if len(moves) > MAX_COLUMNS or not period:
+        return None
+    if any(near.operand != first.operand or near.strides != first.strides for near in nears):
+        return None
+    if any(far.strides[-1] != move.element_size for far, move in zip(fars, moves, strict=True)):
+        return None
+    runs = [move.element_size for move in moves]
+    ends = [near.offset + run for near, run in zip(nears, runs, strict=True)]
+    # With gaps, a row's window begins at the first column, or ends at the last one where rows run backwards: then only
+    # the last row of a line can reach past the operand.
+    window = min(near.offset for near in nears) if period > 0 else max(ends) - abs(period)
+    offsets = [near.offset - window for near in nears]
+    fits = min(offsets) >= 0 and max(ends) - window <= abs(period)
+    used = sum(runs)
+    if not fits or (zipped and (used != period or len(set(offsets)) != len(moves))):
+        return None
+    if 4 * used < abs(period) or 4 * abs(period) > SHUFFLE_BYTES:
+        return None
+    return window, offsets
+
+
+def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offsets: list[int]) -> Step | None:
+    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
+
+    nears = [move.destination if zipped else move.source for move in moves]
+    fars = [move.source if zipped else move.destination for move in moves]
+    near, runs = nears[0], [move.element_size for move in moves]
+    step, width = near.strides[-1], abs(near.strides[-1])
+    word = math.gcd(16, width, *runs, *offsets)
+    *outer, inner = moves[0].sizes
+    # A power of two that leaves most of a line to whole vectors.
+    count = min(64, 1 << min(SHUFFLE_BYTES // width, inner // 2).bit_length() - 1) if inner > 1 else 1
+    if count < MIN_COUNT:
+        return None
+    columns = sorted(
+        (offset // word, run // word, k) for k, (offset, run) in enumerate(zip(offsets, runs, strict=True))
+    )
+    pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
+    spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
+    segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
+    units = math.prod(outer) * -(-inner // segment)
+    words: list[Word] = [
+        units,
+        claim(units, math.prod(moves[0].sizes) * width),
+        int(past),
+        len(moves),
+        len(outer),
+        inner,
+        segment,
+        *outer,
+    ]
+    words += [(near.operand, window), *near.strides[:-1]]
+    for _, _, k in columns:
+        words += [(fars[k].operand, fars[k].offset), *fars[k].strides[:-1]]
+    verb = "put together" if zipped else "taken apart"
+    reason = f"{len(moves)} column(s) of {'+'.join(map(str, runs))} B every {step} B, {verb} {count} rows at a time"
+    return step_of("shuffle", partial(shuffle_kernel, spec), reason, moves, words)
