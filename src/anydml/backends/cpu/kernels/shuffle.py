@@ -2,8 +2,8 @@
 
 One side (near) holds rows of a few words; on the other (far) each column is packed for itself. Splitting colour planes
 is taking apart, joining them is putting together, every n-th element is taking apart with gaps, a reversal is one
-column whose rows run backwards. A block of rows passes through a few KiB of scratch that stay in the first cache, so
-that what is stored past the caches leaves in whole lines, whatever the alignment.
+column whose rows run backwards. What is stored past the caches leaves in whole lines: straight from the registers where
+all that is written falls on lines at one and the same row, else through a few KiB of scratch in the first cache.
 """
 
 from __future__ import annotations
