@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from anydml import dxdispatch
 from anydml.cli import main
 from anydml.feature_level import FeatureLevel
 from anydml.operators import REGISTRY
@@ -29,6 +31,12 @@ def anydml(capsys):
         return ended.value.code or 0, found.out, found.err
 
     return run
+
+
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"])
+def environment(request):
+    """The environment of a child that keeps what it prints until a line ends, or does not."""
+    return {**os.environ, "PYTHONUNBUFFERED": request.param}
 
 
 def edited(tmp_path, **desc):
@@ -99,6 +107,22 @@ def test_errors_are_one_line_and_exit_2(anydml, arguments, message):
     assert err.startswith("anydml: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_long_errors_are_cut_in_the_middle(anydml):
+    code, out, err = anydml("run", f"{'x' * 1500}/{'y' * 1500}")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"anydml: {'x' * 1000} … {'y' * 900}")
+    assert err.endswith("File name too long\n")
+    assert len(err) < 2100
+
+
+def test_too_little_memory_is_one_line(anydml, monkeypatch):
+    def load(*_, **__):
+        raise MemoryError
+
+    monkeypatch.setattr(dxdispatch, "load", load)
+    assert anydml("run", SPLIT) == (2, "", "anydml: there is not enough memory\n")
 
 
 def test_a_broken_rule_is_one_line_with_its_path(anydml, tmp_path):
@@ -220,6 +244,7 @@ def process(*arguments, **options):
 def test_what_a_run_never_imports():
     code = f"""
 import sys
+from anydml import dxdispatch
 from anydml.cli import main
 try:
     main(["run", {SPLIT!r}])
@@ -232,8 +257,8 @@ print(*(name for name in ("numba", "torch", "rich", "triton", "onnx", "hypothesi
 
 
 @pytest.mark.parametrize("arguments", [["ops"], ["run", SPLIT, "-i", 2000, "-v", 2], ["check", SPLIT]])
-def test_a_closed_pipe_ends_quietly(arguments):
-    running = process(*arguments)
+def test_a_closed_pipe_ends_quietly(arguments, environment):
+    running = process(*arguments, env=environment)
     running.stdout.close()
     assert running.stderr.read() == b""
     running.stderr.close()
@@ -246,9 +271,9 @@ COMMANDS = (["run", SPLIT], ["run", SPLIT, "--explain"], ["check", SPLIT], ["ops
 
 @needs_full
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_full_disk_under_the_output_is_one_line(arguments):
+def test_a_full_disk_under_the_output_is_one_line(arguments, environment):
     with open("/dev/full", "wb") as full:
-        running = process(*arguments, stdout=full)
+        running = process(*arguments, stdout=full, env=environment)
         assert running.communicate()[1] in (
             b"anydml: the output cannot be written: No space left on device\n",
             b"anydml: [Errno 28] No space left on device\n",
@@ -257,9 +282,9 @@ def test_a_full_disk_under_the_output_is_one_line(arguments):
 
 
 @needs_full
-def test_a_full_disk_under_the_errors_ends_as_the_error_does():
+def test_a_full_disk_under_the_errors_ends_as_the_error_does(environment):
     with open("/dev/full", "wb") as full:
-        running = process("run", "none.json", stderr=full)
+        running = process("run", "none.json", stderr=full, env=environment)
         assert (running.communicate()[0], running.returncode) == (b"", 2)
 
 
