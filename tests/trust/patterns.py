@@ -37,6 +37,10 @@ def rows(every: bool) -> Iterator[Pattern]:
         yield Pattern(f"3 parts of about {length}", "rows", parts)
         again = Move((4,), Access(0, 0, (length + 1,)), Access(1, 0, (0,)), length)
         yield Pattern(f"4 times the same {length}", "rows", [again])
+    for length in range(513, 513 + 64):
+        # Rows that share lines with their neighbours, but for the first and the last of each group.
+        to, source = Access(0, 0, (4 * length + 5, length)), Access(1, 0, (4 * length + 9, length + 1))
+        yield Pattern(f"2 times 4 runs of {length} without gaps", "rows", [Move((2, 4), to, source, length)])
     for length in ((256 << 10) + d for d in (-1, 0, 1, 63, 65)):
         yield Pattern(f"cut run of {length}", "rows", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
 

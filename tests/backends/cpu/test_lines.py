@@ -1,11 +1,14 @@
 """What is stored past the caches in whole lines is right at every alignment, and nothing around it changes."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anydml.backends.cpu import plan as planning
+from anydml.backends.cpu import step as stepping
 from anydml.backends.cpu.kernels.shuffle import rows_to_line
 from anydml.backends.cpu.pool import POOL
 from anydml.backends.memory import address_of
@@ -13,6 +16,16 @@ from anydml.moves import Access, Lookup, Move
 
 LINE, AROUND = 64, 128
 FILL = 0xA5
+THREADS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads():
+    """Threads that share lines at the ends of what they claim, even where there is one core."""
+    before = POOL.threads
+    POOL.resize(THREADS)
+    yield
+    POOL.resize(before)
 
 
 class Buffer:
@@ -29,10 +42,12 @@ class Buffer:
         return (before == FILL).all() and (after == FILL).all()
 
 
-def run(kernel, moves, destinations, *sources):
-    """Do moves past the caches: operands are the destinations, then the sources."""
+def run(kernel, chunk, moves, destinations, *sources):
+    """Do moves past the caches, about `chunk` bytes a claim: operands are the destinations, then the sources."""
     written = 1 << 40
-    (step,) = planning.plan(moves, written)
+    # A unit of looked-up rows is no longer than a claim, so that few rows make several.
+    with mock.patch.object(stepping, "CHUNK", chunk), mock.patch.object(planning, "LOOKUP_BYTES", chunk):
+        (step,) = planning.plan(moves, written)
     assert step.kernel == kernel
     operands = [*(buffer.bytes for buffer in destinations), *sources]
     table = step.table(np.array([address_of(operand) for operand in operands], np.uint64))
@@ -42,42 +57,47 @@ def run(kernel, moves, destinations, *sources):
 
 offsets = st.integers(0, LINE - 1)
 seeds = st.integers(0, 2**32 - 1)
+chunks = st.sampled_from([1, 3000, stepping.CHUNK])
 
 
-@given(run_bytes=st.integers(65, 700), rows=st.integers(1, 40), gap=st.integers(0, 200), offset=offsets, seed=seeds)
-def test_rows_that_continue_each_other(run_bytes, rows, gap, offset, seed):
+@given(
+    run_bytes=st.integers(65, 700), rows=st.integers(1, 40), gap=st.integers(0, 200), offset=offsets, seed=seeds,
+    chunk=chunks,
+)  # fmt: skip
+def test_rows_that_continue_each_other(run_bytes, rows, gap, offset, seed, chunk):
     source = np.random.default_rng(seed).integers(0, 256, (rows, run_bytes + gap), np.uint8)
     destination = Buffer(rows * run_bytes, offset)
     move = Move((rows,), Access(0, 0, (run_bytes,)), Access(1, 0, (run_bytes + gap,)), run_bytes)
     kernel = "elements" if run_bytes <= planning.SHORT_ROW else "rows"
-    run(kernel, [move], [destination], source)
+    run(kernel, chunk, [move], [destination], source)
     np.testing.assert_array_equal(destination.bytes.reshape(rows, -1), source[:, :run_bytes])
 
 
 @given(
     run_bytes=st.integers(513, 900), shape=st.tuples(st.integers(1, 9), st.integers(1, 9)), between=st.integers(0, 70),
-    offset=offsets, seed=seeds,
+    offset=offsets, seed=seeds, chunk=chunks,
 )  # fmt: skip
-def test_rows_that_continue_each_other_now_and_then(run_bytes, shape, between, offset, seed):
+def test_rows_that_continue_each_other_now_and_then(run_bytes, shape, between, offset, seed, chunk):
     groups, rows = shape
     source = np.random.default_rng(seed).integers(0, 256, (groups, rows, run_bytes + 8), np.uint8)
     pitch = rows * run_bytes + between
     destination = Buffer(groups * pitch, offset)
     there = Access(0, 0, (pitch, run_bytes))
     move = Move((groups, rows), there, Access(1, 0, (source.strides[0], source.strides[1])), run_bytes)
-    run("rows", [move], [destination], source)
+    run("rows", chunk, [move], [destination], source)
     found = destination.bytes.reshape(groups, pitch)
     np.testing.assert_array_equal(found[:, : rows * run_bytes].reshape(groups, rows, -1), source[..., :run_bytes])
     assert (found[:, rows * run_bytes :] == FILL).all()
 
 
-@given(size=st.integers(65, 700), count=st.integers(1, 60), offset=offsets, seed=seeds)
-def test_looked_up_rows(size, count, offset, seed):
+@given(size=st.integers(65, 700), count=st.integers(1, 60), offset=offsets, seed=seeds, chunk=chunks)
+def test_looked_up_rows(size, count, offset, seed, chunk):
     rng = np.random.default_rng(seed)
     source, indices = rng.integers(0, 256, (30, size), np.uint8), rng.integers(-40, 40, count)
     destination = Buffer(count * size, offset)
     picked = Access(1, 0, (0,), (Lookup(2, "int64", 0, (8,), 30, size),))
-    run("lookup rows", [Move((count,), Access(0, 0, (size,)), picked, size)], [destination], source, indices)
+    move = Move((count,), Access(0, 0, (size,)), picked, size)
+    run("lookup rows", chunk, [move], [destination], source, indices)
     wrapped = np.clip(np.where(indices < 0, indices + 30, indices), 0, 29)
     np.testing.assert_array_equal(destination.bytes.reshape(count, size), source[wrapped])
 
@@ -91,8 +111,11 @@ PATTERNS = {
 
 @pytest.mark.parametrize("name", PATTERNS)
 @pytest.mark.parametrize("direction", ["forwards", "backwards", "joined"])
-@given(lines=st.integers(1, 3), rows=st.integers(150, 9000), near=offsets, far=offsets, apart=st.booleans(), seed=seeds)
-def test_interleaved_columns(name, direction, lines, rows, near, far, apart, seed):
+@given(
+    lines=st.integers(1, 3), rows=st.integers(150, 9000), near=offsets, far=offsets, apart=st.booleans(), seed=seeds,
+    chunk=chunks,
+)  # fmt: skip
+def test_interleaved_columns(name, direction, lines, rows, near, far, apart, seed, chunk):
     size, pattern = PATTERNS[name]
     runs = [size * run for run in pattern if run > 0]
     width = size * sum(map(abs, pattern))
@@ -108,7 +131,7 @@ def test_interleaved_columns(name, direction, lines, rows, near, far, apart, see
             Move((lines, rows), Access(0, start, (rows * width, width)), Access(1 + k, 0, (rows * r, r)), r)
             for k, (start, r) in enumerate(zip(starts, runs, strict=True))
         ]
-        run("shuffle", moves, [whole], *sources)
+        run("shuffle", chunk, moves, [whole], *sources)
         np.testing.assert_array_equal(whole.bytes.reshape(lines, rows, width), np.concatenate(sources, 2))
         return
     source = rng.integers(0, 256, (lines, rows, width), np.uint8)
@@ -119,7 +142,7 @@ def test_interleaved_columns(name, direction, lines, rows, near, far, apart, see
         Move((lines, rows), Access(k, 0, (rows * r, r)), Access(len(runs), first + start, (rows * width, stride)), r)
         for k, (start, r) in enumerate(zip(starts, runs, strict=True))
     ]
-    run("shuffle", moves, columns, source)
+    run("shuffle", chunk, moves, columns, source)
     for column, start, r in zip(columns, starts, runs, strict=True):
         expected = source[:, :: -1 if back else 1, start : start + r]
         np.testing.assert_array_equal(column.bytes.reshape(lines, rows, r), expected)
