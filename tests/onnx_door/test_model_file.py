@@ -208,6 +208,40 @@ def test_data_that_does_not_fit_its_sizes(written, tmp_path):
         backend.prepare(load(written(huge)))
 
 
+def calling(depth, body="t = my.F{next} (a) b = my.F{next} (t)", last="b = Identity (a)"):
+    """A model of functions that each call the next, which makes 2 to the power of their number of calls."""
+    imports = 'opset_import: ["": 18, "my": 1]>'
+    called = [body.format(next=i + 1) for i in range(depth)]
+    functions = "".join(
+        f'<domain: "my", {imports} F{i} (a) => (b) {{ {one} }}' for i, one in enumerate([*called, last])
+    )
+    text = f"<ir_version: 9, {imports} g (float[N] x) => (float[M] y) {{ y = my.F0 (x) }} {functions}"
+    return parser.parse_model(text)
+
+
+def test_functions_that_call_each_other(written, tmp_path):
+    x = np.float32([1, 2])
+    assert backend.run_model(load(written(calling(10))), [x]).y.tolist() == [1, 2]
+    # A file of 4 KiB that would come to 2 to the power of 60 nodes.
+    model = load(written(calling(60)))
+    for use in (backend.prepare, to_descs):
+        with pytest.raises(
+            ModelError, match="functions, which call each other, come to more than 1000000 nodes or 2 GiB"
+        ):
+            use(model)
+    assert not backend.is_compatible(model)
+    weights = ", ".join("1" * 9 for _ in range(2000))
+    heavy = calling(18, last=f"w = Constant <value_ints = [{weights}]> () b = Identity (a)")
+    with pytest.raises(ModelError, match="or 2 GiB"):
+        backend.prepare(load(written(heavy)))
+    nested = (
+        "one = Constant <value = bool {{1}}> () b = If (one) <then_branch = t () => (float[N] p) {{ u = my.F{next} (a) "
+    )
+    nested += "p = my.F{next} (u) }}, else_branch = e () => (float[N] q) {{ q = Identity (a) }}>"
+    with pytest.raises(ModelError, match="come to more than 1000000 nodes"):
+        backend.prepare(load(written(calling(40, nested))))
+
+
 def test_graphs_with_other_values(written):
     sequence = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
         g (seq(float[N]) x) => (seq(float[N]) y) { y = Identity (x) }""")

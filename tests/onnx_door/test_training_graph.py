@@ -68,6 +68,22 @@ def test_the_backend_names_the_node_that_it_does_not_have():
         backend.prepare(parser.parse_model(TRAINING))
 
 
+@pytest.mark.parametrize("sizes", SIZES)
+def test_our_backend_equals_both_where_numpy_multiplies(sizes):
+    """The backend has no MatMul, so it runs the other nodes one by one."""
+    model, given = parser.parse_model(TRAINING), feeds(*sizes)
+    values = dict(given)
+    for node in model.graph.node:
+        inputs = [values[name] for name in node.input]
+        results = [inputs[0] @ inputs[1]] if node.op_type == "MatMul" else backend.run_node(node, inputs)
+        values.update(zip(node.output, results, strict=True))
+    assert values["lengths"].tolist() == [sizes[0], sizes[1]]
+    reference = ReferenceEvaluator(model, new_ops=reference_ops).run(None, given)
+    for ours, other, stock in zip(("y0", "y1"), reference, session(make_portable(model)).run(None, given), strict=True):
+        assert np.array_equal(values[ours], other)
+        np.testing.assert_allclose(values[ours], stock, rtol=1e-5, atol=1e-6)
+
+
 def test_our_part_of_it_is_equal_everywhere():
     model = parser.parse_model(OURS_ALONE)
     portable = make_portable(model)
