@@ -90,16 +90,22 @@ def test_rows_that_continue_each_other_now_and_then(run_bytes, shape, between, o
     assert (found[:, rows * run_bytes :] == FILL).all()
 
 
-@given(size=st.integers(65, 700), count=st.integers(1, 60), offset=offsets, seed=seeds, chunk=chunks)
-def test_looked_up_rows(size, count, offset, seed, chunk):
+@given(
+    size=st.integers(65, 700), count=st.integers(1, 60), between=st.sampled_from([0, 0, 1, 64]), offset=offsets,
+    seed=seeds, chunk=chunks,
+)  # fmt: skip
+def test_looked_up_rows(size, count, between, offset, seed, chunk):
     rng = np.random.default_rng(seed)
     source, indices = rng.integers(0, 256, (30, size), np.uint8), rng.integers(-40, 40, count)
-    destination = Buffer(count * size, offset)
+    pitch = size + between
+    destination = Buffer(count * pitch, offset)
     picked = Access(1, 0, (0,), (Lookup(2, "int64", 0, (8,), 30, size),))
-    move = Move((count,), Access(0, 0, (size,)), picked, size)
+    move = Move((count,), Access(0, 0, (pitch,)), picked, size)
     run("lookup rows", chunk, [move], [destination], source, indices)
     wrapped = np.clip(np.where(indices < 0, indices + 30, indices), 0, 29)
-    np.testing.assert_array_equal(destination.bytes.reshape(count, size), source[wrapped])
+    found = destination.bytes.reshape(count, pitch)
+    np.testing.assert_array_equal(found[:, :size], source[wrapped])
+    assert (found[:, size:] == FILL).all()
 
 
 PATTERNS = {
