@@ -108,6 +108,23 @@ def test_looked_up_rows(size, count, between, offset, seed, chunk):
     assert (found[:, size:] == FILL).all()
 
 
+@pytest.mark.parametrize("number", range(10))
+def test_a_claim_writes_its_own_row_and_no_other(number):
+    size, offset = 600, 5
+    source = np.random.default_rng(number).integers(0, 256, (2, 5, size + 8), np.uint8)
+    destination = Buffer(10 * size, offset)
+    move = Move((2, 5), Access(0, 0, (5 * size, size)), Access(1, 0, source.strides[:2]), size)
+    with mock.patch.object(stepping, "CHUNK", 1):
+        (step,) = planning.plan([move], 1 << 40)
+    table = step.table([address_of(destination.bytes), address_of(source)])
+    counter = np.array([number], np.uint64)
+    assert step.load()(address_of(table), address_of(counter), 1) == 1
+    found = destination.bytes.reshape(10, size)
+    np.testing.assert_array_equal(found[number], source.reshape(10, -1)[number, :size])
+    assert (np.delete(found, number, 0) == FILL).all()
+    assert destination.is_whole()
+
+
 PATTERNS = {
     "colour planes": (1, (1, 1, 1)), "floats": (4, (1, 1, 1)), "twelve": (4, (4, 4, 4)), "uneven": (4, (2, 1, 3)),
     "pairs": (8, (1, 1)), "one of two": (4, (1, -1)), "one of four": (2, (1, -3)), "fives": (1, (5,)),
