@@ -134,7 +134,11 @@ def calls(x):
         yield lambda given=given: dml.gather(x, np.arange(len(x)), out=given)
 
 
-@pytest.mark.parametrize("size, programs", [(functions.FEW_BYTES, 0), (functions.FEW_BYTES + 16, 14)])
+FEW = functions.FEW_BYTES
+TAKEN = FEW * functions.TAKE_FACTOR
+
+
+@pytest.mark.parametrize("size, programs", [(FEW, 0), (FEW + 16, 12), (TAKEN, 12), (TAKEN + 16, 14)])
 def test_only_few_numbers_go_without_a_program(size, programs):
     with mock.patch.object(CpuProgram, "run", autospec=True, side_effect=CpuProgram.run) as run:
         for call in calls(np.arange(size // 4, dtype=np.float32).reshape(-1, 4)):
@@ -150,11 +154,19 @@ def test_what_is_no_number_has_a_program():
     assert run.call_count == 14
 
 
-def test_many_picked_from_few_have_a_program():
-    x = np.arange(8.0)
+def test_many_picked_have_a_program_and_so_have_those_for_which_numpy_would_copy_all():
+    x = np.arange(1.0 + FEW)
+    torn = np.ndarray(x.shape, x.dtype, np.zeros(x.nbytes + 1, np.uint8), 1)
+    torn[...] = x
     with mock.patch.object(CpuProgram, "run", autospec=True, side_effect=CpuProgram.run) as run:
-        dml.gather(x, np.zeros(functions.FEW_BYTES, int))
-    assert run.call_count == 1
+        assert dml.gather(x, [-1, 0]).tolist() == [FEW, 0]
+        assert run.call_count == 0
+        assert (dml.gather(x, np.ones(1 + TAKEN // 8, int)) == 1).all()
+        assert run.call_count == 1
+        assert dml.gather(x[::-1], [-1, 0]).tolist() == [0, FEW]
+        assert run.call_count == 2
+        assert dml.gather(torn, [-1, 0]).tolist() == [FEW, 0]
+        assert run.call_count == 3
 
 
 @pytest.mark.parametrize("into_whole", [False, True])

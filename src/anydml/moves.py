@@ -185,6 +185,9 @@ def resolve(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtyp
         clamped: np.ndarray[Any, np.dtype[np.int64]] = np.minimum(indices, np.uint64(size - 1)).astype(np.int64)
         return clamped
     wide = indices.astype(np.int64)
-    np.add(wide, size, out=wide, where=wide < 0)
-    np.clip(wide, 0, size - 1, out=wide)
+    if indices.dtype.kind == "i":
+        # The sign bit, spread, is −1 or 0.
+        wide += (wide >> 63) & size
+        np.maximum(wide, 0, out=wide)
+    np.minimum(wide, size - 1, out=wide)
     return wide

@@ -16,8 +16,9 @@ import numpy as np
 
 from anydml.arrays import is_movable, moved_positions, output_array, output_arrays, strides_key
 from anydml.backends.cpu.engine import CpuProgram, program
+from anydml.backends.cpu.small import take
 from anydml.interop import Guest
-from anydml.moves import Access, Move, resolve
+from anydml.moves import Access, Move
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -30,12 +31,11 @@ PLANS = 512
 """Programs that each function keeps for layouts it has seen."""
 
 FEW_BYTES = 4 << 10
-"""Numbers up to here are moved by one NumPy call a result: to find and bind a program would take longer than that."""
+TAKE_FACTOR = 16
+"""Numbers up to here are moved by one NumPy call a result: to find and bind a program would take longer than that. So
+many times as many are picked by one, because `take` stays as fast as a program."""
 
 _ALL = slice(None)
-
-_TAKEN = frozenset(dtype for dtype in map(np.dtype, ("i4", "i8", "u4")) if np.can_cast(dtype, np.intp))
-"""Indices that NumPy's `take` reads as they are."""
 
 
 def split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | None, guest: Guest | None) -> list[Array]:
@@ -113,13 +113,12 @@ def gather(x: Array, indices: Array, axis: int, out: Any, guest: Guest | None) -
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
     shape = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
-    # Without dimensions, `take` gives a scalar, and that has no byte order.
-    is_few = shape != () and _is_few(x.dtype, max(x.nbytes, math.prod(shape) * x.itemsize))
-    if is_few and out is None and guest is None:
-        return _take(x, indices, axis)
+    is_taken = _is_taken(x, shape)
+    if is_taken and out is None and guest is None:
+        return take(x, indices, axis)
     result = output_array("gather", out, shape, x.dtype, (x, indices), guest)
-    if is_few:
-        result[...] = _take(x, indices, axis)
+    if is_taken:
+        result[...] = take(x, indices, axis)
     elif not is_movable(x.dtype):
         positions = gather(moved_positions(x), indices, axis, None, None)
         result[...] = x.reshape(-1)[positions]
@@ -129,23 +128,23 @@ def gather(x: Array, indices: Array, axis: int, out: Any, guest: Guest | None) -
     return result
 
 
-def _is_few(dtype: np.dtype[Any], size: int) -> bool:
-    """Whether so many bytes of this dtype are few numbers."""
-    return size <= FEW_BYTES and dtype.kind in "biufc"
+def _is_few(dtype: np.dtype[Any], size: int, factor: int = 1) -> bool:
+    """Whether so many bytes of this dtype are few numbers, or `factor` times as many."""
+    return size <= factor * FEW_BYTES and dtype.kind in "biufc"
+
+
+def _is_taken(x: Array, shape: Sizes) -> bool:
+    """Whether a result is left to NumPy's `take`, which copies all of an x that is not contiguous."""
+    if x.nbytes > FEW_BYTES and not (x.flags.c_contiguous and x.flags.aligned):
+        return False
+    # Without dimensions it would be a scalar, which has no byte order.
+    return shape != () and _is_few(x.dtype, math.prod(shape) * x.itemsize, TAKE_FACTOR)
 
 
 def _taken(start: int, size: int, step: int) -> slice:
     """The elements of one dimension, from the first one on, in either direction."""
     end = start + size * step
     return slice(start, end if end >= 0 else None, step) if size else slice(0)
-
-
-def _take(x: Array, indices: Array, axis: int) -> Array:
-    """NumPy's `take` wraps a negative index once, as we do; it is spared all that it would refuse or not clamp."""
-    try:
-        return x.take(indices if indices.dtype in _TAKEN else resolve(indices, x.shape[axis]), axis)
-    except IndexError:
-        return x.take(resolve(indices, x.shape[axis]), axis)
 
 
 def _output_layout(shape: Sizes, strides: Sizes | None, itemsize: int) -> Layout:

@@ -6,7 +6,7 @@ Views are made at bind; what is left for dispatch is one assignment or one `take
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,18 @@ from anydml.backends.memory import element_dtype, window
 from anydml.moves import Access, Move, extent, resolve
 
 CHUNK = 1 << 16
-"""Elements that a lookup resolves at a time, so that its index buffers stay small."""
+CHUNK_BYTES = 512 << 10
+"""Elements that a lookup resolves at a time at most, and their bytes, so that its buffers stay small."""
+
+PIECE = 64 << 10
+"""Longest element, in bytes, that is looked up as a whole; NumPy's own elements end at 2 GiB."""
+
+_TAKE_MODES = {
+    dtype: "raise" if dtype.kind == "i" else "clip"
+    for dtype in map(np.dtype, ("int32", "int64", "uint32"))
+    if np.can_cast(dtype, np.intp)
+}
+"""Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
 
 _ALL = slice(None)
 
@@ -39,7 +50,7 @@ def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
     if move.destination.lookups:
         raise AssertionError("no operator scatters yet")
     if move.source.lookups:
-        return _bind_take(move, operands) or partial(_gather, move, operands)
+        return _bind_take(move, operands) or partial(_gather, list(_pieces(move)), operands)
     destination, source = (_view(move, access, operands) for access in (move.destination, move.source))
     if not move.sizes:
         return partial(_bytes(destination).__setitem__, _ALL, _bytes(source))
@@ -65,31 +76,63 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     if len(source.lookups) != 1 or len(move.sizes) > 1 or any(source.strides):
         return None
     (lookup,) = source.lookups
-    if (
-        lookup.stride != size
-        or lookup.dtype not in ("uint32", "int64", "int32")
-        or destination.strides not in ((), (size,))
-    ):
+    sizes = move.sizes or (1,)
+    if lookup.stride != size or destination.strides not in ((), (size,)) or sizes[0] > CHUNK or size > PIECE:
         return None
     dtype = element_dtype(size)
-    sizes = move.sizes or (1,)
     table = window(operands[source.operand], source.offset, (lookup.size,), (size,), dtype)
     rows = window(operands[destination.operand], destination.offset, sizes, (size,), dtype)
     indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
-    if sizes[0] > CHUNK or not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
+    if not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
         return None
-    return partial(_take, table, indices, rows, lookup.dtype[0] == "i")
+    return partial(take, table, indices, 0, rows)
 
 
-def _take(table: Array, indices: Array, rows: Array, signed: bool) -> None:
-    # Made anew for each dispatch: several threads may dispatch at once.
-    coordinates = indices.astype(np.int64)
-    if signed:
-        np.add(coordinates, len(table), out=coordinates, where=coordinates < 0)
-    table.take(coordinates, None, rows, "clip")
+def take(x: Any, indices: Array, axis: int, out: Array | None = None) -> Array:
+    """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
+
+    Args:
+        x: array that is contiguous, or small: of others, NumPy makes a copy.
+        indices: INT32, INT64, UINT32 or UINT64, in native byte order.
+        axis: has elements, if there are indices.
+        out: array to write to; up to CHUNK_BYTES, NumPy may fill another one first.
+    """
+    mode = _TAKE_MODES.get(indices.dtype)
+    if mode is None or (mode == "raise" and out is not None and out.nbytes > CHUNK_BYTES):
+        indices, mode = resolve(indices, x.shape[axis]), "clip"
+    try:
+        taken: Array = x.take(indices, axis, out, mode)
+    except IndexError:
+        # One is outside, and nothing was written yet.
+        taken = x.take(resolve(indices, x.shape[axis]), axis, out, "clip")
+    return taken
 
 
-def _gather(move: Move, operands: Sequence[Array]) -> None:
+def _pieces(move: Move) -> Iterator[Move]:
+    """Moves of elements of at most PIECE bytes, which together do this one."""
+    if move.element_size <= PIECE:
+        yield move
+        return
+    sizes, to, source, size = move
+    count, rest = divmod(size, PIECE)
+    yield Move((*sizes, count), _cut(to), _cut(source), PIECE)
+    if rest:
+        end = count * PIECE
+        yield Move(sizes, to._replace(offset=to.offset + end), source._replace(offset=source.offset + end), rest)
+
+
+def _cut(access: Access) -> Access:
+    """An access with one more dimension, of pieces; lookups stand still in it."""
+    lookups = tuple(lookup._replace(strides=(*lookup.strides, 0)) for lookup in access.lookups)
+    return access._replace(strides=(*access.strides, PIECE), lookups=lookups)
+
+
+def _gather(moves: Sequence[Move], operands: Sequence[Array]) -> None:
+    for move in moves:
+        _gather_elements(move, operands)
+
+
+def _gather_elements(move: Move, operands: Sequence[Array]) -> None:
     """Any lookups at all: byte offsets of a chunk of elements at a time, then one indexing call."""
     source, size = move.source, move.element_size
     first, end = extent(source, move.sizes, size)
@@ -97,21 +140,22 @@ def _gather(move: Move, operands: Sequence[Array]) -> None:
     every_byte = window(operands[source.operand], first, (end - first - size + 1,), (1,), dtype)
     destination = window(operands[move.destination.operand], move.destination.offset, move.sizes,
                          move.destination.strides, dtype)  # fmt: skip
-    for box in _chunks(move.sizes):
+    for box in _chunks(move.sizes, min(CHUNK, max(1, CHUNK_BYTES // size))):
         offsets = _offsets(source, box, operands)
         offsets -= first
         destination[box] = every_byte[offsets]
 
 
-def _chunks(sizes: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """Boxes of at most about CHUNK elements that cover `sizes`."""
-    boxes: list[tuple[slice, ...]] = [()]
-    inner = math.prod(sizes)
-    for size in sizes:
-        inner //= size
-        step = max(1, min(size, CHUNK // max(inner, 1)))
-        boxes = [(*box, slice(i, min(i + step, size))) for box in boxes for i in range(0, size, step)]
-    return boxes
+def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes of at most `most` elements that cover `sizes`."""
+    if not sizes:
+        yield ()
+        return
+    size, *inner = sizes
+    step = max(1, most // math.prod(inner))
+    for i in range(0, size, step):
+        for box in _chunks(tuple(inner), most):
+            yield (slice(i, min(i + step, size)), *box)
 
 
 def _offsets(access: Access, box: tuple[slice, ...], operands: Sequence[Array]) -> np.ndarray[Any, np.dtype[np.int64]]:
