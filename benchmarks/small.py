@@ -1,10 +1,12 @@
-"""The small cases: what a call costs when there is hardly anything to move."""
+"""The small cases: what a call costs when there is hardly anything to move, and what it costs to plan one."""
 
 from __future__ import annotations
 
 import statistics
+import time
 import timeit
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +15,13 @@ from benchmarks.measure import Run
 from benchmarks.report import Result
 
 CALLS = 5000
+PLANNED = 200
+"""Calls of a round: of small work, and with sizes that are new."""
 
 
 def small_results(rounds: int) -> list[Result]:
-    """SPLIT example 1 and GATHER example 2: bound dispatch, and one call of the function."""
-    return [*_split(rounds), *_gather(rounds)]
+    """SPLIT example 1 and GATHER example 2, bound dispatch and one call of the function; and the planning of T1."""
+    return [*_split(rounds), *_gather(rounds), _planning(rounds)]
 
 
 def _per_call(runs: Mapping[str, Run], rounds: int) -> dict[str, float]:
@@ -90,3 +94,33 @@ def _gather(rounds: int) -> list[Result]:
         Result("small", "GATHER example 2, bound dispatch", 80, _per_call(bound_runs, rounds), None),
         Result("small", "GATHER example 2, function", 80, _per_call(call_runs, rounds), None),
     ]
+
+
+def _planning(rounds: int) -> Result:
+    """SplitTraining: a call with new sizes, less the same call again, on so few rows of T1 that moving takes little."""
+    rng = np.random.default_rng(0)
+    x = np.ones((16, 3072), np.float32)
+    block = np.empty(x.size, np.float32)
+
+    def drawn() -> tuple[Any, list[Any]]:
+        cuts = np.sort(rng.choice(np.arange(1, x.shape[1]), 2, replace=False))
+        parts = np.split(block, cuts * len(x))
+        return np.diff(cuts, prepend=0, append=x.shape[1]), [part.reshape(len(x), -1) for part in parts]
+
+    def seconds(sizes: Any, out: list[Any]) -> float:
+        begin = time.perf_counter()
+        dml.split_training(x, sizes, 1, out=out)
+        return time.perf_counter() - begin
+
+    differences = []
+    before = drawn()
+    for _ in range(rounds * PLANNED):
+        new = drawn()
+        times = []
+        for _ in range(2):
+            # The same to come from, for both.
+            seconds(*before)
+            times.append(seconds(*new))
+        differences.append(times[0] - times[1])
+        before = new
+    return Result("small", "T1, planning of new sizes", 2 * x.nbytes, {"anydml": statistics.median(differences)}, None)

@@ -89,12 +89,13 @@ def _copy_seconds(case: dict[str, Any]) -> float | None:
 def _case(case: dict[str, Any], is_large: bool) -> list[str]:
     seconds = {name: time for name, time in case["seconds"].items() if name != "copy"}
     ours = seconds.pop("anydml")
-    peer = min(seconds, key=seconds.__getitem__)
+    peer = min(seconds, key=seconds.__getitem__, default=None)
 
     def speed(time: float) -> str:
         return f"{case['bytes'] / time / 1e9:.1f}" if is_large else f"{time * 1e6:.2f}"
 
-    row = [case["name"], case["about"], speed(ours), f"{speed(seconds[peer])} {peer}", f"{seconds[peer] / ours:.2f}"]
+    against = ["–", "–"] if peer is None else [f"{speed(seconds[peer])} {peer}", f"{seconds[peer] / ours:.2f}"]
+    row = [case["name"], case["about"], speed(ours), *against]
     return [*row, f"{(_copy_seconds(case) or 0) / ours:.0%}"] if is_large else row
 
 

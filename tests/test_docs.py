@@ -175,6 +175,7 @@ def test_figures_are_those_of_the_results(tmp_path, monkeypatch):
     results = [
         Result("S1", "axis 0 into 4", 4 * 10**9, {"anydml": 0.1, "numpy": 0.4, "torch copy_": 0.2}, 0.05),
         Result("small", "a call", 96, {"anydml": 2e-6, "numpy copyto": 1e-6}, None),
+        Result("small", "planning", 96, {"anydml": 3e-6}, None),
     ]
     more = {"date": "2026-01-02", "command": "python -m benchmarks.cpu", "growth": {"bytes": [{"bytes": 1024}]}}
     (tmp_path / "cpu.json").write_text(as_json(results, {"processor": "P"}, **more), encoding="utf-8")
@@ -186,6 +187,7 @@ def test_figures_are_those_of_the_results(tmp_path, monkeypatch):
         "| machine | processor P |",
         "| S1 | axis 0 into 4 | 40.0 | 20.0 torch copy_ | 2.00 | 50% |",
         "| small | a call | 2.00 | 1.00 numpy copyto | 0.50 |",
+        "| small | planning | 3.00 | – | – |",
         "| 1,024 |",
     ):
         assert f"{line}\n" in text
