@@ -34,17 +34,23 @@ class DeviceArray(np.ndarray[Any, Any]):
         self.gpu = getattr(base, "gpu", 0)
 
     def min(self, *args: Any, **kwargs: Any) -> Any:
-        """The smallest element, found on the device."""
-        return self.owner.min(*args, **kwargs)
+        """The smallest of some integers, found on the device; the host waits for it."""
+        return _extreme(self, "min")
 
     def max(self, *args: Any, **kwargs: Any) -> Any:
-        """The largest element, found on the device."""
-        return self.owner.max(*args, **kwargs)
+        """The largest of some integers, found on the device; the host waits for it."""
+        return _extreme(self, "max")
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"
 
     __str__ = __repr__
+
+
+def _extreme(integers: DeviceArray, name: str) -> int:
+    from anydml.backends.cuda.memory import extreme
+
+    return extreme(integers, name)
 
 
 class _Interface:

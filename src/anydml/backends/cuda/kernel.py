@@ -39,6 +39,7 @@ def move_tiles(
     LANES: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
+    FLAT: tl.constexpr,
     INNER: tl.constexpr,
     INDEX: tl.constexpr,
     OFFSET: tl.constexpr,
@@ -61,6 +62,8 @@ def move_tiles(
         WHOLE_ROWS, WHOLE_COLUMNS: ROWS or COLUMNS divide those of every part, so that no lane has to be masked.
         WORD: integer type of a load; a vector of VECTOR bytes is LANES of them.
         ROWS, COLUMNS: of a tile, in vectors.
+        FLAT: whether a tile is one line of lanes, rows one after the other, and no matrix. Triton would deal the lanes
+            of a matrix to threads down its columns where it sees no run of addresses along rows.
         INNER: columns that are one contiguous run; steps a column count runs.
         INDEX: unsigned type that counts rows.
         OFFSET: signed type that counts words inside a tile's columns and between its rows.
@@ -85,7 +88,13 @@ def move_tiles(
     pointers = ()
     masks = ()
     loaded = ()
-    lane = tl.arange(0, COLUMNS * LANES) % LANES
+    if FLAT:
+        lanes = tl.arange(0, ROWS * COLUMNS * LANES)
+        down = lanes // (COLUMNS * LANES)
+    else:
+        lanes = tl.arange(0, COLUMNS * LANES)
+        down = tl.arange(0, ROWS)
+    lane = lanes % LANES
     for member in tl.static_range(GROUP):
         part = first_part + member
         field = ()
@@ -113,7 +122,7 @@ def move_tiles(
             column_tiles = ((field[5] + (COLUMNS - 1)) // COLUMNS).to(tl.int32)
             skipped = (row_tile % column_tiles).to(tl.int64) * COLUMNS
             row_tile = row_tile // column_tiles
-        unit = tl.arange(0, COLUMNS * LANES) // LANES
+        unit = lanes // LANES % COLUMNS
         if WHOLE_COLUMNS:
             in_columns = tl.full(unit.shape, True, tl.int1)
         else:
@@ -125,7 +134,7 @@ def move_tiles(
             unit = unit // INNER
             skipped = skipped // INNER
         unit = unit.to(OFFSET)
-        row = row_tile.to(INDEX) * ROWS + tl.arange(0, ROWS).to(INDEX)
+        row = row_tile.to(INDEX) * ROWS + down.to(INDEX)
 
         rows = tl.full((), 1, INDEX)
         for d in tl.static_range(DIMS):
@@ -134,10 +143,13 @@ def move_tiles(
             in_rows = tl.full(row.shape, True, tl.int1)
         else:
             in_rows = row < rows
-        mask = in_rows[:, None] & in_columns[None, :]
+        if FLAT:
+            mask = in_rows & in_columns
+        else:
+            mask = in_rows[:, None] & in_columns[None, :]
 
-        to = tl.full((ROWS,), 0, OFFSET)
-        source = tl.full((ROWS,), 0, OFFSET)
+        to = tl.zeros_like(down).to(OFFSET)
+        source = to
         at = ()
         for i in tl.static_range(DIMS):
             if i < DIMS - 1:
@@ -150,16 +162,21 @@ def move_tiles(
             to += coordinate * field[9 + 3 * (DIMS - 1 - i)].to(OFFSET)
             source += coordinate * field[10 + 3 * (DIMS - 1 - i)].to(OFFSET)
 
-        offset = ((unit * field[7].to(OFFSET) + inside) * LANES + lane)[None, :]
+        offset = (unit * field[7].to(OFFSET) + inside) * LANES + lane
+        if not FLAT:
+            offset = offset[None, :]
         for n in tl.static_range(LOOKUPS):
-            spot = tl.full((ROWS,), 0, OFFSET)
+            spot = tl.zeros_like(down).to(OFFSET)
             for i in tl.static_range(DIMS):
                 spot += at[i] * field[FIRST + EACH * n + 4 + DIMS - i].to(OFFSET)
+            seen = in_rows
             if lookups[4 * n + 3] == 1:
-                spot = spot[:, None] + (unit * field[FIRST + EACH * n + 4].to(OFFSET))[None, :]
+                step = unit * field[FIRST + EACH * n + 4].to(OFFSET)
+                if FLAT:
+                    spot += step
+                else:
+                    spot = spot[:, None] + step[None, :]
                 seen = mask
-            else:
-                seen = in_rows
             begin = field[FIRST + EACH * n + 1] + skipped * field[FIRST + EACH * n + 4]
             base = field[FIRST + EACH * n] + begin * lookups[4 * n + 2]
             # An index that is not aligned comes in pieces.
@@ -195,11 +212,18 @@ def move_tiles(
 
         pointer = tl.cast(field[2] + (field[3] + skipped * field[7]) * VECTOR, tl.pointer_type(WORD))
         pointer = tl.multiple_of(pointer, VECTOR)
-        value = tl.load((pointer + source * LANES)[:, None] + offset, mask=mask)
+        start = pointer + source * LANES
+        if not FLAT:
+            start = start[:, None]
+        value = tl.load(start + offset, mask=mask)
         pointer = tl.cast(field[0] + (field[1] + skipped * field[6]) * VECTOR, tl.pointer_type(WORD))
         pointer = tl.multiple_of(pointer, VECTOR)
-        offset = ((unit * field[6].to(OFFSET) + inside) * LANES + lane)[None, :]
-        pointers = pointers + ((pointer + to * LANES)[:, None] + offset,)
+        offset = (unit * field[6].to(OFFSET) + inside) * LANES + lane
+        start = pointer + to * LANES
+        if not FLAT:
+            start = start[:, None]
+            offset = offset[None, :]
+        pointers = pointers + (start + offset,)
         masks = masks + (mask,)
         loaded = loaded + (value,)
     # All loads stand before the first store, so that they are in flight together.

@@ -75,6 +75,7 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
         "LANES": plan.lanes,
         "ROWS": plan.tiles.rows,
         "COLUMNS": plan.tiles.columns,
+        "FLAT": plan.is_flat,
         "INNER": plan.parts[0].inner,
         "INDEX": tl.uint64 if plan.wide_rows else tl.uint32,
         "OFFSET": tl.int64 if plan.wide_offsets else tl.int32,

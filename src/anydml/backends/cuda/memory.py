@@ -119,6 +119,21 @@ def integers(indices: DeviceArray) -> Any:
     return owner.astype("int64") if is_cupy(owner) else _tensor(owner, indices.gpu).long()
 
 
+def extreme(indices: DeviceArray, name: str) -> int:
+    """The smallest or largest index, by the ``"min"`` or ``"max"`` of its library. The host waits for it."""
+    if is_cupy(indices.owner):
+        return int(getattr(indices.owner, name)())
+    tensor = _tensor(indices.owner, indices.gpu)
+    if indices.dtype.kind != "u" or indices.itemsize == 1:
+        return int(getattr(tensor, name)())
+    import torch
+
+    # PyTorch orders no unsigned integers but bytes. With its highest bit turned, each is in order as a signed one.
+    signed = tensor.view(getattr(torch, f"int{8 * indices.itemsize}"))
+    lowest: int = torch.iinfo(signed.dtype).min
+    return int(getattr(signed ^ lowest, name)()) - lowest
+
+
 def _tensor(owner: Any, gpu: int) -> Any:
     """An array on a GPU, as a tensor of PyTorch's over the same memory."""
     if is_tensor(owner):

@@ -56,6 +56,14 @@ class Plan:
         return 2 if self.fields.shape[3 * FIRST_TILE] == Kind.TABLE else 1
 
     @property
+    def is_flat(self) -> bool:
+        """Whether a tile's lanes go to threads row by row, whatever the addresses are.
+
+        A matrix of lanes has cheaper rows, and, where the source runs down the columns, is turned on the way.
+        """
+        return not all(_has_runs(part) or _is_turned(part) for part in self.parts)
+
+    @property
     def way(self) -> str:
         """How the kernel is told of its parts, and why so."""
         count, kinds = len(self.parts), self.fields.kinds
@@ -117,6 +125,17 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
         wide_offsets=lanes * reach >= LIMIT,
         wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
     )
+
+
+def _has_runs(part: Part) -> bool:
+    """Whether columns lie side by side in source and destination."""
+    is_looked_up = any(lookup.strides[-1] for lookup in part.lookups)
+    return part.inner == 1 and not is_looked_up and part.to[2][-1] == part.source[2][-1] == 1
+
+
+def _is_turned(part: Part) -> bool:
+    """Whether rows lie side by side in the source, and columns in the destination."""
+    return len(part.sizes) > 1 and part.to[2][-1] == 1 and part.source[2][-2] == 1
 
 
 def _reaches(part: Part, columns: int) -> Iterator[int]:
