@@ -46,7 +46,8 @@ def normalize_axis(name: str, x: Array, axis: int) -> int:
     Raises:
         DescError: it is no integer, or outside −rank … rank − 1.
     """
-    axis = integer(name, "axis", axis)
+    if type(axis) is not int:
+        axis = integer(name, "axis", axis)
     if not -x.ndim <= axis < x.ndim:
         message = f"{name}: axis is {axis}, but the array has {x.ndim} dimensions"
         raise DescError(message, name, "axis", f"axis is {-x.ndim} to {x.ndim - 1}" if x.ndim else "at least one axis")
@@ -131,7 +132,7 @@ def index_array(name: str, indices: Any, x: Array, guest: Guest | None) -> Array
         DescError: they are not integers.
     """
     if guest is None and type(indices) is np.ndarray:
-        return _index_array(name, indices, indices)
+        return indices if indices.dtype in _INDEX_DTYPES else _index_array(name, indices, indices)
     array = _index_array(name, indices, received_indices(name, indices, guest))
     if guest is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
         return as_array(guest.upload(array))
@@ -139,7 +140,7 @@ def index_array(name: str, indices: Any, x: Array, guest: Guest | None) -> Array
 
 
 def _index_array(name: str, indices: Any, array: Array) -> Array:
-    if array.dtype in _INDEX_DTYPES and array.dtype.isnative:
+    if array.dtype in _INDEX_DTYPES:
         return array
     empty_list = not array.size and not isinstance(indices, np.ndarray)
     if array.dtype.kind not in "iu" and not empty_list:

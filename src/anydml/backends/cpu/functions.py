@@ -6,9 +6,8 @@ strings of several lengths, are moved by NumPy, which counts and pads them.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -52,12 +51,14 @@ def split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | Non
     Raises:
         BindingError: `out` does not fit, or overlaps.
     """
+    is_few = _is_few(x.dtype, x.nbytes)
+    if is_few and out is None and guest is None:
+        return [part.copy() for part in _parts(x, sizes, axis)]
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     outputs: list[Array] = output_arrays(name, out, [(*before, size, *after) for size in sizes], x.dtype, x, guest)
-    if _is_few(x.dtype, x.nbytes) or not is_movable(x.dtype):
-        ends = itertools.accumulate(sizes)
-        for output, size, end in zip(outputs, sizes, ends, strict=True):
-            output[...] = x[(*[_ALL] * axis, slice(end - size, end))]
+    if is_few or not is_movable(x.dtype):
+        for output, part in zip(outputs, _parts(x, sizes, axis), strict=True):
+            output[...] = part
     elif not x.size:
         pass
     elif x.flags.c_contiguous and (out is None or all(output.flags.c_contiguous for output in outputs)):
@@ -131,6 +132,15 @@ def gather(x: Array, indices: Array, axis: int, out: Any, guest: Guest | None) -
 def _is_few(dtype: np.dtype[Any], size: int, factor: int = 1) -> bool:
     """Whether so many bytes of this dtype are few numbers, or `factor` times as many."""
     return size <= factor * FEW_BYTES and dtype.kind in "biufc"
+
+
+def _parts(x: Array, sizes: Sizes, axis: int) -> Iterator[Array]:
+    """Views of the parts."""
+    before = (_ALL,) * axis
+    start = 0
+    for size in sizes:
+        yield x[(*before, slice(start, start + size))]
+        start += size
 
 
 def _is_taken(x: Array, shape: Sizes) -> bool:
