@@ -2,8 +2,8 @@
 
     python -m tests.mutants --sample 200 --seed 1 [--only operators/gather.py] [--like "text of a mutant"]
 
-Each mutant lives in a copy of the repository. A line is printed for each: noticed, SURVIVED, or equivalent, because
-tests/equivalent_mutants.py says why no test can notice it.
+Each mutant lives in a copy of the repository. A line is printed for each: noticed, and by which test; SURVIVED; or
+equivalent, because tests/equivalent_mutants.py says why no test can notice it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import ast
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ from .equivalent_mutants import EQUIVALENT
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/anydml"
-FILES = ("moves.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py")
+FILES = ("moves.py", "fields.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py")
 TESTS = (
     "tests/operators", "tests/test_moves.py", "tests/test_tensor.py", "tests/test_feature_level.py",
     "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/backends/test_agreement.py",
@@ -152,8 +153,8 @@ def tests_for(file: str) -> list[str]:
     return sorted(TESTS, key=lambda test: Path(file).stem not in test and not (file.startswith(Path(test).name)))
 
 
-def survives(mutant: Mutant | None, copies: list[Path]) -> bool:
-    """Whether every test passes with a mutant, or with none."""
+def noticed_by(mutant: Mutant | None, copies: list[Path]) -> str | None:
+    """What notices a mutant, or the lack of one: a test, or that it hangs or crashes; None if every test passes."""
     place = copies.pop()
     environment = {**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     tests = tests_for(mutant.file) if mutant else TESTS
@@ -163,14 +164,16 @@ def survives(mutant: Mutant | None, copies: list[Path]) -> bool:
     try:
         if mutant:
             path.write_text(mutant.text, encoding="utf-8")
-        with subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True) as process:
             resource.prlimit(process.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS))
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
             try:
-                return not process.wait(HANG)
+                out, _ = process.communicate(timeout=HANG)
             except subprocess.TimeoutExpired:
                 process.kill()
-                return False
+                return "its hanging"
+        failed = re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - |$)", out, re.M)
+        return None if not process.returncode else failed[0] if failed else f"its end with {process.returncode}"
     finally:
         if path:
             path.write_text(original, encoding="utf-8")
@@ -180,12 +183,11 @@ def survives(mutant: Mutant | None, copies: list[Path]) -> bool:
 def judged(mutant: Mutant, copies: list[Path]) -> str:
     """What became of a mutant, printed as soon as it is known."""
     start = time.monotonic()
-    survived, reason = survives(mutant, copies), EQUIVALENT.get(mutant.name)
-    verdict = ("equivalent" if reason else "SURVIVED") if survived else "noticed"
-    because = f" (because {reason})" if verdict == "equivalent" else ""
-    if reason and not survived:
-        because = " (though it is listed as equivalent)"
-    print(f"{verdict} after {time.monotonic() - start:.0f} s: {mutant}{because}", flush=True)
+    test, reason = noticed_by(mutant, copies), EQUIVALENT.get(mutant.name)
+    verdict = "noticed" if test else "equivalent" if reason else "SURVIVED"
+    how = f" by {test}" + (", though it is listed as equivalent" if reason else "") if test else ""
+    because = f", because {reason}" if verdict == "equivalent" else ""
+    print(f"{verdict}{how} after {time.monotonic() - start:.0f} s: {mutant}{because}", flush=True)
     return verdict
 
 
@@ -212,8 +214,8 @@ def main() -> int:
                 target = place / part
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copytree(ROOT / part, target) if (ROOT / part).is_dir() else shutil.copy(ROOT / part, target)
-        if not survives(None, copies):
-            print("the tests fail without a mutant")
+        if test := noticed_by(None, copies):
+            print(f"the tests fail without a mutant: {test}")
             return 2
         with ThreadPoolExecutor(options.jobs) as pool:
             verdicts = Counter(pool.map(lambda mutant: judged(mutant, copies), todo))
