@@ -81,6 +81,8 @@ def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int |
     before, after = (draw.pick((0, 1, item, 7, 64)) for _ in range(2))
     if flat:
         after = (-end) % 4 + draw.pick((0, 3))
+        # Bytes of the tensor's own sizes would be an array of it, with strides of its own.
+        after += 4 * (sizes == (end + after,))
     return Memory(sizes, dtype, tuple(strides), before + first, before + end + after, flat)
 
 
