@@ -44,14 +44,17 @@ def test_chunks_cover_a_box_once(most):
         assert seen == list(itertools.product(*map(range, sizes)))
 
 
-def test_rows_longer_than_an_element_of_numpys_are_looked_up(monkeypatch):
+@pytest.mark.parametrize(
+    "size, stride, lasts", [(2, 1, {0: 8, 1: 9, -1: 9, -9: 8, 99: 9}), (1, LONG, {0: 8, -1: 8, 99: 8})]
+)
+def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts, monkeypatch):
     # All but the ends of the memory is never touched: the system gives none for it.
     source, rows = np.zeros(LONG + 1, np.uint8), np.zeros(LONG, np.uint8)
     source[-2:] = 8, 9
-    lookup = Lookup(1, "int64", 0, (), 2, 1)
+    lookup = Lookup(1, "int64", 0, (), size, stride)
     move = Move((), Access(2, 0, ()), Access(0, 0, (), (lookup,)), LONG)
     monkeypatch.setattr(small, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
-    for index, last in ((0, 8), (1, 9), (-1, 9), (-9, 8), (99, 9)):
+    for index, last in lasts.items():
         small.bind_small([move], [source, np.array([index]), rows])()
         assert rows[-1] == last
 
