@@ -2,29 +2,78 @@
 
 from __future__ import annotations
 
+import math
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 import anydml as dml
-from benchmarks.gpu_work import Run
+from benchmarks import gpu_work
+from benchmarks.gpu_work import Run, Work
+from benchmarks.grid import Case
+from benchmarks.report import Result
 
-AHEAD = 4_000_000
-"""Clock cycles that the GPU idles before a round, so that the host is ahead of it and launches never wait."""
+CYCLES = 2_000_000_000
+"""Clock cycles a second, of the fastest GPUs."""
+
+LEAST_AHEAD, MOST_AHEAD = 0.0005, 0.03
+"""Seconds that the GPU idles before a run, so that the host is ahead of it and no launch is waited for."""
+
+
+@dataclass(frozen=True)
+class GpuResult(Result):
+    """One case.
+
+    Attributes:
+        uploads: copies from host to device that one run of ours makes; None where they were not counted.
+    """
+
+    uploads: float | None = None
+
+
+def result(case: Case, limit: CopyLimit, rounds: int) -> GpuResult:
+    """Check every way of a case, then time all of them.
+
+    Raises:
+        AssertionError: a way is wrong.
+    """
+    sets = min(16, math.ceil(4 * torch.cuda.get_device_properties(0).L2_cache_size / case.bytes))
+    work = Work(case, sets)
+    runs = {"anydml": work.ours(), **dict(work.peers())}
+    for name, run in runs.items():
+        work.check(name, run)
+        work.warm(run)
+    seconds = medians({**runs, "copy": limit.run(case.bytes)}, rounds, sets)
+    copy_seconds = seconds.pop("copy")
+    counted = uploads(runs["anydml"], sets)
+    del work, runs
+    torch.cuda.empty_cache()
+    return GpuResult(case.name, case.about, case.bytes, seconds, copy_seconds, counted)
+
+
+def does_not_fit(case: Case) -> str:
+    """Why a case cannot be measured on this GPU; empty where it can."""
+    free, _ = torch.cuda.mem_get_info()
+    # Inputs and outputs, those of a peer that makes new ones, and the copy's, which are as large.
+    needed = int(2.6 * case.bytes)
+    return f"it takes {needed / 2**30:.0f} GiB, and {free / 2**30:.0f} are free" if needed > free else ""
 
 
 def medians(runs: Mapping[str, Run], rounds: int, sets: int) -> dict[str, float]:
     """Seconds a run on the device: the median over rounds in which every way has its turn, first ones rotating."""
+    ahead = {name: int(CYCLES * _ahead(run)) for name, run in runs.items()}
     names = list(runs)
     events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
     for turn in range(rounds):
-        torch.cuda._sleep(AHEAD)
         shift = turn % len(names)
         for name in names[shift:] + names[:shift]:
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda._sleep(ahead[name])
             start.record()
             runs[name](turn % sets)
             end.record()
@@ -36,11 +85,23 @@ def medians(runs: Mapping[str, Run], rounds: int, sets: int) -> dict[str, float]
     }
 
 
+def _ahead(run: Run) -> float:
+    """Seconds that the GPU must idle for the host to have given it all of a run."""
+    times = []
+    for _ in range(3):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run(0)
+        times.append(time.perf_counter() - start)
+    torch.cuda.synchronize()
+    return min(MOST_AHEAD, max(LEAST_AHEAD, 2 * statistics.median(times)))
+
+
 class CopyLimit:
     """The device-to-device copy of as many bytes as a case moves."""
 
     def __init__(self, most: int) -> None:
-        self._source = torch.randint(0, 256, (most // 2,), dtype=torch.uint8, device="cuda")
+        self._source = torch.randint(0, 256, (most // 2,), dtype=torch.uint8, device=gpu_work.DEVICE)
         self._destination = torch.zeros_like(self._source)
 
     def run(self, total: int) -> Run:
@@ -60,9 +121,13 @@ def uploads(run: Run, sets: int) -> float:
     return sum("HtoD" in name for name in names) / sets
 
 
-def host_seconds(call: Callable[[], object], calls: int = 2000) -> float:
+WARM, CALLS = 400, 2000
+"""Calls of small work: before the clock runs, so that all kernels are compiled, and by it."""
+
+
+def host_seconds(call: Callable[[], object], calls: int = CALLS) -> float:
     """Seconds of the host's time for one of many calls that the device keeps up with."""
-    for _ in range(20):
+    for _ in range(WARM):
         call()
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -83,7 +148,10 @@ def machine() -> dict[str, object]:
         "memory_gib": round(properties.total_memory / 2**30),
         "l2_mib": round(properties.L2_cache_size / 2**20),
         "multiprocessors": properties.multi_processor_count,
-        "torch": torch.__version__,
-        "triton": triton.__version__,
+        "system": platform.system(),
+        "python": platform.python_version(),
         "anydml": dml.__version__,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda or torch.version.hip,
+        "triton": triton.__version__,
     }

@@ -6,6 +6,7 @@ Every way has several sets of inputs and outputs, and takes the next on every ca
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,13 +15,20 @@ import numpy as np
 import torch
 
 import anydml as dml
+from anydml.backends.device_array import as_array
 from benchmarks.grid import Case
 
 Run = Callable[[int], object]
 """A way: does the case's work on the set with this number."""
 
-SPLITS = 64
-"""Different splits that a case with new sizes on every call goes through."""
+DEVICE = "cuda"
+"""Where PyTorch's tensors lie; tests without a GPU say ``"cpu"``, where kernels are interpreted."""
+
+SPLITS = 512
+"""Different splits that a case with new sizes on every call goes through: more than are remembered."""
+
+WARM = 64
+"""Of these, how many are done before any is timed: their kernels, of which there are few, are compiled then."""
 
 
 def scaled(case: Case, factor: int) -> Case:
@@ -72,17 +80,25 @@ def padded(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape)) + tuple(shape)
 
 
+def split_training(x: torch.Tensor, sizes: Sequence[int], axis: int) -> Any:
+    """The function, or what it calls on a GPU, where the package is missing that tells the function whose x is."""
+    if importlib.util.find_spec("array_api_compat") is not None:
+        return dml.split_training(x, sizes, axis)
+    from anydml.backends.cuda import functions
+
+    return functions.split("SplitTraining", as_array(x), tuple(sizes), axis, None)
+
+
 class Work:
     """A case's memory and ways.
 
     Args:
         case: what to do.
-        device: ``"cuda"``; ``"cpu"`` where kernels are interpreted.
         sets: how many sets of inputs and outputs.
     """
 
-    def __init__(self, case: Case, device: str, sets: int) -> None:
-        self.case, self.device, self.sets = case, device, sets
+    def __init__(self, case: Case, sets: int) -> None:
+        self.case, self.device, self.sets = case, DEVICE, sets
         rng = np.random.default_rng(1)
         self.indices = [self._indices(rng) for _ in range(sets)] if case.kind == "gather" else []
         shapes = part_shapes(case) if case.kind == "join" else [case.shape]
@@ -110,7 +126,7 @@ class Work:
 
     def fresh_sizes(self, call: int) -> list[int]:
         """The sizes of one call of a case with new sizes on every call."""
-        return self._fresh[call % len(self._fresh)]
+        return list(self._fresh[call % len(self._fresh)])
 
     def expected(self, k: int) -> list[torch.Tensor]:
         """What PyTorch's views and indexing say of set `k`."""
@@ -139,7 +155,7 @@ class Work:
         """A bound dispatch; a call of the function where sizes are new on every call."""
         if self.case.fresh:
             calls = itertools.count()
-            return lambda k: dml.split_training(self.inputs[k][0], self.fresh_sizes(next(calls)), self.case.axis)
+            return lambda k: split_training(self.inputs[k][0], self.fresh_sizes(next(calls)), self.case.axis)
         operator = dml.Device("cuda").compile_operator(describe(self.case))
         dispatches = [operator.bind(*self._bindings(k)).dispatch for k in range(self.sets)]
         return lambda k: dispatches[k]()
@@ -197,6 +213,11 @@ class Work:
         order = torch.arange(self.case.shape[d] - 1, -1, -1, device=self.device)
         yield "index_select", lambda k: torch.index_select(self.inputs[k][0], d, order, out=self.outputs[k][0])
 
+    def warm(self, run: Run) -> None:
+        """Have a way do what is done once for many calls. Its results were checked, so that it ran once already."""
+        for _ in range(WARM * self.case.fresh):
+            run(0)
+
     def check(self, name: str, run: Run) -> None:
         """Run a way once on every set and compare its results with what PyTorch's views say.
 
@@ -209,7 +230,7 @@ class Work:
             returned = run(k)
             results = self.outputs[k]
             if self.case.fresh or name in ("flip", "embedding"):
-                results = list(returned) if isinstance(returned, (list, tuple)) else [returned]  # type: ignore[list-item]
+                results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
             for result, expected in zip(results, self.expected(k), strict=True):
                 same = torch.equal(torch.as_tensor(result).reshape(expected.shape), expected)
                 assert same, f"{self.case.name}: {name} is wrong"

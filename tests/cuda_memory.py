@@ -3,11 +3,20 @@
 A `Memory` is a run of bytes; windows of any offset and strides lie in it, and its bytes can be read back as a whole.
 """
 
+import importlib.util
+
 import numpy as np
+import pytest
 
 from anydml.backends.cuda.available import is_interpreted
 
 ON_GPU = not is_interpreted()
+
+needs_functions = pytest.mark.skipif(
+    importlib.util.find_spec("array_api_compat") is None,
+    reason="array-api-compat is not installed: the functions on arrays are not tested",
+)
+"""For tests of functions, which ask that package whose an array is; machines with a GPU may lack it."""
 
 
 class Window:

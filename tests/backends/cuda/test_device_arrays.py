@@ -5,7 +5,7 @@
 
 import numpy as np
 import pytest
-from cuda_memory import ON_GPU
+from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
 from anydml.backends.cuda.engine import as_operand
@@ -63,6 +63,7 @@ def test_arrays_of_the_host_are_themselves():
         device_array(x)
 
 
+@needs_functions
 def test_pytorchs_tensors_of_the_host_stay_there():
     torch = pytest.importorskip("torch")
     assert not is_on_device(torch.zeros(3))
@@ -114,6 +115,7 @@ def test_sizes_and_lengths_stay_on_the_host(device):
 
 
 @interpreted
+@needs_functions
 def test_the_public_functions_write_device_arrays():
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
     out = [np.zeros((4, n), np.float32) for n in (1, 2, 3)]
@@ -133,6 +135,7 @@ def test_the_public_functions_write_device_arrays():
     np.testing.assert_array_equal(picked, x[:, [5, 0]])
 
 
+@needs_functions
 def test_device_arrays_keep_the_functions_rules():
     x = Lent(np.zeros((4, 6), np.float32))
     for call, message in (

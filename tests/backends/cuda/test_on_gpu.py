@@ -1,8 +1,10 @@
 """What only a GPU can show: streams, graphs, uploads, memory, and more than 2³¹ elements."""
 
+import gc
+
 import numpy as np
 import pytest
-from cuda_memory import ON_GPU
+from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
 
@@ -11,10 +13,17 @@ if not ON_GPU:
 
 torch = pytest.importorskip("torch")
 UNEQUAL = [500 + n % 7 for n in range(1024)]
+WAYS = pytest.mark.parametrize("sizes", [[64] * 4, [64, 32, 16], UNEQUAL], ids=["equal", "unequal", "table"])
+LONG = 2 * 10**9
+"""Clock cycles that a GPU sleeps for longer than anything here takes: about a second."""
+
+
+def tensor(data_type, *sizes):
+    return dml.TensorDesc(data_type, sizes)
 
 
 def f32(*sizes):
-    return dml.TensorDesc("FLOAT32", sizes)
+    return tensor("FLOAT32", *sizes)
 
 
 def bound_split(device, sizes, rows=8):
@@ -29,7 +38,7 @@ def check_split(x, outputs):
         assert torch.equal(output, part)
 
 
-@pytest.mark.parametrize("sizes", [[64] * 4, [64, 32, 16], UNEQUAL], ids=["equal", "unequal", "table"])
+@WAYS
 def test_a_dispatch_is_captured_and_replayed(device, sizes):
     bound, x, outputs = bound_split(device, sizes)
     graph = torch.cuda.CUDAGraph()
@@ -41,7 +50,21 @@ def test_a_dispatch_is_captured_and_replayed(device, sizes):
         check_split(x, outputs)
 
 
-def test_a_dispatch_uploads_and_allocates_nothing(device):
+def test_a_lookup_is_captured_and_replayed(device):
+    x, output = torch.rand(50, 64, device="cuda"), torch.zeros(30, 64, device="cuda")
+    indices = torch.zeros(1, 30, dtype=torch.int64, device="cuda")
+    desc = dml.GatherOperatorDesc(f32(50, 64), tensor("INT64", 1, 30), f32(30, 64), 0, 1)
+    bound = device.compile_operator(desc).bind([x, indices], [output])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        bound.dispatch()
+    for _ in range(3):
+        indices.copy_(torch.randint(-50, 50, (1, 30)))
+        graph.replay()
+        assert torch.equal(output, x[indices[0]])
+
+
+def test_a_dispatch_of_1024_parts_is_one_launch_that_uploads_and_allocates_nothing(device):
     bound, x, outputs = bound_split(device, UNEQUAL)
     bound.dispatch()
     torch.cuda.synchronize()
@@ -58,8 +81,9 @@ def test_a_dispatch_uploads_and_allocates_nothing(device):
     check_split(x, outputs)
 
 
-def test_work_runs_on_the_current_stream(device):
-    bound, x, outputs = bound_split(device, [64, 32, 16])
+@WAYS
+def test_work_runs_on_the_current_stream(device, sizes):
+    bound, x, outputs = bound_split(device, sizes)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -71,19 +95,90 @@ def test_work_runs_on_the_current_stream(device):
     check_split(x, outputs)
 
 
+@WAYS
+def test_the_host_waits_for_nothing(device, sizes):
+    bound_split(device, sizes)[0].dispatch()
+    torch.cuda.synchronize()
+    x = torch.rand(8, sum(sizes), device="cuda")
+    outputs = [torch.zeros(8, n, device="cuda") for n in sizes]
+    desc = dml.SplitOperatorDesc(f32(8, sum(sizes)), [f32(8, n) for n in sizes], 1)
+    operator = device.compile_operator(desc)
+    torch.cuda._sleep(LONG)
+    bound = operator.bind([x], outputs)
+    bound.dispatch()
+    assert not torch.cuda.current_stream().query(), "binding or dispatch waited for the GPU"
+    torch.cuda.synchronize()
+    check_split(x, outputs)
+
+
+def test_a_table_outlives_what_was_dispatched(device):
+    bound, x, outputs = bound_split(device, UNEQUAL)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(LONG)
+        bound.dispatch()
+    del bound
+    gc.collect()
+    # Tables of the same size, which would lie where the first one lay.
+    others = [bound_split(device, UNEQUAL) for _ in range(3)]
+    assert not stream.query()
+    torch.cuda.synchronize()
+    check_split(x, outputs)
+    for other, source, parts in others:
+        other.dispatch()
+        check_split(source, parts)
+
+
+def test_another_gpu():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("there is one GPU")
+    x = torch.rand(4, sum(UNEQUAL), device="cuda:1")
+    outputs = [torch.zeros(4, n, device="cuda:1") for n in UNEQUAL]
+    desc = dml.SplitOperatorDesc(f32(4, sum(UNEQUAL)), [f32(4, n) for n in UNEQUAL], 1)
+    dml.Device("cuda:1").compile_operator(desc).bind([x], outputs).dispatch()
+    check_split(x, outputs)
+    with pytest.raises(dml.BindingError, match="InputTensor lies on cuda:1, but the operator runs on cuda:0"):
+        dml.Device("cuda:0").compile_operator(desc).bind([x], outputs)
+
+
+def test_a_dispatch_runs_on_cupys_stream(device):
+    cupy = pytest.importorskip("cupy")
+    desc = dml.JoinOperatorDesc([f32(4), f32(4)], f32(8), 0)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        x, y = cupy.zeros(4, cupy.float32), cupy.zeros(8, cupy.float32)
+        bound = device.compile_operator(desc).bind([x, x], [y])
+        torch.cuda._sleep(10**8)
+        for value in (1, 2):
+            x.fill(value)
+            bound.dispatch()
+        stream.synchronize()
+        assert y.tolist() == [2] * 8
+
+
+@needs_functions
 def test_results_are_pytorchs_with_its_dtypes():
     x = torch.rand(6, 8, device="cuda").to(torch.bfloat16)
     parts = dml.split(x, [2, 1, 3])
     assert all(part.dtype is torch.bfloat16 and part.device == x.device for part in parts)
     assert torch.equal(dml.join(parts), x)
     assert torch.equal(dml.slice1(x, (0, 0), (6, 8), (-1, 1)), x.flip(0))
-    indices = torch.tensor([0, -1, 99], dtype=torch.int8, device="cuda")
-    assert torch.equal(dml.gather(x, indices), x[[0, 5, 5]])
-    with pytest.raises(IndexError, match="index 99 is out of range"):
-        dml.gather(x, indices, out_of_range="error")
     assert torch.equal(dml.split_training(x.t(), [3, 5])[1], x.t()[3:])
 
 
+@needs_functions
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_indices_of_every_type_can_be_errors(name):
+    x = torch.rand(6, 8, device="cuda")
+    good = torch.tensor([0, 5, 2]).to(getattr(torch, name)).cuda()
+    assert torch.equal(dml.gather(x, good, out_of_range="error"), x[[0, 5, 2]])
+    bad = torch.tensor([0, 99]).to(getattr(torch, name)).cuda()
+    assert torch.equal(dml.gather(x, bad), x[[0, 5]])
+    with pytest.raises(IndexError, match="index 99 is out of range"):
+        dml.gather(x, bad, out_of_range="error")
+
+
+@needs_functions
 def test_results_are_cupys_on_its_stream():
     cupy = pytest.importorskip("cupy")
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -99,21 +194,53 @@ def test_arrays_of_the_host_are_refused(device):
     operator = device.compile_operator(dml.SplitOperatorDesc(f32(4), [f32(4)], 0))
     with pytest.raises(dml.BindingError, match="DML_SPLIT: InputTensor: a ndarray does not lie on a GPU"):
         operator.bind([np.zeros(4, np.float32)], [torch.zeros(4, device="cuda")])
-    x = torch.zeros(4, 2, device="cuda")
-    with pytest.raises(dml.BindingError, match="the arrays lie on cuda:0 and the host"):
-        dml.gather(x, [0, 1])
 
 
-def test_more_than_2_to_31_elements():
+@needs_functions
+def test_indices_of_a_list_go_where_the_array_lies():
+    x = torch.rand(4, 2, device="cuda")
+    assert torch.equal(dml.gather(x, [3, -4, 99]), x[[3, 0, 3]])
+    with pytest.raises(
+        dml.BindingError, match="indices is a PyTorch tensor on cpu, but x is a PyTorch tensor on cuda:0"
+    ):
+        dml.gather(x, torch.tensor([0, 1]))
+
+
+@pytest.fixture(scope="module")
+def large():
+    """More than 2³¹ bytes in rows of 257."""
     count = 2**31 + 12345
     if torch.cuda.mem_get_info()[0] < 12 * count:
         pytest.skip("needs 26 GB of free memory")
-    x = torch.arange(count // 257 * 257, device="cuda").to(torch.uint8).reshape(-1, 257)
+    torch.manual_seed(0)
+    return torch.randint(0, 256, (count // 257, 257), dtype=torch.uint8, device="cuda")
+
+
+def test_a_split_of_more_than_2_to_31_elements(large, device):
     sizes = [100, 57, 100]
-    for result, part in zip(dml.split_training(x, sizes, 1), x.split(sizes, 1), strict=True):
-        assert torch.equal(result, part)
-    del result
-    backwards = dml.slice1(x, (0, 0), x.shape, (-1, -1))
-    assert torch.equal(backwards[0], x[-1].flip(0))
-    assert torch.equal(backwards[-1000:], x[:1000].flip(0, 1))
-    assert torch.equal(backwards[len(x) // 2], x[len(x) - 1 - len(x) // 2].flip(0))
+    outputs = [torch.zeros(len(large), n, dtype=torch.uint8, device="cuda") for n in sizes]
+    desc = dml.SplitOperatorDesc(tensor("UINT8", *large.shape), [tensor("UINT8", *y.shape) for y in outputs], 1)
+    device.compile_operator(desc).bind([large], outputs).dispatch()
+    check_split(large, outputs)
+
+
+def test_a_slice_of_more_than_2_to_31_elements(large, device):
+    kind = tensor("UINT8", *large.shape)
+    backwards = torch.zeros_like(large)
+    desc = dml.Slice1OperatorDesc(kind, kind, (0, 0), tuple(large.shape), (-1, -1))
+    device.compile_operator(desc).bind([large], [backwards]).dispatch()
+    for start in range(0, len(large), 2**20):
+        end = min(start + 2**20, len(large))
+        expected = large[len(large) - end : len(large) - start].flip(0, 1)
+        assert torch.equal(backwards[start:end], expected)
+
+
+def test_a_gather_from_more_than_2_to_31_elements(large, device):
+    flat = large.reshape(-1)
+    indices = torch.randint(-len(flat), len(flat), (10**6,), device="cuda")
+    indices[:4] = torch.tensor([2**31 - 1, 2**31, len(flat) + 5, -(2**63)])
+    output = torch.zeros(10**6, dtype=torch.uint8, device="cuda")
+    desc = dml.GatherOperatorDesc(tensor("UINT8", len(flat)), tensor("INT64", 10**6), tensor("UINT8", 10**6), 0, 1)
+    device.compile_operator(desc).bind([flat, indices], [output]).dispatch()
+    wrapped = torch.where(indices < 0, indices + len(flat), indices).clamp(0, len(flat) - 1)
+    assert torch.equal(output, flat[wrapped])
