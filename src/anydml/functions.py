@@ -4,6 +4,7 @@ An array is NumPy's, PyTorch's, JAX's, CuPy's, or of any library that speaks DLP
 and device. It is read where it lies: in host memory by the CPU engine, on a GPU by the GPU engine, on the caller's
 current stream, where the parts of a split share one block of memory. Lists and scalars are NumPy's. All arrays of one
 call are of one library and on one device; only sizes and `gather`'s indices may be lists, or NumPy's, beside another's.
+A mask is not moved, so masked arrays are refused.
 
 No feature level binds them, nor a limit on dimensions or elements; empty arrays and parts are welcome. Arguments that
 break a rule raise `DescError`, an `out` that does not fit raises `BindingError`; nothing is written before.

@@ -40,9 +40,9 @@ def test_results_are_given_where_they_were_written(house, monkeypatch):
 
     monkeypatch.setattr(CpuProgram, "run", watched)
     x = house.make(np.arange(1 << 16, dtype=np.float32).reshape(-1, 4))
-    indices = house.make(np.arange(999, dtype=np.int32))
+    indices = house.make(np.arange(9999, dtype=np.int32))
     parts = dml.split(x, 4)
-    results = [*parts, dml.join(parts), dml.slice1(x, (0, 0), (999, 4), (1, -1)), dml.gather(x, indices)]
+    results = [*parts, dml.join(parts), dml.slice1(x, (0, 0), (9999, 4), (1, -1)), dml.gather(x, indices)]
     moved = [operand.__array_interface__["data"][0] for operand in written]
     addresses = [house.address(array) for array in (x, *parts)]
     assert moved[: len(addresses)] == addresses
