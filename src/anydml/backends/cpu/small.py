@@ -36,8 +36,9 @@ _ALL = slice(None)
 def bind_small(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
     """One callable that does all moves, in order."""
     steps = [_bind(move, operands) for move in moves]
-    if len(steps) == 1:
+    if len(steps) == 1 and not moves[0].has_lookups:
         return steps[0]
+    # What a lookup returns is nobody's business.
     return partial(_run, steps)
 
 
@@ -85,27 +86,38 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
     if not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
         return None
-    return partial(take, table, indices, 0, rows)
+    mode = _TAKE_MODES.get(indices.dtype)
+    if mode == "clip":
+        return partial(table.take, indices, None, rows, mode)
+    return partial(_take_whole if mode and rows.nbytes <= CHUNK_BYTES else _take_resolved, table, indices, rows)
 
 
-def take(x: Any, indices: Array, axis: int, out: Array | None = None) -> Array:
+def take(x: Any, indices: Array, axis: int) -> Array:
     """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
 
     Args:
         x: array that is contiguous, or small: of others, NumPy makes a copy.
         indices: INT32, INT64, UINT32 or UINT64, in native byte order.
         axis: has elements, if there are indices.
-        out: array to write to; up to CHUNK_BYTES, NumPy may fill another one first.
     """
     mode = _TAKE_MODES.get(indices.dtype)
-    if mode is None or (mode == "raise" and out is not None and out.nbytes > CHUNK_BYTES):
+    if mode is None:
         indices, mode = resolve(indices, x.shape[axis]), "clip"
     try:
-        taken: Array = x.take(indices, axis, out, mode)
+        taken: Array = x.take(indices, axis, None, mode)
     except IndexError:
-        # One is outside, and nothing was written yet.
-        taken = x.take(resolve(indices, x.shape[axis]), axis, out, "clip")
+        # One is outside.
+        taken = x.take(resolve(indices, x.shape[axis]), axis, None, "clip")
     return taken
+
+
+def _take_whole(table: Array, indices: Array, rows: Array) -> None:
+    # Not into the rows at once: where `take` may raise, they are read-only to other threads until it is done.
+    rows[...] = take(table, indices, 0)
+
+
+def _take_resolved(table: Array, indices: Array, rows: Array) -> None:
+    table.take(resolve(indices, len(table)), None, rows, "clip")
 
 
 def _pieces(move: Move) -> Iterator[Move]:
