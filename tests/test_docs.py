@@ -1,6 +1,7 @@
 """The documentation tells the truth: its code runs and prints what it shows, its pictures are the moves'."""
 
 import importlib.util
+import itertools
 import re
 import shutil
 import subprocess
@@ -117,8 +118,7 @@ def test_every_block_is_run_or_shown(page):
 
 def test_every_text_block_follows_a_command():
     for page, text in PAGES.items():
-        found = blocks(text)
-        for before, block in zip([None, *found[:-1]], found, strict=True):
+        for before, block in itertools.pairwise([None, *blocks(text)]):
             assert block.language != "text" or (before and before.language == "sh"), f"{page}: {block.body}"
 
 
