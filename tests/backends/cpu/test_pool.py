@@ -97,10 +97,11 @@ def test_an_interruption_while_waiting_leaves_the_pool_in_order(shared_work, mon
         dispatch_split()
 
 
-def test_one_small_lookup_dispatched_by_many_threads():
-    x, indices = np.arange(2000, dtype=np.float32), -1 - np.arange(2000)
-    out = np.zeros(2000, np.float32)
-    tensors = [dml.TensorDesc(kind, (2000,)) for kind in ("FLOAT32", "INT64", "FLOAT32")]
+@pytest.mark.parametrize("kind", ["INT32", "INT64", "UINT32", "UINT64"])
+def test_one_small_lookup_dispatched_by_many_threads(kind):
+    x, out = np.arange(2000, dtype=np.float32), np.zeros(2000, np.float32)
+    indices = (1999 - np.arange(2000) if kind[0] == "U" else -1 - np.arange(2000)).astype(kind.lower())
+    tensors = [dml.TensorDesc(kind, (2000,)) for kind in ("FLOAT32", kind, "FLOAT32")]
     desc = dml.GatherOperatorDesc(*tensors, axis=0, index_dimensions=1)
     bound = dml.Device("cpu").compile_operator(desc).bind(inputs=[x, indices], outputs=[out])
     interval = sys.getswitchinterval()

@@ -6,7 +6,6 @@ rows or elements, so that one pass serves all parts of a split or a join.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -111,7 +110,8 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     cut = (piece(total) + 4095) & ~4095
     parts: list[Word] = []
     for _, to, source, run in moves:
-        strides = [*itertools.chain.from_iterable(zip(to.strides, source.strides, strict=True))]
+        strides = [0] * (2 * len(sizes))
+        strides[::2], strides[1::2] = to.strides, source.strides
         for start in range(0, run, cut):
             size = min(cut, run - start)
             parts += ((to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides)
