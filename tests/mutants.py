@@ -38,7 +38,8 @@ TESTS = (
 """The cheap ones first, because the first failure ends a run; those that are named like the broken file before all."""
 SECONDS = 300
 """Of processor time; a mutant that takes more hangs."""
-HANG = 1800
+HANG = 7200
+"""Of any time: the machine may have other work, and a mutant may wait for what never comes."""
 MEMORY = 8 << 30
 """Bytes that a mutant may hold."""
 
