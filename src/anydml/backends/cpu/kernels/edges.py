@@ -14,24 +14,27 @@ from anydml.backends.cpu.kernels.ir import (
     copy,
     copy_rest,
     helper,
-    prefetch,
+    prefetch_once,
     short_of_line,
     stream_line,
-    stream_lines,
 )
 
 EDGE = 2 * LINE
 """Bytes of scratch of an edge: the end of the run below, the beginning of the run above."""
 
+FAR = 8192
+"""Bytes at most between what is copied and what is asked for, so that it is still in the nearest cache when needed."""
+
 
 @helper
-def stream_down(destination, source, size, edge, above):
-    """Copy a run past the caches, after the one that may follow it in the destination.
+def stream_down(destination, source, size, soon, edge, above):
+    """Copy a run past the caches, after the one that may follow it in the destination, and ask for lines of another.
 
     Args:
         destination: where to.
         source: where from.
         size: bytes.
+        soon: where the run to ask for begins; it is as long.
         edge: scratch of `EDGE` bytes.
         above: where the run before begins in the destination, if the beginning of its first line waits in `edge`;
             otherwise 0, as for the first run.
@@ -52,7 +55,7 @@ def stream_down(destination, source, size, edge, above):
         finish_down(edge, above)
         copy_rest(destination + whole, source + whole, tail)
     head = short_of_line(destination)
-    stream_lines(destination, source, head, whole)
+    stream_and_ask(destination, source, size, head, whole, soon)
     if head == uint64(0):
         return uint64(0)
     copy(edge + uint64(LINE), source, uint64(LINE))
@@ -82,32 +85,21 @@ def stream_up(destination, source, size, soon, edge, below):
     Returns:
         `below` for the next run, or for `finish_up` after the last.
     """
-    prefetch(soon)
     if size < uint64(2 * LINE):
+        prefetch_once(soon)
+        prefetch_once(soon + size - uint64(1))
         finish_up(edge, below)
-        prefetch(soon + size - uint64(1))
         copy(destination, source, size)
         return uint64(0)
-    i = short_of_line(destination)
+    head = short_of_line(destination)
     if below == destination:
         copy(edge + uint64(LINE), source, uint64(LINE))
-        stream_line(destination + i - uint64(LINE), edge + i)
+        stream_line(destination + head - uint64(LINE), edge + head)
     else:
         finish_up(edge, below)
-        copy_rest(destination, source, i)
+        copy_rest(destination, source, head)
     tail = (destination + size) & uint64(LINE - 1)
-    whole = size - tail
-    while i + uint64(4 * LINE) <= whole:
-        for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
-            prefetch(soon + i + q)
-        for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
-            stream_line(destination + i + q, source + i + q)
-        i += uint64(4 * LINE)
-    while i < whole:
-        prefetch(soon + i)
-        stream_line(destination + i, source + i)
-        i += uint64(LINE)
-    prefetch(soon + size - uint64(1))
+    stream_and_ask(destination, source, size, head, size - tail, soon)
     if tail == uint64(0):
         return uint64(0)
     copy(edge, source + size - uint64(LINE), uint64(LINE))
@@ -119,3 +111,44 @@ def finish_up(edge, below):
     """Write what waits of the last run of `stream_up`."""
     tail = below & uint64(LINE - 1)
     copy_rest(below - tail, edge + uint64(LINE) - tail, tail)
+
+
+@helper
+def stream_and_ask(destination, source, size, first, end, soon):
+    """Copy the bytes of a run from `first` to `end`, which fall on lines of the destination, past the caches.
+
+    Asks for what comes `FAR` bytes later, or a run later if runs are shorter: processors foresee lines that follow each
+    other, but not where the next run begins, and a core that waits for lines does not write either.
+
+    Args:
+        destination: where to.
+        source: where from.
+        size: bytes of the whole run.
+        first: where the first line begins.
+        end: where the last line ends.
+        soon: where the next run begins; it is as long.
+    """
+    ahead = min(size, uint64(FAR))
+    turn = size - ahead
+    middle = first
+    if turn > first:
+        middle += (turn - first) & ~uint64(LINE - 1)
+        _stream_and_ask(destination, source, first, middle, source + ahead)
+    prefetch_once(soon)
+    _stream_and_ask(destination, source, middle, end, soon - turn)
+    prefetch_once(soon + ahead - uint64(1))
+
+
+@helper
+def _stream_and_ask(destination, source, first, end, soon):
+    i = first
+    while i + uint64(4 * LINE) <= end:
+        for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
+            prefetch_once(soon + i + q)
+        for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
+            stream_line(destination + i + q, source + i + q)
+        i += uint64(4 * LINE)
+    while i < end:
+        prefetch_once(soon + i)
+        stream_line(destination + i, source + i)
+        i += uint64(LINE)

@@ -152,18 +152,27 @@ def fence(typing: Any) -> Any:
     return types.void(), generate
 
 
-@intrinsic
-def prefetch(typing: Any, address: Any) -> Any:
-    """Ask for the line of an address; any address is allowed."""
-
+def _prefetch(locality: int) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        flags = [ir.Constant(I32, flag) for flag in (0, 3, 1)]
+        flags = [ir.Constant(I32, flag) for flag in (0, locality, 1)]
         builder.call(function, [builder.inttoptr(arguments[0], BYTES), *flags])
         return context.get_dummy_value()
 
-    return types.void(types.uint64), generate
+    return generate
+
+
+@intrinsic
+def prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the line of an address; any address is allowed."""
+    return types.void(types.uint64), _prefetch(3)
+
+
+@intrinsic
+def prefetch_once(typing: Any, address: Any) -> Any:
+    """Ask for the line of an address that is read once, soon, and should take no place in larger caches."""
+    return types.void(types.uint64), _prefetch(0)
 
 
 @intrinsic

@@ -70,7 +70,7 @@ def rows_kernel() -> Kernel:
                         destination -= to_step
                         source -= from_step
                         if past != uint64(0):
-                            above = stream_down(destination, source, size, edge, above)
+                            above = stream_down(destination, source, size, source - from_step, edge, above)
                         else:
                             copy(destination, source, size)
                 finish_down(edge, above)
