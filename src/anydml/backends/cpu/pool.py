@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anydml.backends.base import Array
+from anydml.backends.cpu.placement import Placement, current_core
 from anydml.backends.memory import address_of
 
 if TYPE_CHECKING:
@@ -57,10 +58,13 @@ class _Worker:
 
     def __init__(self, number: int) -> None:
         self._jobs: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        threading.Thread(target=self._work, name=f"anydml-{number}", daemon=True).start()
+        thread = threading.Thread(target=self._work, name=f"anydml-{number}", daemon=True)
+        thread.start()
+        self._placement = Placement(thread.native_id or 0)
 
-    def start(self, job: Callable[[], object] | None) -> None:
-        """Do a job after those before it; None ends the thread."""
+    def start(self, job: Callable[[], object] | None, core: int = -1) -> None:
+        """Do a job after those before it, not on this core; None ends the thread."""
+        self._placement.avoid(core)
         self._jobs.put(job)
 
     def join(self) -> BaseException | None:
@@ -114,8 +118,9 @@ class Pool:
             try:
                 if mine:
                     workers = self._enlist()
+                    core = current_core()
                     for worker in workers:
-                        worker.start(partial(_work, kernel, table, counter, kept))
+                        worker.start(partial(_work, kernel, table, counter, kept), core)
                 while kernel(address_of(table), address_of(counter), ROUND):
                     pass
             except BaseException:

@@ -16,6 +16,7 @@ from anydml.backends.cpu.kernels.ir import (
     helper,
     prefetch_once,
     short_of_line,
+    stream_four,
     stream_line,
 )
 
@@ -145,8 +146,7 @@ def _stream_and_ask(destination, source, first, end, soon):
     while i + uint64(4 * LINE) <= end:
         for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
             prefetch_once(soon + i + q)
-        for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
-            stream_line(destination + i + q, source + i + q)
+        stream_four(destination + i, source + i)
         i += uint64(4 * LINE)
     while i < end:
         prefetch_once(soon + i)
