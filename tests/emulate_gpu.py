@@ -10,7 +10,6 @@ import sys
 
 import numpy as np
 import ptx
-import triton.language as tl
 from compile_kernels import TARGETS, NoDevice
 from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
 from triton.runtime import driver
@@ -36,7 +35,7 @@ class Loaded:
 
     def __getitem__(self, grid):
         def start(values, shape, lookups, table, parts, *constants):
-            numbers = [value for value in values if not isinstance(value, tl.constexpr)] + [table, parts]
+            numbers = [*values, table, parts]
             # Triton adds one or two addresses of memory that this kernel does not ask for.
             scratch = [0] * (len(self.code.parameters) - len(numbers))
             assert len(scratch) in (1, 2)

@@ -1,7 +1,8 @@
 """What the kernel must know of every part, and the cheapest way to tell it.
 
-A *field* has one number a part. It is passed as one constant or argument where all parts agree, as a first value and a
-step where the parts are evenly spaced, as one argument a part where they are few, and else as a column of a table.
+A *field* has one number a part. It is passed as one argument where all parts agree, as a first value and a step where
+the parts are evenly spaced, as one argument a part where they are few, and else as a column of a table. Where it pays,
+the kernel is compiled for the one number, or for first value and step.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Kind(enum.IntEnum):
     AFFINE = 1
     BY_VALUE = 2
     TABLE = 3
+    CONSTANT = 4
 
 
 def encoded(number: int) -> int:
@@ -65,14 +67,7 @@ class Address:
         return addresses[self.operand] + self.offset
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A number that the kernel is compiled for."""
-
-    value: int
-
-
-Argument = int | Constant | Address
+Argument = int | Address
 Column = list[int] | list[Address]
 
 
@@ -81,7 +76,7 @@ class Fields:
     """All fields of a launch, encoded.
 
     Attributes:
-        shape: kind and two positions a field.
+        shape: kind and two positions a field; for constants, first value and step.
         arguments: what the positions refer to.
         columns: the table, one entry a part each.
         slots: arguments of a field that is passed by value.
@@ -171,17 +166,15 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
     arguments: list[Argument] = []
     table: list[Column] = []
 
-    def put(value: Argument, field: int) -> int:
-        is_constant = isinstance(value, int) and abs(value) <= constants.get(field, 1)
-        arguments.append(Constant(value) if is_constant and isinstance(value, int) else value)
-        return len(arguments) - 1
-
     for f, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
-        if kind is Kind.COMMON:
-            shape += [kind, put(column[0], f), 0]
-        elif kind is Kind.AFFINE:
-            first, step = _line(column)
-            shape += [kind, put(first, f), put(step, f)]
+        if kind in (Kind.COMMON, Kind.AFFINE):
+            line: tuple[Argument, ...] = _line(column) if kind is Kind.AFFINE else (column[0], 0)
+            small = [n for n in line if isinstance(n, int) and abs(n) <= constants.get(f, 1)]
+            if len(small) == len(line):
+                shape += [Kind.CONSTANT, *small]
+            else:
+                shape += [kind, len(arguments), len(arguments) + 1]
+                arguments += line if kind is Kind.AFFINE else line[:1]
         elif by_value:
             shape += [kind, len(arguments), 0]
             # Slots beyond the last part repeat it; a first tile there lies after every program.

@@ -1,7 +1,7 @@
 """The one kernel: a tile of rows × columns of some part of some moves, whatever their strides and lookups.
 
-A program finds its part and tile, reads the part's fields (a constant, an argument, a first value and a step, one
-argument a part, or a column of a table), works out one offset a row and one step a column, loads, then stores. Offsets
+A program finds its part and tile, reads the part's fields (an argument, a first value and a step, one argument a part,
+a column of a table, or constants), works out one offset a row and one step a column, loads, then stores. Offsets
 count words; a vector is one word, or two of 8 bytes, so that a thread moves 16 bytes at once.
 
 Fields in order: destination address and offset, source address and offset, first tile, columns, destination and source
@@ -100,17 +100,19 @@ def move_tiles(
         field = ()
         for f in tl.static_range(FIELDS):
             if shape[3 * f] == 0:
-                value = (tl.cast(values[shape[3 * f + 1]], tl.int64) - (1 << 60)) >> 2
+                value = (values[shape[3 * f + 1]] - (1 << 60)) >> 2
             elif shape[3 * f] == 1:
-                step = (tl.cast(values[shape[3 * f + 2]], tl.int64) - (1 << 60)) >> 2
-                value = ((tl.cast(values[shape[3 * f + 1]], tl.int64) - (1 << 60)) >> 2) + step * part
+                step = (values[shape[3 * f + 2]] - (1 << 60)) >> 2
+                value = ((values[shape[3 * f + 1]] - (1 << 60)) >> 2) + step * part
             elif shape[3 * f] == 2:
                 value = values[shape[3 * f + 1]]
                 for k in tl.static_range(1, SLOTS):
                     value = tl.where(part == k, values[shape[3 * f + 1] + k], value)
                 value = (value - (1 << 60)) >> 2
-            else:
+            elif shape[3 * f] == 3:
                 value = tl.load(column + shape[3 * f + 1] * parts + part)
+            else:
+                value = tl.cast(shape[3 * f + 1], tl.int64) + tl.cast(shape[3 * f + 2], tl.int64) * part
             field = field + (value,)
 
         row_tile = tile

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from anydml.backends.cuda.fields import FIRST_ROW, Address, Argument, Constant, encoded
+from anydml.backends.cuda.fields import FIRST_ROW, Address, Argument, encoded
 from anydml.backends.cuda.kernel import move_tiles
 from anydml.backends.cuda.memory import Array, Stream, Upload
 from anydml.backends.cuda.parts import Addresses
@@ -49,7 +49,7 @@ class Table:
 
 def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     """The kernel's arguments, by name and in order."""
-    numbers = [_argument(argument, addresses) for argument in plan.fields.arguments]
+    numbers = [encoded(_number(argument, addresses)) for argument in plan.fields.arguments]
     count, dims = len(plan.parts), len(plan.parts[0].sizes) - 1
     return {
         "values": tuple(numbers),
@@ -82,24 +82,8 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     }
 
 
-LATE = ("values", "table", "parts")
-"""The arguments that are no constants, or not all of them."""
-
-
-def _argument(argument: Argument, addresses: Addresses) -> Any:
-    number = encoded(_number(argument, addresses))
-    return _constant(number) if isinstance(argument, Constant) else number
-
-
-def _number(value: int | Address | Constant, addresses: Addresses) -> int:
-    if isinstance(value, Address):
-        return value.resolve(addresses)
-    return value.value if isinstance(value, Constant) else value
-
-
-@lru_cache(4096)
-def _constant(number: int) -> Any:
-    return tl.constexpr(number)
+def _number(value: Argument, addresses: Addresses) -> int:
+    return value.resolve(addresses) if isinstance(value, Address) else value
 
 
 @lru_cache(1024)
@@ -138,10 +122,9 @@ class Kernel:
 
 
 def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
-    fields = plan.fields
-    constants = tuple(value.value if isinstance(value, Constant) else None for value in fields.arguments)
-    compiled_for = tuple(value for name, value in named.items() if name not in (*LATE, "shape", "lookups"))
-    key = gpu, fields.shape, constants, plan.lookups, bool(fields.columns), compiled_for
+    # Whether there is a table is in the shape of the fields.
+    numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
+    key = gpu, len(numbers), plan.fields.shape, plan.lookups, *constants
     if key not in _compiled:
         _compiled[key] = move_tiles.warmup(**named, num_warps=WARPS, grid=(1,))
     return _compiled[key]
