@@ -1,15 +1,19 @@
 """Workers stay off their caller's core, and keep to the cores that they were given."""
 
 import os
-import subprocess
 import sys
 import threading
+import time
 
+import numpy as np
 import pytest
 
 from anydml.backends.cpu.placement import Placement, current_core
+from anydml.backends.cpu.pool import ALL, Pool
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells where a thread runs")
+
+TABLE = np.zeros(1, np.uint64)
 
 
 @pytest.fixture
@@ -65,19 +69,59 @@ def test_a_thread_that_has_ended_is_nobodys_problem():
     Placement(thread.native_id).avoid(current_core())
 
 
-DISPATCH = """
-import os, threading, numpy as np, anydml as dml
-dml.set_num_threads(2)
-allowed = os.sched_getaffinity(0)
-x = np.ones((64, 1 << 18), np.float32)
-dml.split(x, 4)
-for core in sorted(allowed):
-    os.sched_setaffinity(0, {core})
-    dml.split(x, 4)
-    worker, = [t for t in threading.enumerate() if t.name.startswith("anydml-")]
-    assert os.sched_getaffinity(worker.native_id) == (allowed - {core} or allowed), core
-"""
+@pytest.fixture
+def pool():
+    """A pool of two threads, and the cores that its worker may use."""
+    pool = Pool()
+    pool.threads = 2
+    pool.run(lambda *_: 0, TABLE)
+    (worker,) = pool._workers
+    yield pool, os.sched_getaffinity(0)
+    worker.start(None)
 
 
-def test_a_dispatch_keeps_its_workers_off_the_callers_core():
-    subprocess.run([sys.executable, "-c", DISPATCH], check=True)
+def tied(core, call):
+    """Call it on a thread that is tied to a core."""
+
+    def run():
+        os.sched_setaffinity(0, {core})
+        call()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+def test_a_worker_starts_off_its_callers_core(pool):
+    pool, allowed = pool
+    for core in sorted(allowed):
+        started, seen = threading.Event(), []
+
+        def kernel(table, counter, chunks, started=started, seen=seen):
+            if chunks == ALL:
+                seen.append(os.sched_getaffinity(0))
+                started.set()
+            else:
+                assert started.wait(60)
+            return 0
+
+        tied(core, lambda kernel=kernel: pool.run(kernel, TABLE))
+        assert seen == [allowed - {core} or allowed]
+
+
+def test_a_late_worker_may_go_on_on_its_callers_core(pool):
+    pool, allowed = pool
+    seen = []
+
+    def kernel(table, counter, chunks):
+        if chunks == ALL:
+            for _ in range(60_000):
+                if (now := os.sched_getaffinity(0)) == allowed:
+                    break
+                time.sleep(0.001)
+            seen.append(now)
+        return 0
+
+    for core in sorted(allowed):
+        tied(core, lambda: pool.run(kernel, TABLE))
+    assert seen == [allowed] * len(allowed)

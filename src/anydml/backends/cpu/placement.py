@@ -46,7 +46,7 @@ class Placement:
         self._set: set[int] = set()
 
     def avoid(self, core: int) -> None:
-        """Keep the thread off a core, and off no other any longer; stay where there is no other."""
+        """Keep the thread off a core (−1: off none), and off no other any longer; stay where there is no other."""
         if core == self._avoided or sys.platform != "linux":
             return
         try:

@@ -31,6 +31,9 @@ ALL = 1 << 62
 MAX_THREADS = 1024
 """More than any machine makes use of, and fewer than a system refuses."""
 
+LATE = 0.0002
+"""Seconds that a worker may take longer than its caller before it may go on on the caller's core."""
+
 ABANDONED = 1 << 40
 """A counter value past every chunk, even when it is multiplied by the units of one."""
 
@@ -74,7 +77,10 @@ class _Worker:
             try:
                 done = threading.Event()
                 self._jobs.put(done.set)
-                done.wait()
+                if not done.wait(LATE):
+                    # It may have to share its core with others, and the caller's is free now.
+                    self._placement.avoid(-1)
+                    done.wait()
                 return interruption
             except BaseException as error:  # a signal: the jobs are still under way, so wait on
                 interruption = error
