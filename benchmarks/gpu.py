@@ -14,7 +14,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ ROOT = Path(__file__).parents[1]
 TESTS = ("tests/backends/cuda", "tests/backends/test_cuda_missing.py")
 WORKERS = 8
 """Processes of the tests: kernels are compiled on the host, and every process holds half a gigabyte of the GPU."""
+
+GOOD_SHARE = 0.9
+"""Cases that reach less of the copy's speed are named."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -142,9 +145,10 @@ HEADER = (
 def row(result: Any) -> str:
     """One case as a line of the table."""
     peer, seconds = result.fastest_peer
+    uploads = "–" if result.uploads is None else f"{result.uploads:g}"
     return (
         f"| {result.name} | {result.about} | {1000 * result.ours:.3f} | {result.bytes / result.ours / 1e9:.0f} "
-        f"| {result.share:.0%} | {1000 * seconds:.3f} {peer} | {result.ratio:.2f} | {result.uploads:g} |"
+        f"| {result.share:.0%} | {1000 * seconds:.3f} {peer} | {result.ratio:.2f} | {uploads} |"
     )
 
 
@@ -158,6 +162,8 @@ def summary(report: Mapping[str, Any]) -> str:
         copy = max(result.bytes / result.copy_seconds for result in large)
         lines += [
             f"against PyTorch's fastest way: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}",
+            f"slower than PyTorch's fastest way: {_names(r.name for r in large if r.ratio < 1)}",
+            f"below {GOOD_SHARE:.0%} of the copy: {_names(r.name for r in large if r.share < GOOD_SHARE)}",
             f"fastest device-to-device copy: {copy / 1e9:.0f} GB/s read and written",
         ]
     for result in report["cases"]:
@@ -166,6 +172,10 @@ def summary(report: Mapping[str, Any]) -> str:
             lines.append(f"{result.about}, µs of the host: {times}")
     lines += [f"{name} is left out: {reason}" for name, reason in report["left_out"].items()]
     return "\n".join(lines)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
 
 
 if __name__ == "__main__":

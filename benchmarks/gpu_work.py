@@ -199,6 +199,11 @@ class Work:
                 "index_select",
                 lambda k: torch.index_select(x[k][0], case.axis, wrapped[k], out=y[k][0].reshape(shape)),
             )
+            spread = [-1 if d == case.axis else 1 for d in range(len(case.shape))]
+            every = [w.long().view(spread).expand(y[k][0].reshape(shape).shape) for k, w in enumerate(wrapped)]
+            yield "gather", lambda k: torch.gather(x[k][0], case.axis, every[k], out=y[k][0].reshape(shape))
+            if case.axis == 0:
+                yield "x[indices]", lambda k: x[k][0][wrapped[k]]
             if case.axis == 0 and len(case.shape) == 2:
                 yield "embedding", lambda k: torch.nn.functional.embedding(wrapped[k], x[k][0])
 
@@ -229,7 +234,7 @@ class Work:
                 output.zero_()
             returned = run(k)
             results = self.outputs[k]
-            if self.case.fresh or name in ("flip", "embedding"):
+            if self.case.fresh or name in ("flip", "embedding", "x[indices]"):
                 results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
             for result, expected in zip(results, self.expected(k), strict=True):
                 same = torch.equal(torch.as_tensor(result).reshape(expected.shape), expected)

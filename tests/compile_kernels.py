@@ -17,7 +17,7 @@ from triton.runtime import driver
 
 import anydml as dml
 from anydml.backends.cuda.kernel import move_tiles
-from anydml.backends.cuda.launch import WARPS, arguments
+from anydml.backends.cuda.launch import OPTIONS, arguments
 from anydml.backends.cuda.parts import Alignment, launches
 from anydml.backends.cuda.plan import plan
 from anydml.moves import simplify
@@ -94,7 +94,7 @@ def kernels_of(desc):
     for moves in launches(simplify(desc.moves())):
         alignment = Alignment(moves)
         planned = plan(moves, alignment.vector(addresses), alignment.loads(addresses))
-        yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), num_warps=WARPS, grid=(1,))
+        yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), **OPTIONS, grid=(1,))
 
 
 def facts(kernel):

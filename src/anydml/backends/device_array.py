@@ -111,6 +111,9 @@ def _interface(array: Any) -> dict[str, Any]:
         import torch
 
         array = torch.from_dlpack(array)
+    if array.is_neg() or array.is_conj():
+        message = "a tensor whose memory is yet to be negated or conjugated"
+        raise BindingError(f"{message}: pass tensor.resolve_neg().resolve_conj()", None, None, message)
     size = array.element_size()
     return {
         "version": 3,
@@ -124,6 +127,8 @@ def _interface(array: Any) -> dict[str, Any]:
 def _dtype(dtype: Any) -> np.dtype[Any]:
     """NumPy's dtype for PyTorch's; plain bytes of the same size for those that NumPy lacks, such as bfloat16."""
     try:
-        return np.dtype(str(dtype).removeprefix("torch."))
+        found = np.dtype(str(dtype).removeprefix("torch."))
     except TypeError:
-        return np.dtype((np.void, dtype.itemsize))
+        found = None
+    # Names that other packages add to NumPy have no type string that it could read back.
+    return found if found is not None and found.isbuiltin == 1 else np.dtype((np.void, dtype.itemsize))

@@ -1,5 +1,6 @@
 """The GPU benchmark's work, small and on the host: its ways agree, and its grid is the CPU's times 8."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -17,6 +18,7 @@ sys.path.append(str(pathlib.Path(__file__).parents[3]))
 
 from benchmarks import gpu, gpu_measure, gpu_small, gpu_work
 from benchmarks.grid import GRID
+from benchmarks.report import Result
 
 SMALL = {
     "S1": {"shape": (8, 50), "parts": (2,) * 4},
@@ -132,7 +134,7 @@ def test_the_whole_benchmark_on_a_pretended_gpu(pretended, tmp_path, capsys):
     assert list(cases) == ["S2", "J2", "G1", "T1", "small"]
     for name in ("S2", "J2", "G1", "T1"):
         case = cases[name]
-        assert case["uploads"] == 0
+        assert case["uploads"] is None
         assert case["copy_seconds"] / case["seconds"]["anydml"] == pytest.approx(case["share_of_copy"])
         assert f"| {name} | " in printed
     assert [case["about"] for case in report["cases"][4:]] == [
@@ -142,6 +144,31 @@ def test_the_whole_benchmark_on_a_pretended_gpu(pretended, tmp_path, capsys):
         "GATHER example 2, function",
         "SplitTraining with new sizes, function",
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        (["aten::copy_", "Memcpy HtoD (Pinned -> Device)"], None),
+        (["move_tiles", "move_tiles", "Memset (Device)"], 0),
+        (["Memcpy HtoD (Pageable -> Device)", "move_tiles", "move_tiles", "Memcpy DtoD (Device -> Device)"], 0.5),
+    ],
+)
+def test_uploads_are_counted_where_the_profiler_sees_the_gpu(monkeypatch, names, count):
+    events = [types.SimpleNamespace(name=name) for name in names]
+    seen = contextlib.nullcontext(types.SimpleNamespace(events=lambda: events))
+    monkeypatch.setattr(gpu_measure.torch.profiler, "profile", lambda activities: seen)
+    monkeypatch.setattr(gpu_measure.torch.cuda, "synchronize", lambda: None)
+    runs = []
+    assert gpu_measure.uploads(runs.append, 2) == count
+    assert runs == [0, 1]
+
+
+def test_the_summary_names_what_is_slow():
+    slow = Result("S1", "slow", 10**9, {"anydml": 0.002, "copy_": 0.001}, 0.001)
+    fast = Result("S2", "fast", 10**9, {"anydml": 0.001, "copy_": 0.002}, 0.001)
+    text = gpu.summary({"cases": [slow, fast], "machine": {}, "factor": 8, "rounds": 2, "left_out": {}})
+    assert "slower than PyTorch's fastest way: S1\nbelow 90% of the copy: S1\n" in text
 
 
 @pytest.mark.skipif(ON_GPU, reason="pretends that there is a GPU")

@@ -9,7 +9,7 @@ from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
 from anydml.backends.cuda.engine import as_operand
-from anydml.backends.device_array import DeviceArray, as_array, device_array, is_on_device
+from anydml.backends.device_array import DeviceArray, _Interface, _interface, as_array, device_array, is_on_device
 
 interpreted = pytest.mark.skipif(ON_GPU, reason="pretends that host memory is a GPU's")
 
@@ -68,6 +68,30 @@ def test_pytorchs_tensors_of_the_host_stay_there():
     torch = pytest.importorskip("torch")
     assert not is_on_device(torch.zeros(3))
     assert dml.split(torch.arange(4), 2)[0].device.type == "cpu"
+
+
+def test_tensors_of_every_dtype_are_seen_byte_by_byte():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")  # It teaches NumPy names that have no type string.
+    seen = set()
+    for dtype in {dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}:
+        try:
+            tensor = torch.arange(3 * dtype.itemsize, dtype=torch.uint8).view(dtype)
+        except RuntimeError:  # quantised, or less than a byte
+            continue
+        view = np.asarray(_Interface(_interface(tensor)))
+        assert (view.shape, view.itemsize) == ((3,), dtype.itemsize)
+        assert view.tobytes() == bytes(range(3 * dtype.itemsize))
+        seen.add(str(dtype).removeprefix("torch."))
+    assert {"bool", "float8_e5m2", "bfloat16", "complex32", "uint64", "complex128"} <= seen
+
+
+def test_tensors_that_are_yet_to_be_negated_are_refused():
+    torch = pytest.importorskip("torch")
+    tensor = torch.ones(3, dtype=torch.complex64).conj()
+    for lazy in (tensor, tensor.imag):
+        with pytest.raises(dml.BindingError, match=r"pass tensor.resolve_neg\(\).resolve_conj\(\)"):
+            _interface(lazy)
 
 
 def test_a_gpu_takes_only_its_own_arrays():

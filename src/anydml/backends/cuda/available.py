@@ -56,5 +56,5 @@ def require_gpu(name: str) -> int | None:
 def _import(module: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise ValueError(f"Device({name!r}) needs {module}, which cannot be imported ({error}): {INSTALL}") from None

@@ -17,6 +17,9 @@ from anydml.backends.cuda.plan import Plan
 
 WARPS = 8
 
+OPTIONS: dict[str, Any] = {"num_warps": WARPS, "enable_fp_fusion": True}
+"""How kernels are compiled. They do no arithmetic on floats, but Triton warns where nothing is said about it."""
+
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
 
 _compiled: dict[Hashable, Any] = {}
@@ -108,7 +111,7 @@ class Kernel:
         self._arguments = tuple(named.values())
         self._addresses = [(k, value) for k, value in enumerate(plan.fields.arguments) if isinstance(value, Address)]
         if gpu is None:
-            self._start: Callable[..., object] = partial(move_tiles[grid], num_warps=WARPS)
+            self._start: Callable[..., object] = partial(move_tiles[grid], **OPTIONS)
         else:
             self._start = _compile(plan, named, gpu)[grid]
 
@@ -126,7 +129,7 @@ def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
     numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
     key = gpu, len(numbers), plan.fields.shape, plan.lookups, *constants
     if key not in _compiled:
-        _compiled[key] = move_tiles.warmup(**named, num_warps=WARPS, grid=(1,))
+        _compiled[key] = move_tiles.warmup(**named, **OPTIONS, grid=(1,))
     return _compiled[key]
 
 

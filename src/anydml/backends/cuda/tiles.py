@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from anydml.backends.cuda.parts import Part
 
-TILES = {1: 4096, 2: 4096, 4: 2048, 8: 1024, 16: 1024}
+TILES = {1: 4096, 2: 4096, 4: 4096, 8: 1024, 16: 1024}
 """Vectors of a program by their bytes: with 8 warps, 4 to 16 loads in flight a thread."""
+
+CROWDED = {**TILES, 4: 2048}
+"""The same where each vector takes more registers: for lookups, and half of those of parts that go together."""
 
 IDLE = 1.03
 """A wider tile may leave this share more lanes idle than the best."""
@@ -52,10 +55,10 @@ class Tiles:
 def tiles(parts: Sequence[Part], vector: int) -> Tiles:
     """The shape of a tile with the fewest lanes idle, and, for parts that share cache lines, how many go together."""
     shapes = [(part.rows, part.columns) for part in parts]
-    chosen = _tiles(shapes, TILES[vector], 1)
+    chosen = _tiles(shapes, (CROWDED if parts[0].lookups else TILES)[vector], 1)
     group = _group(parts, vector) if chosen.is_even else 1
     if group > 1:
-        together = _tiles(shapes, max(NARROWEST, 2 * TILES[vector] // power_of_two(group)), group)
+        together = _tiles(shapes, max(NARROWEST, 2 * CROWDED[vector] // power_of_two(group)), group)
         if together.is_even:
             return together
     return chosen
