@@ -56,7 +56,7 @@ def stream_down(destination, source, size, soon, edge, above):
         finish_down(edge, above)
         copy_rest(destination + whole, source + whole, tail)
     head = short_of_line(destination)
-    stream_and_ask(destination, source, size, head, whole, soon)
+    stream_and_ask(destination, source, size, head, whole, soon, uint64(1))
     if head == uint64(0):
         return uint64(0)
     copy(edge + uint64(LINE), source, uint64(LINE))
@@ -100,7 +100,7 @@ def stream_up(destination, source, size, soon, edge, below):
         finish_up(edge, below)
         copy_rest(destination, source, head)
     tail = (destination + size) & uint64(LINE - 1)
-    stream_and_ask(destination, source, size, head, size - tail, soon)
+    stream_and_ask(destination, source, size, head, size - tail, soon, uint64(0))
     if tail == uint64(0):
         return uint64(0)
     copy(edge, source + size - uint64(LINE), uint64(LINE))
@@ -115,7 +115,7 @@ def finish_up(edge, below):
 
 
 @helper
-def stream_and_ask(destination, source, size, first, end, soon):
+def stream_and_ask(destination, source, size, first, end, soon, ordered):
     """Copy the bytes of a run from `first` to `end`, which fall on lines of the destination, past the caches.
 
     Asks for what comes `FAR` bytes later, or a run later if runs are shorter: processors foresee lines that follow each
@@ -128,25 +128,31 @@ def stream_and_ask(destination, source, size, first, end, soon):
         first: where the first line begins.
         end: where the last line ends.
         soon: where the next run begins; it is as long.
+        ordered: 1 where runs follow each other at a step, so that four lines at a time are there to be loaded before
+            the first is stored; 0 where they lie anywhere, and each line is stored as it comes.
     """
     ahead = min(size, uint64(FAR))
     turn = size - ahead
     middle = first
     if turn > first:
         middle += (turn - first) & ~uint64(LINE - 1)
-        _stream_and_ask(destination, source, first, middle, source + ahead)
+        _stream_and_ask(destination, source, first, middle, source + ahead, ordered)
     prefetch_once(soon)
-    _stream_and_ask(destination, source, middle, end, soon - turn)
+    _stream_and_ask(destination, source, middle, end, soon - turn, ordered)
     prefetch_once(soon + ahead - uint64(1))
 
 
 @helper
-def _stream_and_ask(destination, source, first, end, soon):
+def _stream_and_ask(destination, source, first, end, soon, ordered):
     i = first
     while i + uint64(4 * LINE) <= end:
         for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
             prefetch_once(soon + i + q)
-        stream_four(destination + i, source + i)
+        if ordered != uint64(0):
+            stream_four(destination + i, source + i)
+        else:
+            for q in range(uint64(0), uint64(4 * LINE), uint64(LINE)):
+                stream_line(destination + i + q, source + i + q)
         i += uint64(4 * LINE)
     while i < end:
         prefetch_once(soon + i)
