@@ -24,7 +24,7 @@ ROUNDS, QUICK_ROUNDS = 21, 3
 QUICK_FACTOR = 8
 
 
-def run_case(case: Case, limit: CopyLimit, rounds: int) -> Result:
+def run_case(case: Case, rounds: int) -> Result:
     """Check everybody's result, then time everybody."""
     work = Work(case)
     work.refresh()
@@ -36,7 +36,7 @@ def run_case(case: Case, limit: CopyLimit, rounds: int) -> Result:
                 raise SystemExit(f"{case.name}: our own result differs from NumPy's")
             print(f"{case.name}: {name} gives another result and is left out", file=sys.stderr)
             del runs[name]
-    copies = limit.runs(case.bytes)
+    copies = CopyLimit(work.source.bytes, work.destination.bytes).runs(case.bytes)
     times = medians({**runs, **copies}, rounds, work.refresh)
     copy_seconds = min(times.pop(name) for name in copies)
     return Result(case.name, case.about, case.bytes, times, copy_seconds)
@@ -61,10 +61,9 @@ def main() -> int:
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print("GB/s of bytes read and written (small cases: µs a call); medians, interleaved\n")
-    limit = CopyLimit(max((case.bytes for case in cases), default=2))
     results = []
     for case in cases:
-        results.append(run_case(case, limit, rounds))
+        results.append(run_case(case, rounds))
         print(table(results).splitlines()[0 if len(results) == 1 else -1], flush=True)
         if len(results) == 1:
             print(table(results).splitlines()[-1], flush=True)
@@ -78,7 +77,7 @@ def main() -> int:
         print(f"\ngeometric mean against the fastest peer: {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
     growth = {}
     if not names and not arguments.no_growth:
-        growth = growth_tables(limit, rounds, quick=arguments.quick)
+        growth = growth_tables(rounds, quick=arguments.quick)
     if not names and not arguments.quick:
         today = datetime.date.today().isoformat()
         RESULTS.mkdir(exist_ok=True)

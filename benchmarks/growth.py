@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.blocks import Block
 from benchmarks.measure import CopyLimit, medians
 
 FLOAT32 = dml.DataType.FLOAT32
 
 
-def growth_tables(limit: CopyLimit, rounds: int, *, quick: bool) -> dict[str, list[dict[str, Any]]]:
+def growth_tables(rounds: int, *, quick: bool) -> dict[str, list[dict[str, Any]]]:
     """Print the tables and give their rows."""
     tables = {
-        "bytes": _by_bytes(limit, rounds, 26 if quick else 30),
-        "outputs": _by_outputs(limit, rounds, 1 << (24 if quick else 28)),
+        "bytes": _by_bytes(rounds, 26 if quick else 30),
+        "outputs": _by_outputs(rounds, 1 << (24 if quick else 28)),
         "threads": _by_threads(rounds, 1 << (24 if quick else 28)),
     }
     for name, rows in tables.items():
@@ -26,12 +27,13 @@ def growth_tables(limit: CopyLimit, rounds: int, *, quick: bool) -> dict[str, li
     return tables
 
 
-def _split(rows: int, columns: int, parts: int) -> Any:
-    x = np.ones((rows, columns), np.float32)
-    outputs = [np.zeros((rows, columns // parts), np.float32) for _ in range(parts)]
-    shapes = [dml.TensorDesc(FLOAT32, output.shape) for output in outputs]
-    desc = dml.SplitOperatorDesc(dml.TensorDesc(FLOAT32, x.shape), shapes, 1)
-    return dml.Device("cpu").compile_operator(desc).bind(inputs=[x], outputs=outputs).dispatch
+def _split(rows: int, columns: int, parts: int) -> tuple[Any, CopyLimit]:
+    """A bound dispatch, and copies in the same memory."""
+    whole, part, kind = (rows, columns), (rows, columns // parts), np.dtype(np.float32)
+    source, destination = Block([(whole, kind)], 0), Block([(part, kind)] * parts, 4 * rows * columns)
+    desc = dml.SplitOperatorDesc(dml.TensorDesc(FLOAT32, whole), [dml.TensorDesc(FLOAT32, part)] * parts, 1)
+    bound = dml.Device("cpu").compile_operator(desc).bind(inputs=source.arrays, outputs=destination.arrays)
+    return bound.dispatch, CopyLimit(source.bytes, destination.bytes)
 
 
 def _row(label: str, value: Any, total: int, seconds: float, copy: float | None = None) -> dict[str, Any]:
@@ -39,12 +41,12 @@ def _row(label: str, value: Any, total: int, seconds: float, copy: float | None 
     return row if copy is None else {**row, "of copy": f"{copy / seconds:.0%}"}
 
 
-def _by_bytes(limit: CopyLimit, rounds: int, most: int) -> list[dict[str, Any]]:
+def _by_bytes(rounds: int, most: int) -> list[dict[str, Any]]:
     rows = []
     for power in range(10, most + 1, 2):
         size = 1 << power
         columns = min(1024, size // 16)
-        dispatch = _split(size // 4 // columns, columns, 4)
+        dispatch, limit = _split(size // 4 // columns, columns, 4)
         repeats = max(1, (1 << 22) // size)
 
         def run(dispatch: Any = dispatch, repeats: int = repeats) -> None:
@@ -59,13 +61,13 @@ def _by_bytes(limit: CopyLimit, rounds: int, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_outputs(limit: CopyLimit, rounds: int, size: int) -> list[dict[str, Any]]:
+def _by_outputs(rounds: int, size: int) -> list[dict[str, Any]]:
     rows = []
     for parts in (1, 2, 3, 4, 8, 16, 32, 64, 256, 1024, 4096):
         width = 65536 // parts * parts
-        dispatch = _split(size // 4 // 65536, width, parts)
+        dispatch, limit = _split(size // 4 // 65536, width, parts)
         dispatch()
-        times = medians({"ours": dispatch, **limit.runs(2 * size)}, rounds)
+        times = medians({"ours": dispatch, **limit.runs(2 * 4 * (size // 4 // 65536) * width)}, rounds)
         seconds = times.pop("ours")
         rows.append(_row("outputs", parts, 2 * size, seconds, min(times.values())))
     return rows
@@ -74,7 +76,7 @@ def _by_outputs(limit: CopyLimit, rounds: int, size: int) -> list[dict[str, Any]
 def _by_threads(rounds: int, size: int) -> list[dict[str, Any]]:
     rows = []
     before = dml.get_num_threads()
-    dispatch = _split(size // 4 // 3072, 3072, 3)
+    dispatch, _ = _split(size // 4 // 3072, 3072, 3)
     try:
         for threads in range(1, before + 1):
             dml.set_num_threads(threads)

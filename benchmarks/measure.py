@@ -79,11 +79,15 @@ def _read(share: np.ndarray[Any, Any]) -> None:
 
 
 class CopyLimit:
-    """The fastest plain copies known, of as many bytes as a case moves: NumPy's, PyTorch's, and our own kernel's."""
+    """The fastest plain copies known, of as many bytes as a case moves: NumPy's, PyTorch's, and our own kernel's.
 
-    def __init__(self, most: int) -> None:
-        self._source = np.ones(most // 2, np.uint8)
-        self._destination = np.zeros(most // 2, np.uint8)
+    Args:
+        source, destination: memory to copy from and to, as bytes.
+    """
+
+    def __init__(self, source: np.ndarray[Any, Any], destination: np.ndarray[Any, Any]) -> None:
+        self._source = source
+        self._destination = destination
 
     def runs(self, total: int) -> dict[str, Run]:
         """Copies that read and write `total` bytes together."""

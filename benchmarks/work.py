@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from benchmarks.blocks import Block
 from benchmarks.grid import Case
 from benchmarks.peers import numpy_peers, onnxruntime_peers, torch_peers
 
@@ -22,11 +23,16 @@ class Work:
     def __init__(self, case: Case, seed: int = 1) -> None:
         rng = np.random.default_rng(seed)
         self.case = case
-        self.inputs = _inputs(case, rng)
-        self.outputs = [np.zeros(shape, case.dtype) for shape in case.output_shapes]
+        drawn = _inputs(case, rng)
+        self.source = Block([(array.shape, array.dtype) for array in drawn], case.bytes // 2)
+        self.inputs = self.source.arrays
+        for array, values in zip(self.inputs, drawn, strict=True):
+            array[...] = values
+        shapes = [case.shape] if case.fresh else case.output_shapes
+        self.destination = Block([(shape, np.dtype(case.dtype)) for shape in shapes], case.bytes // 2)
+        self.outputs = self.destination.arrays
         self.expected = _expected(case, self.inputs)
         self._rng = rng
-        self._flat = [np.zeros(case.shape, case.dtype).reshape(-1)] if case.fresh else []
 
     def runs(self, peers: bool = True) -> dict[str, Run]:
         """Ours first, then every way of every peer, by name."""
@@ -43,7 +49,7 @@ class Work:
         total = sum(self.case.parts)
         cuts = sorted(self._rng.choice(np.arange(1, total), len(self.case.parts) - 1, replace=False).tolist())
         self.sizes = np.diff([0, *cuts, total])
-        flat, rows = self._flat[0], self.case.shape[0]
+        flat, rows = self.destination.arrays[0].reshape(-1), self.case.shape[0]
         starts = [0, *cuts, total]
         pieces = [flat[a * rows : b * rows].reshape(rows, b - a) for a, b in itertools.pairwise(starts)]
         self.outputs = pieces
