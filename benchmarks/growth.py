@@ -64,12 +64,13 @@ def _by_bytes(rounds: int, most: int) -> list[dict[str, Any]]:
 def _by_outputs(rounds: int, size: int) -> list[dict[str, Any]]:
     rows = []
     for parts in (1, 2, 3, 4, 8, 16, 32, 64, 256, 1024, 4096):
-        width = 65536 // parts * parts
-        dispatch, limit = _split(size // 4 // 65536, width, parts)
+        height, width = size // 4 // 65536, 65536 // parts * parts
+        total = 2 * 4 * height * width
+        dispatch, limit = _split(height, width, parts)
         dispatch()
-        times = medians({"ours": dispatch, **limit.runs(2 * 4 * (size // 4 // 65536) * width)}, rounds)
+        times = medians({"ours": dispatch, **limit.runs(total)}, rounds)
         seconds = times.pop("ours")
-        rows.append(_row("outputs", parts, 2 * size, seconds, min(times.values())))
+        rows.append(_row("outputs", parts, total, seconds, min(times.values())))
     return rows
 
 

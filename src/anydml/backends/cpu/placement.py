@@ -49,6 +49,7 @@ class Placement:
         """Keep the thread off a core (−1: off none), and off no other any longer; stay where there is no other."""
         if core == self._avoided or sys.platform != "linux":
             return
+        self._avoided = core
         try:
             now = os.sched_getaffinity(self._thread)
             if now != self._set:
@@ -57,7 +58,6 @@ class Placement:
             self._set = (self._allowed - {core}) or self._allowed
             if self._set != now:
                 os.sched_setaffinity(self._thread, self._set)
-            self._avoided = core
         except OSError:
             # The thread has ended, or the system forbids it: it runs where the system likes.
-            self._avoided = core
+            pass
