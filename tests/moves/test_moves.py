@@ -107,8 +107,9 @@ def test_simplified_moves_have_the_one_form():
         (result,) = simplify([move])
         assert simplify([result]) == (result,)
         assert 1 not in result.sizes
-        assert all(stride >= 0 for stride in result.destination.strides)
-        assert list(result.destination.strides) == sorted(result.destination.strides, reverse=True)
+        if not result.destination.lookups:
+            assert all(stride >= 0 for stride in result.destination.strides)
+            assert list(result.destination.strides) == sorted(result.destination.strides, reverse=True)
         assert result.bytes_written == move.bytes_written
 
 

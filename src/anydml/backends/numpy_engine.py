@@ -1,0 +1,36 @@
+"""The NumPy engine: every program by views, `take` and index arrays. It compiles nothing, and starts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from anydml.backends.base import Array
+from anydml.backends.cpu.small import bind_small
+from anydml.backends.general import bind_refusals
+from anydml.backends.literal import scratch_arrays
+from anydml.moves import Program, simplify, without_fills
+
+
+class NumpyProgram:
+    """Simplified moves, done one after the other by NumPy."""
+
+    def __init__(self, program: Program) -> None:
+        self.source = program
+        self._program = without_fills(program.with_moves(simplify(program.moves)))
+
+    def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
+        """Views for every move, made once; `operands` are the inputs and outputs."""
+        every = [*operands, *scratch_arrays(self._program)]
+        work = bind_small(self._program.moves, every)
+        refusals = bind_refusals(self._program, every)
+        return partial(_run, [*refusals, work]) if refusals else work
+
+    def __str__(self) -> str:
+        return f"{self.source.name} on numpy\n" + "\n".join(f"  {move}" for move in self._program.moves)
+
+
+def _run(calls: Sequence[Callable[[], Any]]) -> None:
+    for call in calls:
+        call()

@@ -1,0 +1,30 @@
+"""Moves, and what is made of them: the one idea that every operator is lowered to.
+
+    for every coordinate c of a box `sizes`:   destination[a(c)] = source[b(c)]
+
+`move` says what a move is, `simplify` brings moves to the form that kernels are written for, `program` puts them in
+order between operands, `order` says which may run together, `indices` what an index stands for.
+"""
+
+from __future__ import annotations
+
+from anydml.moves.indices import resolve
+from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent
+from anydml.moves.order import stages
+from anydml.moves.program import Operand, Program, without_fills
+from anydml.moves.simplify import simplify
+
+__all__ = [
+    "Access",
+    "Fill",
+    "Lookup",
+    "Move",
+    "Operand",
+    "Outside",
+    "Program",
+    "extent",
+    "resolve",
+    "simplify",
+    "stages",
+    "without_fills",
+]

@@ -1,0 +1,47 @@
+"""What an index stands for: wrapped once if it is negative, then held against its axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Positions = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
+    """The coordinates that indices stand for: negative ones of a signed type wrap once, then all are clamped.
+
+    Args:
+        indices: integers of any type and shape.
+        size: length of the axis, at least 1.
+
+    Returns:
+        An INT64 array of the same shape with values in [0, size−1]. INT64_MIN gives 0, UINT64_MAX gives size−1.
+    """
+    wide = wrapped(indices, size)
+    np.maximum(wide, 0, out=wide)
+    np.minimum(wide, size - 1, out=wide)
+    return wide
+
+
+def wrapped(indices: np.ndarray[Any, Any], size: int) -> Positions:
+    """The same before clamping: what lies outside the axis is below 0, or `size` and more.
+
+    Returns:
+        An INT64 array, the caller's own; unsigned indices above INT64_MAX are `size`.
+    """
+    if indices.dtype == np.uint64:
+        return np.asarray(np.minimum(indices, np.uint64(size)).astype(np.int64))
+    wide: Positions = np.asarray(indices.astype(np.int64))
+    if indices.dtype.kind == "i":
+        # The sign bit, spread, is −1 or 0.
+        wide += (wide >> 63) & size
+    return wide
+
+
+def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Where indices, once wrapped, lie outside an axis of `size`."""
+    # A negative number, read as an unsigned one, is larger than any axis.
+    outside: np.ndarray[Any, np.dtype[np.bool_]] = wrapped(indices, size).view(np.uint64) >= np.uint64(size)
+    return outside

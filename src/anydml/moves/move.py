@@ -1,0 +1,154 @@
+"""Moves: what every operator is lowered to, and the two ends that a move has.
+
+    for every coordinate c of a box `sizes`:   destination[a(c)] = source[b(c)]
+
+`a` and `b` are `Access`es: a byte offset into an operand, one signed byte stride per dimension, and zero or more
+`Lookup`s. A lookup reads one integer from an index operand, at an address that may itself depend on lookups, and adds
+it times a stride. The source may also be a `Fill`: a few bytes, repeated.
+
+    SPLIT    one move per part: same source, shifted offset
+    JOIN     one move per part: same destination, shifted offset
+    SLICE    one move; the source strides carry the steps, negative ones walk backwards
+    GATHER   one move; one lookup in the source
+
+Everything is counted in bytes, so that nothing downstream knows a data type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+Outside = Literal["clamp", "skip", "refuse"]
+"""What happens where an index lies outside its axis: the nearest end is taken, the element is left as it is, or the
+dispatch raises IndexError before anything is written."""
+
+
+class Lookup(NamedTuple):
+    """One index read per coordinate, worth ``stride · index`` bytes: a negative index counts from the axis's end.
+
+    Attributes:
+        operand: number of the operand that holds the indices.
+        dtype: NumPy's name of an index: ``"int32"``, ``"int64"``, ``"uint32"`` or ``"uint64"``; signed ones wrap once.
+        offset: bytes from the operand's first element.
+        strides: one byte stride per dimension of the move.
+        size: length of the axis that is looked up, at least 1.
+        stride: bytes that one step along that axis is worth.
+        outside: what happens where the index, once wrapped, lies outside the axis.
+        lookups: what else the address of the index depends on; looked up first.
+    """
+
+    operand: int
+    dtype: str
+    offset: int
+    strides: tuple[int, ...]
+    size: int
+    stride: int
+    outside: Outside = "clamp"
+    lookups: tuple[Lookup, ...] = ()
+
+
+class Access(NamedTuple):
+    """An address for every coordinate: ``offset + Σ c·strides + Σ lookups``, in bytes from an operand's start."""
+
+    operand: int
+    offset: int
+    strides: tuple[int, ...]
+    lookups: tuple[Lookup, ...] = ()
+
+
+class Fill(NamedTuple):
+    """A source that is the same everywhere: `pattern`, repeated until the element is full."""
+
+    pattern: bytes
+
+
+class Move(NamedTuple):
+    """``destination[a(c)] = source[b(c)]``, `element_size` bytes each, for every coordinate c of the box `sizes`.
+
+    Without lookups in its destination, a move writes each byte at most once. With them, two coordinates may meet: the
+    later one, in row-major order, wins. A move never reads what it writes.
+    """
+
+    sizes: tuple[int, ...]
+    destination: Access
+    source: Access | Fill
+    element_size: int
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes that this move writes."""
+        return math.prod(self.sizes) * self.element_size
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that this move has to read: elements and indices, once each where a dimension repeats them."""
+        total = 0
+        if isinstance(self.source, Access):
+            used = [self.source.strides, *(lookup.strides for lookup in every_lookup(self.source.lookups))]
+            elements = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
+            total = elements * self.element_size
+        for lookup in self.every_lookup():
+            used = [each.strides for each in every_lookup((lookup,))]
+            reads = math.prod(n for d, n in enumerate(self.sizes) if any(strides[d] for strides in used))
+            total += reads * np.dtype(lookup.dtype).itemsize
+        return total
+
+    @property
+    def has_lookups(self) -> bool:
+        """Whether an address depends on an index tensor."""
+        return bool(self.destination.lookups or (isinstance(self.source, Access) and self.source.lookups))
+
+    def every_lookup(self) -> Iterator[Lookup]:
+        """The lookups of both ends, those inside others before them; the destination's first."""
+        yield from every_lookup(self.destination.lookups)
+        if isinstance(self.source, Access):
+            yield from every_lookup(self.source.lookups)
+
+    def __str__(self) -> str:
+        box = "×".join(map(str, self.sizes)) or "1"
+        return f"{box} of {self.element_size} B: {_describe(self.destination)} = {_describe(self.source)}"
+
+
+def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
+    """Lookups and those inside them, in the order in which their indices can be read."""
+    for lookup in lookups:
+        yield from every_lookup(lookup.lookups)
+        yield lookup
+
+
+def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
+    """The first byte and the byte after the last that an access can touch; lookups count with their whole axis."""
+    first = last = access.offset
+    for size, stride in components(access, sizes):
+        reach = (size - 1) * stride
+        if reach < 0:
+            first += reach
+        else:
+            last += reach
+    return first, last + element_size
+
+
+def components(access: Access | Lookup, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Size and stride of everything that varies in an address: the box's dimensions, and the axes looked up."""
+    varying = list(zip(sizes, access.strides, strict=True))
+    varying += [(lookup.size, lookup.stride) for lookup in access.lookups]
+    return varying
+
+
+def _describe(end: Access | Fill) -> str:
+    if isinstance(end, Fill):
+        return f"fill {end.pattern[:16].hex(' ')}{' …' if len(end.pattern) > 16 else ''}"
+    return f"#{end.operand}[{_terms(end)}]"
+
+
+def _terms(access: Access | Lookup) -> str:
+    terms = [str(access.offset)] if access.offset else []
+    terms += [f"{stride}·c{i}" for i, stride in enumerate(access.strides) if stride]
+    for lookup in access.lookups:
+        outside = "" if lookup.outside == "clamp" else f" or {lookup.outside}"
+        terms.append(f"{lookup.stride}·index{lookup.operand}[{_terms(lookup)}]{outside}")
+    return " + ".join(terms) or "0"

@@ -1,0 +1,211 @@
+"""Which moves may run together: a program's order is kept wherever it could be seen.
+
+Two moves depend on each other if one writes bytes that the other reads or writes. This is decided from their accesses
+alone; where it takes too long to be sure, they do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves.move import Access, Lookup, Move, components, extent
+
+EXACT_WORK = 10_000
+"""Steps that one exact test of overlap may take."""
+
+MOST_PAIRS = 20_000
+"""Pairs of accesses that one program is tested for; a program with more runs one move after the other."""
+
+FAKE_ADDRESS = 1 << 46
+"""Where views lie that are only compared, never read."""
+
+
+class _Touch(NamedTuple):
+    """Bytes that a move reads or writes in one operand."""
+
+    move: int
+    is_write: bool
+    start: int
+    end: int
+    varying: tuple[tuple[int, int], ...]
+    access: Access | Lookup
+    element_size: int
+
+
+def stages(moves: Sequence[Move]) -> list[list[Move]]:
+    """Moves in groups: those of one group may run in any order, or at once; the groups run one after the other.
+
+    Args:
+        moves: in program order; distinct operands lie apart.
+
+    Returns:
+        Groups, in which the moves keep their order. Their results are those of the moves run one by one.
+    """
+    if len(moves) < 2:
+        return [[*moves]] if moves else []
+    if _is_plain(moves):
+        return [[*moves]]
+    try:
+        before = _dependencies(moves)
+    except _TooManyError:
+        return [[move] for move in moves]
+    levels: list[int] = []
+    for number in range(len(moves)):
+        levels.append(1 + max((levels[earlier] for earlier in before[number]), default=-1))
+    groups: list[list[Move]] = [[] for _ in range(1 + max(levels))]
+    for level, move in zip(levels, moves, strict=True):
+        groups[level].append(move)
+    return groups
+
+
+def are_independent(first: Move, second: Move) -> bool:
+    """Whether two moves can be shown to give one result in either order, and at once."""
+    return len(stages([first, second])) == 1
+
+
+def reads_what_it_writes(move: Move) -> bool:
+    """Whether a move may read a byte that it writes."""
+    touches = _touches(0, move)
+    writes = [touch for touch in touches if touch.is_write]
+    return any(
+        _may_meet(write, touch)
+        for write in writes
+        for touch in touches
+        if not touch.is_write and touch.access.operand == write.access.operand
+    )
+
+
+class _TooManyError(Exception):
+    """There are too many pairs to look at."""
+
+
+def _is_plain(moves: Sequence[Move]) -> bool:
+    """Whether every move writes an operand of its own, which nothing reads: the common case, seen at once."""
+    written = {move.destination.operand for move in moves}
+    if len(written) != len(moves):
+        return False
+    read = {move.source.operand for move in moves if isinstance(move.source, Access)}
+    read.update(lookup.operand for move in moves if move.has_lookups for lookup in move.every_lookup())
+    return written.isdisjoint(read)
+
+
+def _touches(number: int, move: Move) -> list[_Touch]:
+    sizes, to, source, element_size = move
+
+    def touch(access: Access | Lookup, is_write: bool, size: int) -> _Touch:
+        varying = tuple((n, stride) for n, stride in components(access, sizes) if n > 1 and stride)
+        plain = Access(access.operand, access.offset, access.strides, access.lookups)
+        return _Touch(number, is_write, *extent(plain, sizes, size), varying, access, size)
+
+    result = [touch(to, True, element_size)]
+    if isinstance(source, Access):
+        result.append(touch(source, False, element_size))
+    result += [touch(lookup, False, np.dtype(lookup.dtype).itemsize) for lookup in move.every_lookup()]
+    return result
+
+
+def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
+    """For each move the earlier ones that it depends on."""
+    by_operand: dict[int, list[_Touch]] = defaultdict(list)
+    for number, move in enumerate(moves):
+        if 0 not in move.sizes and move.element_size:
+            for touch in _touches(number, move):
+                by_operand[touch.access.operand].append(touch)
+    before: dict[int, set[int]] = defaultdict(set)
+    for touches in by_operand.values():
+        writes = sum(touch.is_write for touch in touches)
+        if not writes or len(touches) == 1 or (writes == len(touches) and _are_apart(touches)):
+            continue
+        for first, second in _pairs(touches):
+            if (first.is_write or second.is_write) and first.move != second.move and _may_meet(first, second):
+                before[max(first.move, second.move)].add(min(first.move, second.move))
+    return before
+
+
+def _are_apart(touches: Sequence[_Touch]) -> bool:
+    """Whether columns of one pitch lie side by side, as the parts of a join do; seen without looking at pairs."""
+    pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
+    if not pitch:
+        return False
+    columns = sorted((touch.start % pitch, touch.element_size) for touch in touches)
+    ends = [start + size for start, size in columns]
+    starts = [start for start, _ in columns[1:]] + [columns[0][0] + pitch]
+    return all(end <= start for end, start in zip(ends, starts, strict=True))
+
+
+def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
+    """Pairs that need a look: those whose extents overlap, or, if these are too many, whose columns do."""
+    for candidates in (_near(touches), _in_one_column(touches)):
+        pairs = [*itertools.islice(candidates, MOST_PAIRS + 1)]
+        if len(pairs) <= MOST_PAIRS:
+            return pairs
+    raise _TooManyError
+
+
+def _near(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
+    """Pairs whose bytes, from the first to the last, overlap."""
+    return _overlapping([(touch.start, touch.end, touch) for touch in touches])
+
+
+def _in_one_column(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
+    """Pairs that overlap in what is left of their addresses by the pitch that all of them share."""
+    pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
+    columns = []
+    for touch in touches:
+        start = touch.start % pitch if pitch else 0
+        end = start + min(touch.element_size, pitch)
+        columns.append((start, max(end, start + 1), touch))
+        if end > pitch:
+            # It goes on at the beginning of the next row.
+            columns.append((start - pitch, end - pitch, touch))
+    return _overlapping(columns)
+
+
+def _overlapping(spans: list[tuple[int, int, _Touch]]) -> Iterator[tuple[_Touch, _Touch]]:
+    active: list[tuple[int, _Touch]] = []
+    for start, end, touch in sorted(spans, key=lambda span: span[0]):
+        active = [each for each in active if each[0] > start]
+        yield from ((other, touch) for _, other in active)
+        active.append((end, touch))
+
+
+def _may_meet(first: _Touch, second: _Touch) -> bool:
+    """Whether two touches of one operand may share a byte."""
+    if first.end <= second.start or second.end <= first.start:
+        return False
+    pitch = math.gcd(*(stride for touch in (first, second) for _, stride in touch.varying))
+    if not pitch:
+        return True
+    gap = (second.start - first.start) % pitch
+    if gap >= first.element_size and gap + second.element_size <= pitch:
+        return False
+    try:
+        return bool(np.shares_memory(_view(first), _view(second), max_work=EXACT_WORK))
+    except (np.exceptions.TooHardError, ValueError):
+        return True
+
+
+class _Bytes:
+    """What NumPy needs to know of bytes that are only compared."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def _view(touch: _Touch) -> np.ndarray[Any, Any]:
+    interface = {
+        "version": 3,
+        "data": (FAKE_ADDRESS + touch.access.offset, True),
+        "shape": (*(size for size, _ in touch.varying), touch.element_size),
+        "strides": (*(stride for _, stride in touch.varying), 1),
+        "typestr": "|u1",
+    }
+    return np.asarray(_Bytes(interface))

@@ -1,0 +1,188 @@
+"""Programs: what an engine compiles. An ordered list of moves, and the operands that they move between.
+
+The order is a contract: the result is as if the moves ran one after the other (see `order` for what may run together).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from anydml.moves.move import Access, Fill, Move
+from anydml.moves.order import reads_what_it_writes
+from anydml.moves.simplify import is_injective
+
+Role = Literal["input", "output", "constant", "scratch"]
+ROLES: tuple[Role, ...] = ("input", "output", "constant", "scratch")
+
+FILL_BLOCK = 4096
+"""Bytes, about, that a fill's pattern is repeated to, so that long runs of it are copied from the nearest cache."""
+
+
+class Operand(NamedTuple):
+    """Memory that moves refer to by its number in the program.
+
+    Attributes:
+        role: inputs and outputs are bound by the caller, in this order; constants and scratch are the program's.
+        name: for people.
+        size: bytes of scratch.
+        value: a constant's bytes, as a contiguous array.
+        is_on_host: whether it lies in host memory on every device.
+        reason: why scratch is needed.
+    """
+
+    role: Role
+    name: str
+    size: int = 0
+    value: np.ndarray[Any, Any] | None = None
+    is_on_host: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Moves between operands: inputs first, then outputs, constants and scratch.
+
+    Attributes:
+        name: what explanations and errors call it.
+        operands: those that moves refer to, by number.
+        moves: in order.
+        formula: the operator's own document, run element by element, for the engine that judges the others; it takes
+            the inputs and outputs.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    moves: tuple[Move, ...]
+    formula: Callable[[Sequence[Any]], None] | None = None
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes that are needed beside the inputs and outputs while the program runs."""
+        return sum(operand.size for operand in self.operands if operand.role == "scratch")
+
+    @property
+    def constants(self) -> list[np.ndarray[Any, Any]]:
+        """The constants' bytes, in the order of their numbers."""
+        return [operand.value for operand in self.operands if operand.value is not None]
+
+    def count(self, role: Role) -> int:
+        """How many operands have this role."""
+        return sum(operand.role == role for operand in self.operands)
+
+    def problems(self) -> Iterator[str]:
+        """What breaks the rules that engines rely on; a program that operators or graphs make has none."""
+        roles = [ROLES.index(operand.role) for operand in self.operands]
+        if roles != sorted(roles):
+            yield "operands are inputs, then outputs, constants and scratch"
+        written = {move.destination.operand for move in self.moves}
+        for number, move in enumerate(self.moves):
+            yield from (f"move {number} ({move}): {problem}" for problem in self._move_problems(move, written))
+
+    def _move_problems(self, move: Move, written: set[int]) -> Iterator[str]:
+        ends = [move.destination, *([move.source] if isinstance(move.source, Access) else []), *move.every_lookup()]
+        for end in ends:
+            if not 0 <= end.operand < len(self.operands):
+                yield f"there is no operand {end.operand}"
+                return
+            if len(end.strides) != len(move.sizes):
+                yield f"it has {len(move.sizes)} dimensions, but an access has {len(end.strides)} strides"
+                return
+        if self.operands[move.destination.operand].role not in ("output", "scratch"):
+            yield "it writes what is neither output nor scratch"
+        if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
+            yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
+        for lookup in move.every_lookup():
+            if lookup.outside == "refuse" and lookup.operand in written:
+                yield f"the indices in #{lookup.operand} are refused before anything is written, but they are written"
+        if reads_what_it_writes(move):
+            yield "it reads what it writes"
+        to = move.destination
+        if not to.lookups and not is_injective(zip(move.sizes, to.strides, strict=True), move.element_size):
+            yield "it may write a byte twice"
+
+    def with_moves(self, moves: Sequence[Move]) -> Program:
+        """The same program by other moves."""
+        return replace(self, moves=tuple(moves))
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {len(self.moves)} move(s), {self.scratch_bytes} B of scratch"]
+        for number, operand in enumerate(self.operands):
+            text = f"  #{number} {operand.role} {operand.name}"
+            if operand.role == "scratch":
+                text += f": {operand.size} B, because {operand.reason}"
+            elif operand.value is not None:
+                text += f": {operand.value.nbytes} B"
+            lines.append(text)
+        return "\n".join([*lines, *(f"  {move}" for move in self.moves)])
+
+
+def without_fills(program: Program) -> Program:
+    """The same program with every fill as a constant that is read over and over.
+
+    Engines then know one kind of source only. Long runs are cut into rows of about `FILL_BLOCK` bytes.
+    """
+    patterns: dict[bytes, int] = {}
+    for move in program.moves:
+        if isinstance(move.source, Fill):
+            patterns.setdefault(move.source.pattern, len(patterns))
+    if not patterns:
+        return program
+    first = sum(operand.role != "scratch" for operand in program.operands)
+    blocks = [_block(pattern) for pattern in patterns]
+    constants = tuple(
+        Operand("constant", f"pattern of {len(pattern)} B", value=block)
+        for pattern, block in zip(patterns, blocks, strict=True)
+    )
+
+    def moved(access: Access) -> Access:
+        # Scratch comes after the new constants.
+        number = access.operand + (len(constants) if access.operand >= first else 0)
+        lookups = tuple(lookup._replace(**moved(lookup)._asdict()) for lookup in access.lookups)  # type: ignore[arg-type]
+        return Access(number, access.offset, access.strides, lookups)
+
+    moves: list[Move] = []
+    for move in program.moves:
+        to = moved(move.destination)
+        if isinstance(move.source, Access):
+            moves.append(move._replace(destination=to, source=moved(move.source)))
+        else:
+            number = patterns[move.source.pattern]
+            moves += _rows(move, to, first + number, blocks[number].size)
+    return replace(
+        program,
+        operands=(*program.operands[:first], *constants, *program.operands[first:]),
+        moves=tuple(moves),
+    )
+
+
+def _block(pattern: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A pattern repeated until it fills whole lines of cache, if that takes no more than a block."""
+    period = math.lcm(len(pattern), 64)
+    if period > FILL_BLOCK:
+        period = len(pattern)
+    return np.frombuffer(pattern * (max(1, FILL_BLOCK // period) * (period // len(pattern))), np.uint8)
+
+
+def _rows(move: Move, to: Access, operand: int, block: int) -> Iterator[Move]:
+    """A filling move with a block of its pattern as the source: one, or two where runs are longer than the block."""
+    sizes, _, _, run = move
+    still = (0,) * len(sizes)
+    if run <= block:
+        yield Move(sizes, to, Access(operand, 0, still), run)
+        return
+    count, rest = divmod(run, block)
+    lookups = tuple(_longer(lookup) for lookup in to.lookups)
+    rows = Access(to.operand, to.offset, (*to.strides, block), lookups)
+    yield Move((*sizes, count), rows, Access(operand, 0, (*still, 0)), block)
+    if rest:
+        yield Move(sizes, to._replace(offset=to.offset + count * block), Access(operand, 0, still), rest)
+
+
+def _longer(lookup: Any) -> Any:
+    """A lookup that stands still in one more dimension."""
+    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_longer, lookup.lookups)))

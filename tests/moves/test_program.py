@@ -1,0 +1,131 @@
+"""Programs on every engine, against the definition of a move."""
+
+import collections
+
+import numpy as np
+import pytest
+from random_programs import random_program
+
+from anydml.backends.literal import bind_literally, scratch_arrays
+from anydml.backends.numpy_engine import NumpyProgram
+from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
+
+CHUNKS, PROGRAMS = 8, 50
+
+
+def bind_reference(program):
+    return lambda arrays: bind_literally(program, [*arrays, *scratch_arrays(program)])
+
+
+ENGINES = {"reference": bind_reference, "numpy": lambda program: NumpyProgram(program).bind}
+
+
+def literally(program, arrays):
+    """The operands' bytes after the program, by definition."""
+    copies = [array.copy() for array in arrays]
+    every = [*copies, *scratch_arrays(program)]
+    bind_literally(program, every)()
+    return copies
+
+
+def check(program, arrays, bind):
+    expected = literally(program, arrays)
+    copies = [array.copy() for array in arrays]
+    bind(copies)()
+    for number, (result, right) in enumerate(zip(copies, expected, strict=True)):
+        np.testing.assert_array_equal(result, right, f"operand {number} of\n{program}")
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_numpy_runs_random_programs(chunk):
+    for k in range(PROGRAMS):
+        program, arrays = random_program([chunk, k])
+        check(program, arrays, NumpyProgram(program).bind)
+
+
+def test_random_programs_are_varied():
+    seen = collections.Counter()
+    for k in range(400):
+        program, _ = random_program([9, k])
+        assert list(program.problems()) == []
+        for move in program.moves:
+            source = () if isinstance(move.source, Fill) else move.source.lookups
+            seen["fill"] += isinstance(move.source, Fill)
+            seen["scatter"] += bool(move.destination.lookups)
+            seen["gather"] += bool(source)
+            seen["several"] += len(source) > 1 or len(move.destination.lookups) > 1
+            seen["nested"] += any(lookup.lookups for lookup in (*source, *move.destination.lookups))
+            seen["skip"] += any(lookup.outside == "skip" for lookup in move.every_lookup())
+    assert all(seen[kind] > 60 for kind in ("fill", "scatter", "gather", "several", "nested", "skip")), seen
+
+
+@pytest.mark.parametrize("bind", ENGINES.values(), ids=ENGINES)
+def test_an_index_that_may_not_be_outside_stops_everything(bind):
+    raised = 0
+    for k in range(60):
+        program, arrays = random_program([10, k], outside=("refuse", "clamp", "skip"))
+        before = [array.copy() for array in arrays]
+        try:
+            literally(program, arrays)
+        except IndexError as error:
+            raised += 1
+            with pytest.raises(IndexError, match=r"index -?\d+ in indices\d+ is out of range for an axis of size \d"):
+                bind(program)(arrays)()
+            assert "random: index" in str(error)
+            for array, same in zip(arrays, before, strict=True):
+                np.testing.assert_array_equal(array, same)
+        else:
+            check(program, arrays, bind(program))
+    assert 10 < raised < 50
+
+
+@pytest.mark.parametrize(
+    "broken, problem",
+    [
+        (Move((2,), Access(0, 0, (4,)), Access(1, 0, (4,)), 4), "it writes what is neither output nor scratch"),
+        (Move((2,), Access(1, 0, (4,)), Access(5, 0, (4,)), 4), "there is no operand 5"),
+        (Move((2,), Access(1, 0, (4, 4)), Access(0, 0, (4,)), 4), "it has 1 dimensions, but an access has 2 strides"),
+        (Move((2,), Access(1, 0, (2,)), Access(0, 0, (4,)), 4), "it may write a byte twice"),
+        (Move((2,), Access(1, 0, (4,)), Access(1, 4, (4,)), 4), "it reads what it writes"),
+        (Move((2,), Access(1, 0, (4,)), Fill(b"abc"), 4), "its pattern of 3 B does not divide its elements of 4 B"),
+        (
+            Move((2,), Access(1, 0, (4,)), Access(0, 0, (0,), (Lookup(1, "int32", 8, (4,), 3, 4, "refuse"),)), 4),
+            "the indices in #1 are refused before anything is written, but they are written",
+        ),
+    ],
+)
+def test_broken_programs_are_told(broken, problem):
+    program = Program("p", (Operand("input", "x"), Operand("output", "y")), (broken,))
+    assert [text.partition("): ")[2] for text in program.problems()] == [problem]
+
+
+def test_a_program_explains_itself():
+    operands = (Operand("input", "x"), Operand("output", "y"), Operand("scratch", "s", 8, reason="two passes"))
+    moves = (
+        Move((2,), Access(2, 0, (4,)), Access(0, 4, (-4,)), 4),
+        Move((2,), Access(1, 0, (4,)), Fill(b"\x01\x02"), 4),
+    )
+    assert str(Program("turn", operands, moves)).splitlines() == [
+        "turn: 2 move(s), 8 B of scratch",
+        "  #0 input x",
+        "  #1 output y",
+        "  #2 scratch s: 8 B, because two passes",
+        "  2 of 4 B: #2[4·c0] = #0[4 + -4·c0]",
+        "  2 of 4 B: #1[4·c0] = fill 01 02",
+    ]
+
+
+@pytest.mark.parametrize("pattern", [b"\x07", b"\x01\x02", b"abc", bytes(range(12)), bytes(range(200))])
+@pytest.mark.parametrize("count", [1, 2, 50, 3000])
+def test_long_fills_are_cut_into_rows_of_their_pattern(pattern, count):
+    output = np.zeros(len(pattern) * count + 8, np.uint8)
+    fill = Move((), Access(0, 3, ()), Fill(pattern), len(pattern) * count)
+    program = Program("fill", (Operand("output", "y"),), (fill,))
+    lowered = without_fills(program)
+    assert all(isinstance(move.source, Access) for move in lowered.moves)
+    assert len(lowered.moves) <= 2
+    assert lowered.constants[0].size <= max(4096, len(pattern))
+    for bind in ENGINES.values():
+        output[...] = 0
+        bind(program)([output])()
+        assert output.tobytes() == bytes(3) + pattern * count + bytes(5)
