@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
+from anydml.backends.cpu import addressed, engine
+from anydml.backends.cpu.engine import CpuProgram
+from anydml.backends.cpu.pool import POOL
 from anydml.backends.literal import bind_literally, scratch_arrays
 from anydml.backends.numpy_engine import NumpyProgram
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
@@ -17,7 +20,11 @@ def bind_reference(program):
     return lambda arrays: bind_literally(program, [*arrays, *scratch_arrays(program)])
 
 
-ENGINES = {"reference": bind_reference, "numpy": lambda program: NumpyProgram(program).bind}
+ENGINES = {
+    "reference": bind_reference,
+    "numpy": lambda program: NumpyProgram(program).bind,
+    "cpu": lambda program: CpuProgram.of(program).bind,
+}
 
 
 def literally(program, arrays):
@@ -37,10 +44,29 @@ def check(program, arrays, bind):
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_numpy_runs_random_programs(chunk):
+@pytest.mark.parametrize("engine", ["numpy", "cpu"])
+def test_random_programs(engine, chunk):
     for k in range(PROGRAMS):
         program, arrays = random_program([chunk, k])
-        check(program, arrays, NumpyProgram(program).bind)
+        check(program, arrays, ENGINES[engine](program))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("threads", [1, 2])
+def test_random_programs_by_kernels(monkeypatch, chunk, threads):
+    monkeypatch.setattr(engine, "SMALL_BYTES", 0)
+    monkeypatch.setattr(engine, "SHARED_BYTES", 0)
+    monkeypatch.setattr(addressed, "BUCKETED_BYTES", 0)
+    monkeypatch.setattr(addressed, "SEGMENT", 3)
+    monkeypatch.setattr(POOL, "threads", threads)
+    kernels = collections.Counter()
+    for k in range(PROGRAMS):
+        program, arrays = random_program([1, chunk, k])
+        compiled = CpuProgram.of(program)
+        check(program, arrays, compiled.bind)
+        assert compiled.steps is not None, str(program)
+        kernels.update(step.kernel for step in compiled.steps)
+    assert kernels["addressed"] > PROGRAMS // 2
 
 
 def test_random_programs_are_varied():

@@ -17,8 +17,10 @@ from anydml.backends.cpu.plan import plan
 from anydml.backends.cpu.pool import ALL, POOL
 from anydml.backends.cpu.small import bind_small
 from anydml.backends.cpu.step import Step
+from anydml.backends.general import bind_refusals
+from anydml.backends.literal import scratch_arrays
 from anydml.backends.memory import address_of
-from anydml.moves import Move, simplify
+from anydml.moves import Move, Program, simplify, without_fills
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
@@ -57,12 +59,19 @@ class CpuProgram:
         steps: the kernels chosen, or None where NumPy does the work.
     """
 
-    def __init__(self, name: str, moves: tuple[Move, ...]) -> None:
+    def __init__(self, name: str, moves: tuple[Move, ...], source: Program | None = None) -> None:
         self.name = name
         self.moves = moves
+        self._source = source
         self.bytes = sum(move.bytes_written for move in moves)
         small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
         self.steps, self._kernels = (None, []) if small else _compiled(moves, self.bytes)
+
+    @classmethod
+    def of(cls, source: Program) -> CpuProgram:
+        """Compile a program, whose constants and scratch are the engine's to provide."""
+        lowered = without_fills(source.with_moves(simplify(source.moves)))
+        return cls(source.name, lowered.moves, lowered)
 
     @property
     def shared(self) -> bool:
@@ -71,10 +80,14 @@ class CpuProgram:
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Tables with the operands' addresses, or NumPy views, made once."""
-        if self.steps is None:
-            return bind_small(self.moves, operands)
-        addresses = [*map(address_of, operands)]
         calls: list[Callable[[], object]] = []
+        if self._source:
+            operands = (*operands, *scratch_arrays(self._source))
+            calls += bind_refusals(self._source, operands)
+        if self.steps is None:
+            calls.append(bind_small(self.moves, operands))
+            return calls[0] if len(calls) == 1 else partial(_run, calls)
+        addresses = [*map(address_of, operands)]
         for step, kernel in zip(self.steps, self._kernels, strict=True):
             table = step.table(addresses)
             if _is_shared(step):

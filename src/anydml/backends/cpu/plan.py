@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anydml.backends.cpu.addressed import addressed
 from anydml.backends.cpu.columns import shuffle
 from anydml.backends.cpu.machine import last_level_cache
 from anydml.backends.cpu.step import Step, Word, claim, piece, step_of
-from anydml.moves import Move
+from anydml.moves import Move, stages
 
 if TYPE_CHECKING:
     pass
@@ -41,25 +42,34 @@ LOOKUP_BYTES = 2 << 20
 
 
 def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
-    """Steps for simplified moves, or None where a move is beyond the kernels (more than one lookup).
+    """Steps for simplified moves, in an order that keeps theirs, or None where a move is beyond the kernels.
 
     Args:
-        moves: what is to be done.
+        moves: what is to be done; no fills (see `without_fills`).
         written: the bytes that they write, all together.
     """
     past = written > last_level_cache() // PAST_SHARE
     steps: list[Step] = []
-    boxes: dict[tuple[int, ...], list[Move]] = {}
-    for move in moves:
-        if not move.has_lookups:
-            boxes.setdefault(move.sizes, []).append(move)
-        elif move.destination.lookups or len(move.source.lookups) != 1:
-            return None
-        else:
-            steps.append(_lookup(move, past))
-    for box in boxes.values():
-        steps += _box(box, past)
+    for stage in stages(moves):
+        boxes: dict[tuple[int, ...], list[Move]] = {}
+        for move in stage:
+            if not move.has_lookups:
+                boxes.setdefault(move.sizes, []).append(move)
+            elif step := _lookup(move, past) if _is_gather(move) else addressed(move, past):
+                steps.append(step)
+            else:
+                return None
+        for box in boxes.values():
+            steps += _box(box, past)
     return tuple(steps)
+
+
+def _is_gather(move: Move) -> bool:
+    """Whether a move looks up one axis of its source and no more."""
+    if move.destination.lookups or len(move.source.lookups) != 1:
+        return False
+    (lookup,) = move.source.lookups
+    return lookup.outside == "clamp" and not lookup.lookups
 
 
 def _box(moves: list[Move], past: bool) -> Iterator[Step]:

@@ -103,6 +103,25 @@ def place(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def is_outside(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
+    """1 where the index at an address, wrapped once if negative, lies outside the axis; `bits` as in `place`."""
+    width: int = literal_value(bits)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
+        if width < 0:
+            value = value if width == -64 else builder.sext(value, I64)
+            is_negative = builder.icmp_signed("<", value, ir.Constant(I64, 0))
+            # What is still negative is larger than any axis as an unsigned number.
+            value = builder.select(is_negative, builder.add(value, arguments[1]), value)
+        elif width != 64:
+            value = builder.zext(value, I64)
+        return builder.zext(builder.icmp_unsigned(">=", value, arguments[1]), I64)
+
+    return types.uint64(types.uint64, types.uint64, bits), generate
+
+
+@intrinsic
 def copy(typing: Any, destination: Any, source: Any, size: Any) -> Any:
     """Copy bytes that do not overlap; a size known to the compiler becomes a few moves."""
 
