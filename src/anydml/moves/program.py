@@ -6,13 +6,13 @@ The order is a contract: the result is as if the moves ran one after the other (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from anydml.moves.move import Access, Fill, Move
+from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 
@@ -139,20 +139,16 @@ def without_fills(program: Program) -> Program:
         for pattern, block in zip(patterns, blocks, strict=True)
     )
 
-    def moved(access: Access) -> Access:
-        # Scratch comes after the new constants.
-        number = access.operand + (len(constants) if access.operand >= first else 0)
-        lookups = tuple(lookup._replace(**moved(lookup)._asdict()) for lookup in access.lookups)  # type: ignore[arg-type]
-        return Access(number, access.offset, access.strides, lookups)
-
+    # Scratch comes after the new constants.
+    numbers = {n: n + (len(constants) if n >= first else 0) for n in range(len(program.operands))}
     moves: list[Move] = []
     for move in program.moves:
-        to = moved(move.destination)
-        if isinstance(move.source, Access):
-            moves.append(move._replace(destination=to, source=moved(move.source)))
+        each = renumbered(move, numbers)
+        if isinstance(each.source, Fill):
+            number = patterns[each.source.pattern]
+            moves += _rows(each, first + number, blocks[number].size)
         else:
-            number = patterns[move.source.pattern]
-            moves += _rows(move, to, first + number, blocks[number].size)
+            moves.append(each)
     return replace(
         program,
         operands=(*program.operands[:first], *constants, *program.operands[first:]),
@@ -168,9 +164,22 @@ def _block(pattern: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(pattern * (max(1, FILL_BLOCK // period) * (period // len(pattern))), np.uint8)
 
 
-def _rows(move: Move, to: Access, operand: int, block: int) -> Iterator[Move]:
+def renumbered(move: Move, numbers: Mapping[int, int]) -> Move:
+    """A move between operands that have other numbers."""
+
+    def at(access: Access) -> Access:
+        return Access(numbers[access.operand], access.offset, access.strides, tuple(map(inside, access.lookups)))
+
+    def inside(lookup: Lookup) -> Lookup:
+        return lookup._replace(operand=numbers[lookup.operand], lookups=tuple(map(inside, lookup.lookups)))
+
+    source = move.source
+    return Move(move.sizes, at(move.destination), source if isinstance(source, Fill) else at(source), move.element_size)
+
+
+def _rows(move: Move, operand: int, block: int) -> Iterator[Move]:
     """A filling move with a block of its pattern as the source: one, or two where runs are longer than the block."""
-    sizes, _, _, run = move
+    sizes, to, _, run = move
     still = (0,) * len(sizes)
     if run <= block:
         yield Move(sizes, to, Access(operand, 0, still), run)
@@ -183,6 +192,6 @@ def _rows(move: Move, to: Access, operand: int, block: int) -> Iterator[Move]:
         yield Move(sizes, to._replace(offset=to.offset + count * block), Access(operand, 0, still), rest)
 
 
-def _longer(lookup: Any) -> Any:
+def _longer(lookup: Lookup) -> Lookup:
     """A lookup that stands still in one more dimension."""
     return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_longer, lookup.lookups)))

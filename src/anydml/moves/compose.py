@@ -1,0 +1,111 @@
+"""A program in the making: values are composed as long as they can be, and stored in scratch where they can't.
+
+Operators call the methods of a `Composer` with values; `program` says what has to move so that the results stand in the
+outputs, each byte once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from anydml.moves.move import Move, Outside
+from anydml.moves.program import Operand, Program, renumbered
+from anydml.moves.simplify import simplify
+from anydml.moves.value import NotComposableError, Value, join, pad
+
+INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
+"""Where the numbers of operands begin until it is known how many there are of each role."""
+
+
+class Composer:
+    """Values over the operands of one program.
+
+    Args:
+        name: what explanations and errors call the program.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._operands: dict[int, Operand] = {}
+        self._moves: list[Move] = []
+        self._counts = {INPUT: 0, OUTPUT: 0, CONSTANT: 0, SCRATCH: 0}
+
+    def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
+        """The next input, with byte strides."""
+        return Value.stored(self._add(INPUT, Operand("input", name)), sizes, strides, element_size)
+
+    def constant(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:
+        """Elements that are known."""
+        packed = np.ascontiguousarray(array)
+        flat = packed.reshape(-1).view(np.uint8) if packed.size else np.empty(0, np.uint8)
+        number = self._add(CONSTANT, Operand("constant", name, value=flat))
+        return Value.stored(number, array.shape, packed.strides, array.itemsize)
+
+    def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
+        """The next output, with byte strides; packed where there are none."""
+        number = self._add(OUTPUT, Operand("output", name))
+        self._moves += value.moves(number, 0, _packed(value) if strides is None else strides)
+
+    def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
+        """In row-major order in another shape."""
+        return self._try(value, lambda each: each.reshape(sizes))
+
+    def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
+        """``result[c] = value[starts + steps·c]``."""
+        return self._try(value, lambda each: each.slice(starts, sizes, steps))
+
+    def gather(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+        """Elements along an axis picked by stored or described integers."""
+        if any(not hasattr(piece.source, "operand") for piece in indices.pieces):
+            indices = self.stored(indices, "its elements are indices, and in part a fill")
+        return self._try(value, lambda each: each.gather(indices, dtype, axis, outside))
+
+    def join(self, values: Sequence[Value], axis: int) -> Value:
+        """Values one after the other along an axis."""
+        try:
+            return join(values, axis)
+        except NotComposableError as error:
+            return join([self.stored(value, str(error)) for value in values], axis)
+
+    def pad(self, value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
+        """A value with elements of `pattern` around it."""
+        return self._try(value, lambda each: pad(each, before, after, pattern))
+
+    def stored(self, value: Value, reason: str) -> Value:
+        """The value in scratch of its own."""
+        size = math.prod(value.sizes) * value.element_size
+        number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
+        strides = _packed(value)
+        self._moves += value.moves(number, 0, strides)
+        return Value.stored(number, value.sizes, strides, value.element_size)
+
+    def program(self) -> Program:
+        """What stores all outputs."""
+        order = sorted(self._operands)
+        numbers = {operand: number for number, operand in enumerate(order)}
+        moves = [renumbered(move, numbers) for move in self._moves]
+        return Program(self.name, tuple(self._operands[operand] for operand in order), simplify(moves))
+
+    def _add(self, kind: int, operand: Operand) -> int:
+        number = kind + self._counts[kind]
+        self._counts[kind] += 1
+        self._operands[number] = operand
+        return number
+
+    def _try(self, value: Value, change: Callable[[Value], Value]) -> Value:
+        try:
+            return change(value)
+        except NotComposableError as error:
+            return change(self.stored(value, str(error)))
+
+
+def _packed(value: Value) -> tuple[int, ...]:
+    """Byte strides of a value that is stored without gaps."""
+    strides, step = [], value.element_size
+    for size in reversed(value.sizes):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))

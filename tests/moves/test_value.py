@@ -1,0 +1,152 @@
+"""Values: random chains of views, joins, pads and gathers give what NumPy gives, in as few moves as they need."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from anydml.backends.literal import bind_literally, scratch_arrays
+from anydml.backends.numpy_engine import NumpyProgram
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+
+CHUNKS, CHAINS = 10, 60
+DTYPE = np.dtype(np.int32)
+
+
+class Chain:
+    """A random chain, on values and on NumPy's arrays at once."""
+
+    def __init__(self, rng):
+        self.rng, self.composer, self.arrays, self.steps = rng, Composer("chain"), [], collections.Counter()
+
+    def new_input(self, shape, dtype=DTYPE, values=None):
+        array = self.rng.integers(0, 1 << 30, shape).astype(dtype) if values is None else values.astype(dtype)
+        if array.ndim and self.rng.random() < 0.3:
+            array = np.asfortranarray(array)
+        self.arrays.append(array)
+        return self.composer.input(f"x{len(self.arrays)}", array.shape, array.strides, array.itemsize), array
+
+    def start(self):
+        rng = self.rng
+        return self.new_input([int(n) for n in rng.choice([1, 2, 3, 4, 6], int(rng.integers(0, 4)))])
+
+    def step(self, value, array):
+        names = ["slice", "permute", "reshape", "broadcast", "join", "pad", "gather", "split"]
+        name = str(self.rng.choice(names))
+        if array.size > 4000 or (not array.ndim and name not in ("reshape", "broadcast")):
+            return value, array
+        self.steps[name] += 1
+        return getattr(self, name)(value, array)
+
+    def slice(self, value, array):
+        rng = self.rng
+        starts, sizes, steps = [], [], []
+        for whole in array.shape:
+            step = int(rng.choice([1, 1, 1, 2, 3, -1, -2]))
+            start = int(rng.integers(0, max(whole, 1)))
+            room = (whole - 1 - start) // step + 1 if step > 0 else start // -step + 1
+            size = int(rng.integers(0 if rng.random() < 0.05 else 1, room + 1)) if whole else 0
+            if step > 0 and rng.random() < 0.5:
+                start, size = 0, -(-whole // step)
+            starts.append(start), sizes.append(size), steps.append(step)
+        key = [np.arange(n) * s + o for o, n, s in zip(starts, sizes, steps, strict=True)]
+        return self.composer.slice(value, starts, sizes, steps), array[np.ix_(*key)]
+
+    def split(self, value, array):
+        axis = int(self.rng.integers(array.ndim))
+        cut = int(self.rng.integers(0, array.shape[axis] + 1))
+        starts, sizes = [0] * array.ndim, list(array.shape)
+        starts[axis], sizes[axis] = cut, array.shape[axis] - cut
+        return self.composer.slice(value, starts, sizes, [1] * array.ndim), np.split(array, [cut], axis)[1]
+
+    def permute(self, value, array):
+        axes = [int(axis) for axis in self.rng.permutation(array.ndim)]
+        return value.permute(axes), array.transpose(axes)
+
+    def reshape(self, value, array):
+        rng, sizes, left = self.rng, [], array.size
+        while left > 1 and rng.random() < 0.7:
+            size = int(rng.choice([n for n in range(1, left + 1) if left % n == 0]))
+            sizes.append(size)
+            left //= size
+        sizes += [left] if left != 1 or not array.size or rng.random() < 0.3 else []
+        return self.composer.reshape(value, sizes), array.reshape(sizes)
+
+    def broadcast(self, value, array):
+        sizes = [int(self.rng.choice([1, 3])) if n == 1 else n for n in array.shape]
+        sizes = [2] * int(self.rng.integers(0, 2)) + sizes
+        return value.broadcast(sizes), np.broadcast_to(array, sizes)
+
+    def join(self, value, array):
+        axis = int(self.rng.integers(array.ndim))
+        if self.rng.random() < 0.4:
+            return self.composer.join([value, value], axis), np.concatenate([array, array], axis)
+        shape = list(array.shape)
+        shape[axis] = int(self.rng.integers(0, 4))
+        other, numbers = self.new_input(shape)
+        return self.composer.join([other, value], axis), np.concatenate([numbers, array], axis)
+
+    def pad(self, value, array):
+        counts = self.rng.integers(0, 3, (2, array.ndim))
+        pattern = int(self.rng.integers(0, 1 << 30))
+        padded = np.pad(array, counts.T, constant_values=pattern)
+        return self.composer.pad(value, *counts.tolist(), np.array(pattern, DTYPE).tobytes()), padded
+
+    def gather(self, value, array):
+        axis = int(self.rng.integers(array.ndim))
+        size = array.shape[axis]
+        if not size:
+            return value, array
+        dtype = str(self.rng.choice(["int32", "int64", "uint32", "uint64"]))
+        numbers = self.rng.integers(0 if dtype[0] == "u" else -size - 2, size + 2, [2, 3][: int(self.rng.integers(0, 3))])
+        indices, numbers = self.new_input(numbers.shape, dtype, numbers)
+        if numbers.ndim and self.rng.random() < 0.4:
+            # Indices that are themselves composed.
+            by = self.rng.integers(0, len(numbers), 3)
+            more, by = self.new_input(by.shape, "int64", by)
+            indices, numbers = self.composer.gather(indices, more, "int64", 0), numbers[by]
+        positions = numbers.astype(np.int64)
+        positions = np.clip(np.where(positions < 0, positions + size, positions), 0, size - 1)
+        return self.composer.gather(value, indices, dtype, axis), np.take(array, positions, axis)
+
+
+def random_chain(seed):
+    """A program, its inputs, and what its output must be."""
+    rng = np.random.default_rng(seed)
+    chain = Chain(rng)
+    value, array = chain.start()
+    for _ in range(int(rng.integers(2, 7))):
+        value, array = chain.step(value, array)
+        assert value.sizes == array.shape
+    chain.composer.output("y", value)
+    return chain.composer.program(), chain.arrays, np.ascontiguousarray(array), chain.steps
+
+
+def bind_reference(program):
+    return lambda arrays: bind_literally(program, [*arrays, *scratch_arrays(program)])
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("bind", [bind_reference, lambda program: NumpyProgram(program).bind], ids=["reference", "numpy"])
+def test_random_chains_equal_numpys(chunk, bind):
+    for k in range(CHAINS):
+        program, arrays, expected, steps = random_chain([chunk, k])
+        assert list(program.problems()) == [], str(program)
+        result = np.zeros(expected.shape, DTYPE)
+        bind(program)([*arrays, result])()
+        np.testing.assert_array_equal(result, expected, f"{steps}\n{program}")
+
+
+def test_chains_are_varied_and_seldom_need_scratch():
+    steps, scratch, nested = collections.Counter(), 0, 0
+    for k in range(500):
+        program, _, _, seen = random_chain([77, k])
+        steps += seen
+        scratch += program.scratch_bytes > 0
+        nested += any(lookup.lookups for move in program.moves for lookup in move.every_lookup())
+        for operand in program.operands:
+            assert (operand.role == "scratch") == bool(operand.reason)
+    assert min(steps.values()) > 60
+    assert 0 < scratch < 120
+    assert nested > 20
