@@ -57,7 +57,10 @@ def test_random_programs_by_kernels(monkeypatch, chunk, threads):
     monkeypatch.setattr(engine, "SMALL_BYTES", 0)
     monkeypatch.setattr(engine, "SHARED_BYTES", 0)
     monkeypatch.setattr(addressed, "BUCKETED_BYTES", 0)
+    monkeypatch.setattr(addressed, "BUCKETED_ELEMENT", 0)
+    monkeypatch.setattr(addressed, "ENOUGH", 50)
     monkeypatch.setattr(addressed, "SEGMENT", 3)
+    monkeypatch.setattr(addressed, "NARROW", 2)
     monkeypatch.setattr(POOL, "threads", threads)
     kernels = collections.Counter()
     for k in range(PROGRAMS):

@@ -15,10 +15,17 @@ SIZES = (1, 2, 4, 8, 16)
 SEGMENT = 4096
 """Elements of the innermost dimension that are a unit's, where they may run in any order."""
 
+NARROW = 128
+"""The same where outer dimensions are walked in order within a unit."""
+
+ENOUGH = 8
+"""Units from which on threads have enough to share without buckets."""
+
 BUCKETS = 4
 BUCKETED_BYTES = 1 << 20
-"""Parts of an axis that threads scatter to, each on its own, and the least work for which that pays: every part reads
-all indices."""
+BUCKETED_ELEMENT = 64
+"""Parts of an axis that threads scatter to, each on its own, and the least work and element for which that pays: every
+part reads all indices."""
 
 
 def addressed(move: Move, past: bool) -> Step | None:
@@ -42,12 +49,17 @@ def addressed(move: Move, past: bool) -> Step | None:
     shared = [d for d in range(len(outer)) if _is_free(move, d)]
     ordered = [d for d in range(len(outer)) if d not in shared]
     is_shared = not sizes or _is_free(move, len(outer))
-    segment = min(inner, SEGMENT) if is_shared else inner
-    buckets, bucket = _buckets(move)
+    segment = inner
+    if is_shared:
+        # With lines that are walked in order, a unit is all of them: then it should be narrow.
+        segment = min(inner, NARROW if ordered else SEGMENT)
+    units = math.prod(shape[d] for d in shared) * -(-inner // segment)
+    buckets, bucket = _buckets(move) if units < ENOUGH else (1, 0)
+    units *= buckets
     size = element if element in SIZES else 0
-    units = math.prod(shape[d] for d in shared) * -(-inner // segment) * buckets
     words: list[Word] = [units, claim(units, move.bytes_written), int(past), 1, len(shared)]
-    words += [len(ordered), inner, segment, element, len(lookups), buckets, bucket]
+    is_partial = buckets > 1 or any(lookup.outside == "skip" for lookup in lookups)
+    words += [len(ordered), inner, segment, element, len(lookups), buckets, bucket, int(is_partial)]
     words += [shape[d] for d in (*shared, *ordered)]
     padding = [0] * kernels.LOOKUP_WORDS
     for number, (end, strides) in enumerate(zip(ends, columns, strict=True)):
@@ -94,7 +106,7 @@ def _is_free(move: Move, dimension: int) -> bool:
 def _buckets(move: Move) -> tuple[int, int]:
     """Parts of an axis that may be written apart from each other, and the number of the lookup whose axis it is."""
     to = move.destination
-    if not to.lookups or move.bytes_written < BUCKETED_BYTES:
+    if not to.lookups or move.bytes_written < BUCKETED_BYTES or move.element_size < BUCKETED_ELEMENT:
         return 1, 0
     if not is_injective(components(to, move.sizes), move.element_size):
         return 1, 0

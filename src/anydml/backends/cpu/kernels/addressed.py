@@ -25,12 +25,15 @@ from anydml.backends.cpu.kernels.ir import (
     stream,
 )
 
-SEQUENCE_RANK, INNER, SEGMENT, ELEMENT, LOOKUPS, BUCKETS, BUCKET_LOOKUP = range(HEADER, HEADER + 7)
+SEQUENCE_RANK, INNER, SEGMENT, ELEMENT, LOOKUPS, BUCKETS, BUCKET_LOOKUP, IS_PARTIAL = range(
+    HEADER, HEADER + 8
+)
 """Words of the table after the header: dimensions walked in order, length of the innermost dimension and how much of it
-is a unit's, bytes of an element, lookups, buckets of an axis, the lookup whose axis it is. Then the sizes of the shared
-dimensions, of those in order, the entries of destination and source, and of the lookups."""
+is a unit's, bytes of an element, lookups, buckets of an axis, the lookup whose axis it is, whether a unit leaves
+elements out. Then the sizes of the shared dimensions, of those in order, the entries of destination and source, and of
+the lookups."""
 
-SIZES = HEADER + 7
+SIZES = HEADER + 8
 
 ENTRY_WORDS = 2
 """Words of an entry before its strides: address and innermost stride. Then a stride per dimension, shared ones first."""
@@ -84,25 +87,25 @@ def look_up(indices, step, words, spots, alive, target, count, least, most, bits
             at = target + uint64(8) * uint64(k)
             store(at, load(at) + place(indices + uint64(k) * step, axis, bits) * stride)
         return
+    # No branches: which indices count, nobody could foresee.
     for k in range(count):
         slot = uint64(8) * uint64(k)
-        by = uint64(0)
+        by, dead = uint64(0), uint64(0)
         if is_nested != uint64(0):
             by = load(spots + slot)
-        index, lives = uint64(0), by != uint64(NOWHERE)
-        if lives:
-            spot = indices + uint64(k) * step + by
-            index = place(spot, axis, bits)
-            if mode == uint64(SKIP) and is_outside(spot, axis, bits) != uint64(0):
-                lives = False
-            if index < least or index >= most:
-                lives = False
-        if lives:
-            store(target + slot, load(target + slot) + index * stride)
-        elif is_inner:
-            store(target + slot, uint64(NOWHERE))
+            dead = uint64(by == uint64(NOWHERE))
+            by = uint64(0) if dead != uint64(0) else by
+        spot = indices + uint64(k) * step + by
+        index = place(spot, axis, bits)
+        if mode == uint64(SKIP):
+            dead |= is_outside(spot, axis, bits)
+        dead |= uint64(index < least) | uint64(index >= most)
+        total = load(target + slot) + index * stride
+        if is_inner:
+            store(target + slot, uint64(NOWHERE) if dead != uint64(0) else total)
         else:
-            store(alive + slot, uint64(0))
+            store(target + slot, total)
+            store(alive + slot, load(alive + slot) & ~dead)
 
 
 @cache
@@ -114,6 +117,7 @@ def addressed_kernel(size: int) -> Kernel:
         sequence_rank, inner, segment = word(table, SEQUENCE_RANK), word(table, INNER), word(table, SEGMENT)
         element, lookups = word(table, ELEMENT), word(table, LOOKUPS)
         buckets, bucket_lookup = word(table, BUCKETS), word(table, BUCKET_LOOKUP)
+        is_partial = word(table, IS_PARTIAL)
         sizes = table + uint64(8 * SIZES)
         sequence_sizes = sizes + uint64(8) * rank
         entries = sequence_sizes + uint64(8) * sequence_rank
@@ -147,8 +151,9 @@ def addressed_kernel(size: int) -> Kernel:
                     first = low
                     while first < high:
                         count = min(high - first, uint64(BATCH))
-                        for k in range(count):
-                            store(alive + uint64(8) * uint64(k), uint64(1))
+                        if is_partial != uint64(0):
+                            for k in range(count):
+                                store(alive + uint64(8) * uint64(k), uint64(1))
                         for n in range(lookups + uint64(2)):
                             entry = entries + uint64(n) * lookup_bytes
                             by = load(entry + uint64(8)) if uint64(n) < uint64(2) else uint64(0)
@@ -157,6 +162,8 @@ def addressed_kernel(size: int) -> Kernel:
                                 strides = entry + uint64(8) * (uint64(ENTRY_WORDS) + rank)
                                 origin = load(origins + uint64(8) * uint64(n)) + first * by
                                 origin += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
+                            elif load(entry + entry_bytes + uint64(8 * IS_NESTED)) == uint64(0):
+                                continue
                             row = rows + uint64(ROW) * uint64(n)
                             for k in range(count):
                                 store(row + uint64(8) * uint64(k), origin + uint64(k) * by)
@@ -183,17 +190,27 @@ def addressed_kernel(size: int) -> Kernel:
                                 look_up(origin, by, words, spots, alive, target, count, least, most, -64)
                             else:
                                 look_up(origin, by, words, spots, alive, target, count, least, most, 64)
-                        for k in range(count):
+                        # Those that count move up, so that the rest is a loop without branches, too.
+                        left = count if is_partial == uint64(0) else uint64(0)
+                        for k in range(count - left):
                             slot = uint64(8) * uint64(k)
-                            if load(alive + slot) != uint64(0):
-                                to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
-                                if size != 0:
-                                    copy(to, at, uint64(size))
-                                else:
-                                    soon = load(rows + uint64(ROW) + uint64(8) * min(uint64(k) + uint64(AHEAD), count - uint64(1)))
-                                    for q in range(uint64(0), min(element, uint64(PREFETCHED)), uint64(64)):
-                                        prefetch(soon + q)
-                                    stream(to, at, element, past)
+                            to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
+                            store(rows + uint64(8) * left, to)
+                            store(rows + uint64(ROW) + uint64(8) * left, at)
+                            prefetch(to)
+                            prefetch(at)
+                            left += load(alive + slot)
+                        for k in range(left):
+                            slot = uint64(8) * uint64(k)
+                            to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
+                            if size != 0:
+                                copy(to, at, uint64(size))
+                            else:
+                                last = left - uint64(1)
+                                soon = load(rows + uint64(ROW) + uint64(8) * min(uint64(k) + uint64(AHEAD), last))
+                                for q in range(uint64(0), min(element, uint64(PREFETCHED)), uint64(64)):
+                                    prefetch(soon + q)
+                                stream(to, at, element, past)
                         first += count
         fence()
         return uint64(1)
