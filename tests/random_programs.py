@@ -30,7 +30,9 @@ class Draw:
     def __init__(self, rng, scale=1, outside=("clamp", "skip")):
         self.rng, self.scale, self.outside = rng, scale, outside
         self.space = SPACE * scale
-        inputs, outputs, constants, scratch = (int(rng.integers(*bounds)) for bounds in ((1, 3), (1, 3), (0, 2), (0, 2)))
+        inputs, outputs, constants, scratch = (
+            int(rng.integers(*bounds)) for bounds in ((1, 3), (1, 3), (0, 2), (0, 2))
+        )
         self.operands = [Operand("input", f"in{k}") for k in range(inputs)]
         self.operands += [Operand("output", f"out{k}") for k in range(outputs)]
         self.operands += [Operand("constant", f"constant{k}", value=self._bytes()) for k in range(constants)]
@@ -110,7 +112,9 @@ class Draw:
 
     def _move(self):
         rng = self.rng
-        sizes = tuple(int(rng.choice([1, 2, 3, 4, 7])) * (self.scale if d == 0 else 1) for d in range(int(rng.integers(0, 4))))
+        sizes = tuple(
+            int(rng.choice([1, 2, 3, 4, 7])) * (self.scale if d == 0 else 1) for d in range(int(rng.integers(0, 4)))
+        )
         element = int(rng.choice([1, 2, 4, 8, 3]))
         writable = [n for n, operand in enumerate(self.operands) if operand.role in ("output", "scratch")]
         to = self._access(int(rng.choice(writable)), sizes, element, True)

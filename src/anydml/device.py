@@ -17,8 +17,8 @@ class Device:
     """A machine that runs operators, checked against a feature level.
 
     Args:
-        name: ``"cpu"``; ``"reference"`` for the literal formula of the documents, element by element; ``"cuda"``,
-            ``"cuda:1"`` … for a GPU.
+        name: ``"cpu"``; ``"numpy"``, which compiles nothing; ``"reference"`` for the literal formula of the documents,
+            element by element; ``"cuda"``, ``"cuda:1"`` … for a GPU.
         feature_level: a `FeatureLevel`, or its text, such as ``"3_0"``.
 
     Raises:
@@ -53,7 +53,7 @@ class CompiledOperator:
         self.device = device
         self.desc = desc
         self._layouts = desc.layouts()
-        self._program = device._backend.compile(desc, self._layouts)
+        self._program = device._backend.compile(desc.program(self._layouts))
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundOperator:
         """Check buffers against the desc's tensors and make everything ready for dispatch.
@@ -73,8 +73,8 @@ class CompiledOperator:
         operands, layouts = bind_tensors(desc, inputs, outputs, getattr(self.device._backend, "view", None))
         program = self._program
         if layouts != self._layouts:
-            program = self.device._backend.compile(desc, layouts)
-        return BoundOperator(desc, program.bind((*operands, *desc.constants)), operands)
+            program = self.device._backend.compile(desc.program(layouts))
+        return BoundOperator(desc, program.bind(operands), operands)
 
     def __str__(self) -> str:
         return str(self._program)

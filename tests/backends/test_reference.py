@@ -1,7 +1,6 @@
 """The reference engine judges the others, so it is judged here by hand: formulas, written out element by element."""
 
 import numpy as np
-import pytest
 from refused import f32, i64
 
 import anydml as dml
@@ -56,9 +55,9 @@ def test_it_copies_bit_patterns():
     assert y.tobytes() == x.tobytes()
 
 
-def test_the_reference_never_asks_for_moves(monkeypatch):
+def test_a_wrong_move_cannot_hide_from_the_reference(monkeypatch):
     def no_moves(self, layouts=None):
-        raise AssertionError("moves are what is judged")
+        return ()
 
     for operator in REGISTRY.values():
         monkeypatch.setattr(operator, "moves", no_moves)
@@ -66,5 +65,6 @@ def test_the_reference_never_asks_for_moves(monkeypatch):
     outputs = [np.zeros(1, np.float32) for _ in range(2)]
     dml.Device("reference").compile_operator(desc).bind([np.float32([3, 4])], outputs).dispatch()
     assert [float(y[0]) for y in outputs] == [3, 4]
-    with pytest.raises(AssertionError, match="judged"):
-        dml.Device("cpu").compile_operator(desc)
+    outputs[0][0] = 9
+    dml.Device("cpu").compile_operator(desc).bind([np.float32([3, 4])], outputs).dispatch()
+    assert [float(y[0]) for y in outputs] == [9, 4]

@@ -96,11 +96,12 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
         before = [array.copy() for array in arrays]
         try:
             literally(program, arrays)
-        except IndexError as error:
+        except IndexError:
             raised += 1
-            with pytest.raises(IndexError, match=r"index -?\d+ in indices\d+ is out of range for an axis of size \d"):
+            with pytest.raises(
+                IndexError, match=r"random: index -?\d+ in indices\d+ is out of range for an axis of size \d"
+            ):
                 bind(program)(arrays)()
-            assert "random: index" in str(error)
             for array, same in zip(arrays, before, strict=True):
                 np.testing.assert_array_equal(array, same)
         else:

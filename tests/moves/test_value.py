@@ -8,7 +8,6 @@ import pytest
 from anydml.backends.literal import bind_literally, scratch_arrays
 from anydml.backends.numpy_engine import NumpyProgram
 from anydml.moves.compose import Composer
-from anydml.moves.value import Value
 
 CHUNKS, CHAINS = 10, 60
 DTYPE = np.dtype(np.int32)
@@ -99,7 +98,9 @@ class Chain:
         if not size:
             return value, array
         dtype = str(self.rng.choice(["int32", "int64", "uint32", "uint64"]))
-        numbers = self.rng.integers(0 if dtype[0] == "u" else -size - 2, size + 2, [2, 3][: int(self.rng.integers(0, 3))])
+        numbers = self.rng.integers(
+            0 if dtype[0] == "u" else -size - 2, size + 2, [2, 3][: int(self.rng.integers(0, 3))]
+        )
         indices, numbers = self.new_input(numbers.shape, dtype, numbers)
         if numbers.ndim and self.rng.random() < 0.4:
             # Indices that are themselves composed.
@@ -128,7 +129,9 @@ def bind_reference(program):
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("bind", [bind_reference, lambda program: NumpyProgram(program).bind], ids=["reference", "numpy"])
+@pytest.mark.parametrize(
+    "bind", [bind_reference, lambda program: NumpyProgram(program).bind], ids=["reference", "numpy"]
+)
 def test_random_chains_equal_numpys(chunk, bind):
     for k in range(CHAINS):
         program, arrays, expected, steps = random_chain([chunk, k])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from anydml.backends.base import Backend, Program
+from anydml.backends.base import Backend, CompiledProgram
 
 
 def open_backend(device: str) -> Backend:
-    """The engine behind a device's name: ``"cpu"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
+    """The engine behind a device's name: ``"cpu"``, ``"numpy"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
 
     Raises:
         ValueError: no engine has this name, or what it takes is missing.
@@ -15,6 +15,10 @@ def open_backend(device: str) -> Backend:
         from anydml.backends import cpu
 
         return cpu.CpuBackend()
+    if device == "numpy":
+        from anydml.backends import numpy_engine
+
+        return numpy_engine.NumpyBackend()
     if device == "reference":
         from anydml.backends import reference
 
@@ -26,7 +30,7 @@ def open_backend(device: str) -> Backend:
         from anydml.backends.cuda import engine
 
         return engine.CudaBackend(device)
-    raise ValueError(f"unknown device {device!r}: one of 'cpu', 'reference', 'cuda'")
+    raise ValueError(f"unknown device {device!r}: one of 'cpu', 'numpy', 'reference', 'cuda'")
 
 
-__all__ = ["Backend", "Program", "open_backend"]
+__all__ = ["Backend", "CompiledProgram", "open_backend"]

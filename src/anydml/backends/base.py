@@ -1,4 +1,4 @@
-"""What an engine is: it compiles an operator for given layouts into a program, and a program is bound to operands."""
+"""What an engine is: it compiles a program, and what comes out is bound to operands and dispatched."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anydml.operators.base import OperatorDesc
-from anydml.tensor import Layout
+from anydml.moves import Program
 
 Array = np.ndarray[Any, Any]
 
 
-class Program(Protocol):
-    """A compiled operator, independent of any buffer. ``str(program)`` explains it."""
+class CompiledProgram(Protocol):
+    """A compiled program, independent of any buffer. ``str(compiled)`` explains it."""
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Everything that can be decided once the buffers are known; the result does the work, any number of times.
 
         Args:
-            operands: inputs, outputs, constants. An operand is a NumPy array whose first element is where its layout
-                begins; its own shape and dtype mean nothing.
+            operands: inputs, then outputs. An operand is a NumPy array whose first element is where the moves' offsets
+                count from; its own shape and dtype mean nothing.
         """
 
 
 class Backend(Protocol):
     """An engine."""
 
-    def compile(self, desc: OperatorDesc, layouts: Sequence[Layout]) -> Program:
-        """Compile a checked desc whose inputs and outputs lie as `layouts` say."""
+    def compile(self, program: Program) -> CompiledProgram:
+        """Choose how to run a program, whose constants and scratch are the engine's to provide."""

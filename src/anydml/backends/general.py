@@ -152,9 +152,7 @@ def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array
     """The indices of a box's elements, of a shape that broadcasts to the box's, and which of them count."""
     sizes = tuple(part.stop - part.start for part in box)
     used = [any(each.strides[d] for each in every_lookup((lookup,))) for d in range(len(box))]
-    narrow = tuple(
-        part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True)
-    )
+    narrow = tuple(part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True))
     dtype = np.dtype(lookup.dtype)
     if not lookup.lookups:
         start = lookup.offset + sum(part.start * stride for part, stride in zip(box, lookup.strides, strict=True))
@@ -164,6 +162,8 @@ def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array
     offsets, valid = _offsets(access, narrow, operands)
     # The extent's upper end counts the whole axes of lookups, as an index may reach it; sizes are the chunk's own.
     low = int(offsets.min())
-    raw = window(operands[lookup.operand], low, (int(offsets.max()) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize)))
+    raw = window(
+        operands[lookup.operand], low, (int(offsets.max()) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize))
+    )
     offsets -= low
     return np.asarray(raw[offsets]).view(dtype), valid

@@ -13,11 +13,19 @@ from anydml.backends.literal import scratch_arrays
 from anydml.moves import Program, simplify, without_fills
 
 
+class NumpyBackend:
+    """Runs programs by NumPy."""
+
+    def compile(self, program: Program) -> NumpyProgram:
+        """Simplify."""
+        return NumpyProgram(program)
+
+
 class NumpyProgram:
     """Simplified moves, done one after the other by NumPy."""
 
     def __init__(self, program: Program) -> None:
-        self.source = program
+        self._name = program.name
         self._program = without_fills(program.with_moves(simplify(program.moves)))
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
@@ -28,7 +36,7 @@ class NumpyProgram:
         return partial(_run, [*refusals, work]) if refusals else work
 
     def __str__(self) -> str:
-        return f"{self.source.name} on numpy\n" + "\n".join(f"  {move}" for move in self._program.moves)
+        return f"{self._name} on numpy\n" + "\n".join(f"  {move}" for move in self._program.moves)
 
 
 def _run(calls: Sequence[Callable[[], Any]]) -> None:

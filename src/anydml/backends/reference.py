@@ -1,53 +1,57 @@
 """The judge: the documents' formulas, element by element, in plain Python. Slow, and obviously right.
 
-It asks the operator for its formula (`elements`), never for its moves, so that a wrong move cannot hide.
+It asks the operator for its formula, never for its moves, so that a wrong move cannot hide. A program that has none is
+run by the definition of a move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from anydml.backends.base import Array
+from anydml.backends.literal import bind_literally, scratch_arrays
 from anydml.backends.memory import window
-from anydml.operators.base import Coordinate, OperatorDesc
-from anydml.tensor import Layout
+from anydml.moves import Program
+from anydml.moves.program import Coordinate, Formula
 
 
 class ReferenceBackend:
     """Runs an operator as its document writes it."""
 
-    def compile(self, desc: OperatorDesc, layouts: Sequence[Layout]) -> ReferenceProgram:
+    def compile(self, program: Program) -> ReferenceProgram:
         """There is nothing to prepare."""
-        return ReferenceProgram(desc, tuple(layouts))
+        return ReferenceProgram(program)
 
 
 class ReferenceProgram:
-    """An operator's formula and where its operands lie."""
+    """A program, run by its formula or by definition."""
 
-    def __init__(self, desc: OperatorDesc, layouts: tuple[Layout, ...]) -> None:
-        self._desc = desc
-        self._layouts = layouts
-        self._dtypes = [tensor.data_type.dtype for _, tensor in (*desc.inputs, *desc.outputs)]
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], None]:
         """Views of the operands, by which the formula reads and writes."""
-        views = [
-            window(operand, 0, layout.sizes, layout.strides, dtype)
-            for operand, layout, dtype in zip(operands, self._layouts, self._dtypes, strict=False)
-        ]
-        views += operands[len(views) :]
-        raw = [view.view(np.dtype((np.void, view.itemsize))) if view.ndim else view for view in views]
-
-        def read(operand: int, at: Coordinate) -> int:
-            return int(views[operand][at])
-
-        def run() -> None:
-            for output, to, source, at in self._desc.elements(read):
-                raw[output][to] = raw[source][at]
-
-        return run
+        every = [*operands, *scratch_arrays(self._program)]
+        formula = self._program.formula
+        return bind_literally(self._program, every) if formula is None else partial(_run, formula, every)
 
     def __str__(self) -> str:
-        return f"{self._desc.OPERATOR} on reference: the document's formula, element by element"
+        how = "by definition, move by move" if self._program.formula is None else "the document's formula"
+        return f"{self._program.name} on reference: {how}, element by element"
+
+
+def _run(formula: Formula, operands: Sequence[Array]) -> None:
+    views = [
+        window(operand, 0, sizes, strides, dtype)
+        for operand, (sizes, strides, dtype) in zip(operands, formula.tensors, strict=True)
+    ]
+    raw = [view.view(np.dtype((np.void, view.itemsize))) if view.ndim else view for view in views]
+
+    def read(operand: int, at: Coordinate) -> int:
+        return int(views[operand][at])
+
+    for output, to, source, at in formula.elements(read):
+        raw[output][to] = raw[source][at]

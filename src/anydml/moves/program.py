@@ -43,6 +43,26 @@ class Operand(NamedTuple):
     reason: str = ""
 
 
+Coordinate = tuple[int, ...]
+Element = tuple[int, Coordinate, int, Coordinate]
+"""One element's journey: output operand, its coordinate, source operand, its coordinate."""
+
+ReadIndex = Callable[[int, Coordinate], int]
+"""Reads one integer of an operand."""
+
+
+class Formula(NamedTuple):
+    """What an operator's document says, for the engine that judges the others.
+
+    Attributes:
+        elements: gives every element's journey, in the document's own words.
+        tensors: sizes, byte strides and dtype of the operands that coordinates refer to, constants included.
+    """
+
+    elements: Callable[[ReadIndex], Iterator[Element]]
+    tensors: tuple[tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Moves between operands: inputs first, then outputs, constants and scratch.
@@ -51,14 +71,13 @@ class Program:
         name: what explanations and errors call it.
         operands: those that moves refer to, by number.
         moves: in order.
-        formula: the operator's own document, run element by element, for the engine that judges the others; it takes
-            the inputs and outputs.
+        formula: the document that the moves come from, if there is one.
     """
 
     name: str
     operands: tuple[Operand, ...]
     moves: tuple[Move, ...]
-    formula: Callable[[Sequence[Any]], None] | None = None
+    formula: Formula | None = None
 
     @property
     def scratch_bytes(self) -> int:

@@ -49,7 +49,7 @@ def _simplify(move: Move) -> Move:
             continue
         inner = merged_dimensions[-1]
         length = inner[-1]
-        if all([stride == step * length for stride, step in zip(dimension[:-1], inner[:-1], strict=True)]):
+        if all(stride == step * length for stride, step in zip(dimension[:-1], inner[:-1], strict=True)):
             merged_dimensions[-1] = (*inner[:-1], length * dimension[-1])
         else:
             merged_dimensions.append(dimension)
@@ -140,9 +140,13 @@ def _continued(first: Move, second: Move) -> Move | None:
         # A fill that is cut within its pattern would have to be turned.
         if source != after or first.element_size % len(source.pattern):
             return None
-    elif source.operand != after.operand or source.strides != after.strides or source.operand == to.operand:
-        return None
-    elif source.lookups or after.lookups:
+    elif (
+        source.operand != after.operand
+        or source.strides != after.strides
+        or source.operand == to.operand
+        or source.lookups
+        or after.lookups
+    ):
         return None
     steps = [(1, 1)] + (
         [*zip(to.strides, source.strides, strict=True)]
@@ -157,7 +161,11 @@ def _continued(first: Move, second: Move) -> Move | None:
         to_step, at_step = steps[d]
         if by != lengths[d] * to_step:
             continue
-        if isinstance(source, Access) and isinstance(after, Access) and after.offset - source.offset != lengths[d] * at_step:
+        if (
+            isinstance(source, Access)
+            and isinstance(after, Access)
+            and after.offset - source.offset != lengths[d] * at_step
+        ):
             continue
         element, *sizes = (*lengths[:d], lengths[d] + others[d], *lengths[d + 1 :])
         # The dimension that grew may now continue into the next.

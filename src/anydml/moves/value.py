@@ -1,9 +1,9 @@
 """Values: tensors that are not there yet. What a chain of views, joins, pads and gathers reads, as a few pieces.
 
-A value is a box of elements, covered by pieces. A piece is what a move would be: it has *factors*, each with a size, the
-axis of the value along which it steps, and how far; and the source that it reads, with one stride per factor. Element
-``start + Σ digit·step`` of the value is found at ``offset + Σ digit·stride`` of the source. So an axis may be made of
-several factors, as after a transposition and a merge of axes, and nothing is copied:
+A value is a box of elements, covered by pieces. A piece is what a move would be: it has *factors*, each with a size,
+the axis of the value along which it steps, and how far; and the source that it reads, with one stride per factor.
+Element ``start + Σ digit·step`` of the value is found at ``offset + Σ digit·stride`` of the source. So an axis may be
+made of several factors, as after a transposition and a merge of axes, and nothing is copied:
 
     slicing intersects pieces     joining shifts them     permuting renames axes
     merging axes scales steps     splitting axes cuts factors     gathering puts lookups where an axis was
@@ -233,7 +233,7 @@ def pad(value: Value, before: Sequence[int], after: Sequence[int], pattern: byte
     """A value with elements of `pattern` around it; counts are 0 or more, one per axis."""
     for axis, counts in enumerate(zip(before, after, strict=True)):
         front, back = (Value.filled((*value.sizes[:axis], n, *value.sizes[axis + 1 :]), pattern) for n in counts)
-        value = join([front, value, back], axis)  # noqa: PLW2901  # grows axis by axis
+        value = join([front, value, back], axis)  # grows axis by axis
     return value
 
 
@@ -264,7 +264,9 @@ def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> 
     return Value(tuple(sizes), element_size, tuple(pieces))
 
 
-def _on_strides(source: Access | Fill, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]) -> Access | Fill:
+def _on_strides(
+    source: Access | Fill, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]
+) -> Access | Fill:
     """A source with other strides: `change` gives, for those of the access and of each lookup, a shift and new ones."""
     if isinstance(source, Fill):
         return source
@@ -446,7 +448,11 @@ def _tidy(piece: Piece) -> Piece:
         outer, inner = result.factors[k : k + 2]
         together = outer.axis == inner.axis and outer.step == inner.step * inner.size
         if together and all(strides[k] == strides[k + 1] * inner.size for strides in _columns(result.source)):
-            factors = (*result.factors[:k], Factor(inner.axis, outer.size * inner.size, inner.step), *result.factors[k + 2 :])
+            factors = (
+                *result.factors[:k],
+                Factor(inner.axis, outer.size * inner.size, inner.step),
+                *result.factors[k + 2 :],
+            )
             source = _on_strides(result.source, lambda strides, k=k: (0, (*strides[:k], *strides[k + 1 :])))  # type: ignore[misc]
             result = Piece(result.start, factors, source)
         else:

@@ -17,15 +17,9 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.fields import integer, integers, wrong
-from anydml.moves import Move
+from anydml.moves import Move, Operand, Program
+from anydml.moves.program import Element, Formula, ReadIndex
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
-
-Coordinate = tuple[int, ...]
-Element = tuple[int, Coordinate, int, Coordinate]
-"""One element's journey: output operand, its coordinate, source operand, its coordinate."""
-
-ReadIndex = Callable[[int, Coordinate], int]
-"""Reads one integer of an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +118,23 @@ class OperatorDesc:
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's formula, one element after the other."""
         raise AssertionError("each operator has its own")
+
+    def program(self, layouts: Sequence[Layout] | None = None) -> Program:
+        """The operator as a program: its tensors, its constants, and its moves between them.
+
+        Args:
+            layouts: as for `moves`.
+        """
+        every = tuple(layouts or self.layouts())
+        named = [("input", *each) for each in self.inputs] + [("output", *each) for each in self.outputs]
+        operands = [Operand(role, name, is_on_host=name in self.HOST) for role, name, _ in named]
+        operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(self.constants)]
+        tensors = [
+            (layout.sizes, layout.strides, tensor.data_type.dtype)
+            for layout, (*_, tensor) in zip(every, named, strict=True)
+        ]
+        tensors += [(value.shape, value.strides, value.dtype) for value in self.constants]
+        return Program(self.OPERATOR, tuple(operands), self.moves(every), Formula(self.elements, tuple(tensors)))
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
         """What is wrong with the values of inputs that are read on the host at bind, or None.

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.moves import Access, Move
-from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.tensor import Layout, TensorDesc
 

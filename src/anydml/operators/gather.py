@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Lookup, Move
-from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
 from anydml.tensor import DataType, Layout, TensorDesc
 

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from anydml.moves import Access, Move
-from anydml.operators.base import Coordinate, OperatorDesc, Problem
+from anydml.moves.program import Coordinate
+from anydml.operators.base import OperatorDesc, Problem
 from anydml.tensor import Layout, TensorDesc
 
 

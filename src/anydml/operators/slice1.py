@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
-from anydml.operators.base import Element, OperatorDesc, Problem, ReadIndex
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.slice import slice_moves
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.tensor import Layout, TensorDesc

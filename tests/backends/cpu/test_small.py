@@ -13,6 +13,7 @@ from fuzz.check import check
 from fuzz.draw import Seeded
 from fuzz.generate import random_case
 
+from anydml.backends import general
 from anydml.backends.cpu import engine, small
 from anydml.moves import Access, Lookup, Move
 from anydml.operators.gather import gather_moves
@@ -23,9 +24,9 @@ LONG = 2**31 + 3
 
 @pytest.mark.parametrize("piece, chunk, chunk_bytes", [(3, 1 << 16, 1 << 19), (5, 4, 64), (2, 5, 30), (1 << 16, 7, 40)])
 def test_lookups_agree_however_they_are_cut(piece, chunk, chunk_bytes, monkeypatch):
-    monkeypatch.setattr(small, "PIECE", piece)
-    monkeypatch.setattr(small, "CHUNK", chunk)
-    monkeypatch.setattr(small, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(general, "PIECE", piece)
+    monkeypatch.setattr(general, "CHUNK", chunk)
+    monkeypatch.setattr(general, "CHUNK_BYTES", chunk_bytes)
     cases = [random_case(Seeded(number), [How(kernels="numpy")], "gather") for number in range(400)]
     little = [case for case in cases if case.bytes <= 4000]
     assert len(little) > 40
@@ -38,7 +39,7 @@ def test_chunks_cover_a_box_once(most):
     rng = np.random.default_rng(most)
     for _ in range(30):
         sizes = tuple(rng.integers(1, 6, int(rng.integers(0, 4))).tolist())
-        boxes = list(small._chunks(sizes, most))
+        boxes = list(general._chunks(sizes, most))
         assert all(math.prod(part.stop - part.start for part in box) <= most for box in boxes)
         seen = [at for box in boxes for at in itertools.product(*(range(part.start, part.stop) for part in box))]
         assert seen == list(itertools.product(*map(range, sizes)))
@@ -53,7 +54,7 @@ def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts
     source[-2:] = 8, 9
     lookup = Lookup(1, "int64", 0, (), size, stride)
     move = Move((), Access(2, 0, ()), Access(0, 0, (), (lookup,)), LONG)
-    monkeypatch.setattr(small, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
+    monkeypatch.setattr(general, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
     for index, last in lasts.items():
         small.bind_small([move], [source, np.array([index]), rows])()
         assert rows[-1] == last

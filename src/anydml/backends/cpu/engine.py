@@ -21,8 +21,6 @@ from anydml.backends.general import bind_refusals
 from anydml.backends.literal import scratch_arrays
 from anydml.backends.memory import address_of
 from anydml.moves import Move, Program, simplify, without_fills
-from anydml.operators.base import OperatorDesc
-from anydml.tensor import Layout
 
 if TYPE_CHECKING:
     from anydml.backends.cpu.kernels.driver import Kernel
@@ -46,9 +44,9 @@ def program(name: str, moves: Sequence[Move]) -> CpuProgram:
 class CpuBackend:
     """Runs moves on host memory."""
 
-    def compile(self, desc: OperatorDesc, layouts: Sequence[Layout]) -> CpuProgram:
-        """Lower, simplify, and choose kernels."""
-        return program(desc.OPERATOR, desc.moves(layouts))
+    def compile(self, program: Program) -> CpuProgram:
+        """Simplify, and choose kernels."""
+        return CpuProgram.of(program)
 
 
 class CpuProgram:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from anydml.backends import general
 from anydml.backends.base import Array
-from anydml.backends.general import CHUNK, CHUNK_BYTES, PIECE, bind_general
 from anydml.backends.memory import element_dtype, window
 from anydml.moves import Access, Move, resolve
 
@@ -43,7 +43,7 @@ def _run(steps: Sequence[Callable[[], object]]) -> None:
 
 def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
     if move.has_lookups:
-        return _bind_take(move, operands) or bind_general(move, operands)
+        return _bind_take(move, operands) or general.bind_general(move, operands)
     destination, source = (_view(move, access, operands) for access in (move.destination, move.source))
     if not move.sizes:
         return partial(_bytes(destination).__setitem__, _ALL, _bytes(source))
@@ -72,7 +72,12 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     if lookup.lookups or lookup.outside != "clamp":
         return None
     sizes = move.sizes or (1,)
-    if lookup.stride != size or destination.strides not in ((), (size,)) or sizes[0] > CHUNK or size > PIECE:
+    if (
+        lookup.stride != size
+        or destination.strides not in ((), (size,))
+        or sizes[0] > general.CHUNK
+        or size > general.PIECE
+    ):
         return None
     dtype = element_dtype(size)
     table = window(operands[source.operand], source.offset, (lookup.size,), (size,), dtype)
@@ -83,7 +88,7 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     mode = _TAKE_MODES.get(indices.dtype)
     if mode == "clip":
         return partial(table.take, indices, None, rows, mode)
-    return partial(_take_whole if mode and rows.nbytes <= CHUNK_BYTES else _take_resolved, table, indices, rows)
+    return partial(_take_whole if mode and rows.nbytes <= general.CHUNK_BYTES else _take_resolved, table, indices, rows)
 
 
 def take(x: Any, indices: Array, axis: int) -> Array:

@@ -15,9 +15,7 @@ from anydml.backends.cuda.plan import Plan, plan
 from anydml.backends.device_array import DeviceArray, as_array, device_array, is_on_device, is_tensor
 from anydml.backends.memory import address_of, element_dtype, window
 from anydml.errors import BindingError
-from anydml.moves import Access, Move, simplify
-from anydml.operators.base import OperatorDesc
-from anydml.tensor import Layout
+from anydml.moves import Access, Move, Program, simplify
 
 SHOWN = 8
 """Moves that an explanation lists."""
@@ -36,11 +34,10 @@ class CudaBackend:
     def __init__(self, name: str) -> None:
         self.gpu = require_gpu(name)
 
-    def compile(self, desc: OperatorDesc, layouts: Sequence[Layout]) -> CudaProgram:
-        """Lower and simplify."""
-        tensors = (*desc.inputs, *desc.outputs)
-        on_host = {n for n, (name, _) in enumerate(tensors) if name in desc.HOST}
-        return CudaProgram(desc.OPERATOR, simplify(desc.moves(layouts)), on_host, self.gpu)
+    def compile(self, program: Program) -> CudaProgram:
+        """Simplify, and cut into launches."""
+        on_host = {number for number, operand in enumerate(program.operands) if operand.is_on_host}
+        return CudaProgram(program.name, simplify(program.moves), on_host, self.gpu, program.constants)
 
     def view(self, operator: str, name: str, buffer: Any) -> Any:
         """A buffer as the checks see it.
@@ -90,10 +87,14 @@ class CudaProgram:
         moves: simplified moves.
         on_host: operands that lie in host memory; moves to them are done there.
         gpu: the GPU's number, None for the interpreter.
+        constants: operands that follow those that are bound.
     """
 
-    def __init__(self, name: str, moves: Sequence[Move], on_host: set[int], gpu: int | None) -> None:
+    def __init__(
+        self, name: str, moves: Sequence[Move], on_host: set[int], gpu: int | None, constants: Sequence[Array] = ()
+    ) -> None:
         self.name = name
+        self._constants = tuple(constants)
         self.gpu = gpu
         self._host_moves = [move for move in moves if move.destination.operand in on_host]
         self._launches = launches([move for move in moves if move.destination.operand not in on_host])
@@ -102,6 +103,7 @@ class CudaProgram:
 
     def bind(self, operands: Sequence[Array]) -> Dispatch:
         """Plan, upload what tables there are, and compile kernels. Dispatch may follow on any stream."""
+        operands = (*operands, *self._constants)
         stream = callers_stream(operands, self.gpu)
         addresses = [address_of(operand) for operand in operands]
         launched, plans, tables = [], [], []

@@ -25,9 +25,7 @@ from anydml.backends.cpu.kernels.ir import (
     stream,
 )
 
-SEQUENCE_RANK, INNER, SEGMENT, ELEMENT, LOOKUPS, BUCKETS, BUCKET_LOOKUP, IS_PARTIAL = range(
-    HEADER, HEADER + 8
-)
+SEQUENCE_RANK, INNER, SEGMENT, ELEMENT, LOOKUPS, BUCKETS, BUCKET_LOOKUP, IS_PARTIAL = range(HEADER, HEADER + 8)
 """Words of the table after the header: dimensions walked in order, length of the innermost dimension and how much of it
 is a unit's, bytes of an element, lookups, buckets of an axis, the lookup whose axis it is, whether a unit leaves
 elements out. Then the sizes of the shared dimensions, of those in order, the entries of destination and source, and of
@@ -36,11 +34,12 @@ the lookups."""
 SIZES = HEADER + 8
 
 ENTRY_WORDS = 2
-"""Words of an entry before its strides: address and innermost stride. Then a stride per dimension, shared ones first."""
+"""Words of an entry before its strides: address, innermost stride. Then a stride per dimension, shared ones first."""
 
 DTYPE, AXIS, AXIS_STRIDE, OUTSIDE, TARGET, IS_NESTED = range(6)
-"""Words after the strides of an entry, which only those of lookups use: type of the index, length and stride of the axis, what happens outside it, whose
-address it adds to (0 destination, 1 source, 2 + n lookup n), whether other lookups add to its own address."""
+"""Words after the strides of an entry, which only those of lookups use: type of the index, length and stride of the
+axis, what happens outside it, whose address it adds to (0 destination, 1 source, 2 + n lookup n), whether other lookups
+add to its own address."""
 
 LOOKUP_WORDS = 6
 DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
