@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from anydml.backends.cpu.step import Step, Word, claim, step_of
@@ -16,16 +16,21 @@ MIN_COUNT = 4
 """What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
 
 
-def shuffle(moves: Sequence[Move], past: bool) -> Step | None:
-    """The step for moves of one box that are columns side by side, or None where they are not.
+Admits = Callable[[str, int], bool]
+"""Whether a special kernel may be used for work that writes so many bytes."""
+
+
+def shuffle(moves: Sequence[Move], past: bool, admits: Admits) -> Step | None:
+    """The step for moves of one box that are columns side by side, or None where they are not, or not admitted.
 
     Args:
         moves: what is to be done.
         past: whether to store past the caches.
+        admits: whether their pattern may have a kernel.
     """
     for zipped in (False, True):
         if (columns := _columns(moves, zipped)) is not None:
-            return _shuffled(moves, past, zipped, *columns)
+            return _shuffled(moves, past, admits, zipped, *columns)
     return None
 
 
@@ -55,9 +60,9 @@ def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | Non
     return window, offsets
 
 
-def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offsets: list[int]) -> Step | None:
-    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
-
+def _shuffled(
+    moves: Sequence[Move], past: bool, admits: Admits, zipped: bool, window: int, offsets: list[int]
+) -> Step | None:
     nears = [move.destination if zipped else move.source for move in moves]
     fars = [move.source if zipped else move.destination for move in moves]
     near, runs = nears[0], [move.element_size for move in moves]
@@ -73,6 +78,10 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     )
     pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
     spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
+    if not admits(f"shuffle {spec}", math.prod(moves[0].sizes) * sum(runs)):
+        return None
+    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
+
     segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
     units = math.prod(outer) * -(-inner // segment)
     words: list[Word] = [
