@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from anydml.backends.cpu.step import Step, Word, claim, step_of
-from anydml.moves import Move
+from anydml.moves import Access, Move
 
 SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
 MAX_COLUMNS = 8
 MIN_COUNT = 4
 """What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
+
+MIN_LINE = 128
+"""Rows of a line that make it worth taking an axis for columns."""
 
 
 Admits = Callable[[str, int], bool]
@@ -32,6 +35,35 @@ def shuffle(moves: Sequence[Move], past: bool, admits: Admits) -> Step | None:
         if (columns := _columns(moves, zipped)) is not None:
             return _shuffled(moves, past, admits, zipped, *columns)
     return None
+
+
+def unrolled(moves: Sequence[Move]) -> list[Move]:
+    """One move a column, where a single one interleaves a few columns or takes them apart; otherwise nothing.
+
+    The axis of the columns is the innermost on one side, and on the other the one after it is.
+    """
+    if len(moves) > 1 or len(moves[0].sizes) < 2:
+        return []
+    ((sizes, to, source, size),) = moves
+    number = len(sizes) - 1
+    if to.strides[number] != size:
+        return []
+    if source.strides[number] != size:
+        nearest = min(range(len(sizes)), key=lambda d: abs(source.strides[d]) or math.inf)
+        # Put together: the destination's innermost axis; taken apart: the source's.
+        zipped = sizes[number] <= MAX_COLUMNS and sizes[nearest] >= MIN_LINE
+        number = number if zipped else nearest
+    if sizes[number] > MAX_COLUMNS:
+        return []
+
+    def without(access: Access, k: int) -> Access:
+        strides = access.strides
+        return Access(access.operand, access.offset + k * strides[number], strides[:number] + strides[number + 1 :])
+
+    rest = sizes[:number] + sizes[number + 1 :]
+    if rest[-1] < MIN_LINE:
+        return []
+    return [Move(rest, without(to, k), without(source, k), size) for k in range(sizes[number])]
 
 
 def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | None:

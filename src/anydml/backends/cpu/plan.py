@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from anydml.backends.cpu.admission import Admission
-from anydml.backends.cpu.columns import Admits, shuffle
+from anydml.backends.cpu.columns import Admits, shuffle, unrolled
 from anydml.backends.cpu.machine import last_level_cache
+from anydml.backends.cpu.permute import permuted
 from anydml.backends.cpu.step import Step, Word, claim, piece, step_of
 from anydml.moves import Move
 
@@ -36,6 +37,10 @@ LINE_BLOCKS = 64
 COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 LOOKUP_SIZES = (1, 2, 4, 8, 16)
 """Bytes of elements that have kernels of their own in any case."""
+
+SHORT_LINE = 64
+PERMUTED_BYTES = 16 << 10
+"""Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
 
 LOOKUP_BYTES = 2 << 20
 """Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
@@ -90,10 +95,28 @@ def _box(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
     if packed := groups.get("packed"):
         yield _elements(packed, past, admits)
     if short := groups.get("short"):
-        if step := shuffle(short, past, admits):
+        yield from _short(short, past, admits)
+
+
+def _short(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
+    """Steps for elements of moves of one box."""
+    for group in (unrolled(moves), moves):
+        if group and (step := shuffle(group, past, admits)):
             yield step
+            return
+    for same in _by_size(moves):
+        if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
+            yield from (permuted(move, past, admits) for move in same)
         else:
-            yield from (_elements(same, past, admits) for same in _by_size(short))
+            yield _elements(same, past, admits)
+
+
+def _is_permuted(move: Move) -> bool:
+    """Whether lines of the destination are no lines of the source, or so short that several should make one."""
+    if len(move.sizes) < 2:
+        return False
+    strides = [abs(stride) or math.inf for stride in move.source.strides]
+    return strides[-1] > min(strides) or move.sizes[-1] < SHORT_LINE
 
 
 def _is_short_row(move: Move) -> bool:
