@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 
+import pytest
+
+from anydml.backends.cpu import admission
+
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
     # A busy machine is no failure; what may not hang has limits of its own.
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True)
+def special_kernels(monkeypatch):
+    """Each test may have as many special kernels as a process; those that are compiled stay so."""
+    monkeypatch.setattr(admission, "_admitted", set())
+    monkeypatch.setattr(admission, "_asked", set())
 
 
 def pytest_terminal_summary(terminalreporter):

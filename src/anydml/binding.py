@@ -9,12 +9,13 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
-from anydml.tensor import Layout, TensorDesc, has_overlap, shares_memory
+from anydml.overlap import overlapping_pair
+from anydml.tensor import Layout, TensorDesc, has_overlap
 
 Array = np.ndarray[Any, Any]
 
 FEW = 8
-"""Arrays whose bounds are compared in pairs; more are sorted."""
+"""Arrays whose bounds are compared in pairs; more are cut into sets that lie apart."""
 
 
 def bind_tensors(
@@ -125,16 +126,7 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
         for other in arrays[:number]
     ):
         return
-    spans = sorted(
-        (*np.lib.array_utils.byte_bounds(array), number) for number, array in enumerate(arrays) if array.size
-    )
-    active: list[tuple[int, int]] = []
-    for start, end, number in spans:
-        active = [(e, n) for e, n in active if e > start]
-        for _, other in active:
-            if max(number, other) >= first_output and shares_memory(arrays[number], arrays[other]):
-                first, second = sorted((number, other))
-                message = f"{operator}: {names[second]} overlaps {names[first]} in memory"
-                rule = "an output overlaps no input and no other output"
-                raise BindingError(message, operator, names[second], rule)
-        active.append((end, number))
+    if pair := overlapping_pair(arrays, first_output):
+        first, second = pair
+        message = f"{operator}: {names[second]} overlaps {names[first]} in memory"
+        raise BindingError(message, operator, names[second], "an output overlaps no input and no other output")

@@ -85,7 +85,9 @@ def main() -> None:
     kernel, report = sys.argv[1:3]
     if "--break" in sys.argv:
         replace_kernel(kernel)
-    from anydml.backends.cpu import engine, plan
+    from anydml.backends.cpu import admission, engine, plan
+
+    admission.MOST = 1 << 30
 
     rng = np.random.default_rng(6)
     arenas = [Arena(ARENA_PAGES) for _ in range(ARENAS)]

@@ -60,8 +60,7 @@ def _pieces(move: Move) -> Iterator[Move]:
     if move.element_size <= PIECE:
         yield move
         return
-    sizes, to, source, size = move
-    assert isinstance(source, Access)
+    sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
     count, rest = divmod(size, PIECE)
     yield Move((*sizes, count), _cut(to), _cut(source), PIECE)
     if rest:
@@ -84,8 +83,7 @@ def _move_all(moves: Sequence[Move], operands: Sequence[Array]) -> None:
 
 
 def _move(move: Move, operands: Sequence[Array]) -> None:
-    sizes, to, source, size = move
-    assert isinstance(source, Access)
+    sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
     dtype = np.dtype((np.void, size))
     (target, to_first), (elements, first) = (_every_byte(end, sizes, size, operands, dtype) for end in (to, source))
     plain = window(operands[to.operand], to.offset, sizes, to.strides, dtype) if not to.lookups else None

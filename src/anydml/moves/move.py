@@ -79,6 +79,13 @@ class Move(NamedTuple):
     element_size: int
 
     @property
+    def reads(self) -> Access:
+        """The source of a move that is no fill: engines know no others (see `without_fills`)."""
+        if isinstance(self.source, Fill):
+            raise TypeError(f"a fill reads nothing: {self}")
+        return self.source
+
+    @property
     def bytes_written(self) -> int:
         """Bytes that this move writes."""
         return math.prod(self.sizes) * self.element_size

@@ -186,7 +186,7 @@ def _may_meet(first: _Touch, second: _Touch) -> bool:
     if gap >= first.element_size and gap + second.element_size <= pitch:
         return False
     try:
-        return bool(np.shares_memory(_view(first), _view(second), max_work=EXACT_WORK))
+        return bool(np.shares_memory(_view(first), _view(second), max_work=EXACT_WORK))  # type: ignore[arg-type]  # any bound is allowed
     except (np.exceptions.TooHardError, ValueError):
         return True
 

@@ -103,7 +103,11 @@ class Program:
             yield from (f"move {number} ({move}): {problem}" for problem in self._move_problems(move, written))
 
     def _move_problems(self, move: Move, written: set[int]) -> Iterator[str]:
-        ends = [move.destination, *([move.source] if isinstance(move.source, Access) else []), *move.every_lookup()]
+        ends: list[Access | Lookup] = [
+            move.destination,
+            *([move.source] if isinstance(move.source, Access) else []),
+            *move.every_lookup(),
+        ]
         for end in ends:
             if not 0 <= end.operand < len(self.operands):
                 yield f"there is no operand {end.operand}"

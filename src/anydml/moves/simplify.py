@@ -27,8 +27,7 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 
 def _simplify(move: Move) -> Move:
     sizes, to, source, element_size = move
-    is_fill = isinstance(source, Fill)
-    ends = (to,) if is_fill else (to, source)
+    ends = (to,) if isinstance(source, Fill) else (to, source)
     # In the order of `every_lookup`, by which they are put together again.
     lookups = [lookup for end in ends for lookup in every_lookup(end.lookups)]
     columns = [end.strides for end in ends] + [lookup.strides for lookup in lookups]
@@ -135,39 +134,23 @@ def _continued(first: Move, second: Move) -> Move | None:
         return None
     if to.lookups or after_to.lookups or to.strides != after_to.strides:
         return None
-    by = after_to.offset - to.offset
-    if isinstance(source, Fill) or isinstance(after, Fill):
-        # A fill that is cut within its pattern would have to be turned.
-        if source != after or first.element_size % len(source.pattern):
+    if isinstance(source, Access) and isinstance(after, Access):
+        if (source.operand, source.strides) != (after.operand, after.strides) or source.operand == to.operand:
             return None
-    elif (
-        source.operand != after.operand
-        or source.strides != after.strides
-        or source.operand == to.operand
-        or source.lookups
-        or after.lookups
-    ):
+        if source.lookups or after.lookups:
+            return None
+        further, reads = after.offset - source.offset, (1, *source.strides)
+    elif isinstance(source, Fill) and source == after and first.element_size % len(source.pattern) == 0:
+        further, reads = 0, (0,) * (1 + len(to.strides))
+    else:
+        # A fill that is cut within its pattern would have to be turned.
         return None
-    steps = [(1, 1)] + (
-        [*zip(to.strides, source.strides, strict=True)]
-        if isinstance(source, Access)
-        else [(stride, 0) for stride in to.strides]
-    )
-    lengths, others = (first.element_size, *first.sizes), (second.element_size, *second.sizes)
+    lengths, others = [first.element_size, *first.sizes], [second.element_size, *second.sizes]
     differing = [d for d, (a, b) in enumerate(zip(lengths, others, strict=True)) if a != b]
+    by, writes = after_to.offset - to.offset, (1, *to.strides)
     for d in differing or range(len(lengths)):
-        if len(differing) > 1:
-            break
-        to_step, at_step = steps[d]
-        if by != lengths[d] * to_step:
-            continue
-        if (
-            isinstance(source, Access)
-            and isinstance(after, Access)
-            and after.offset - source.offset != lengths[d] * at_step
-        ):
-            continue
-        element, *sizes = (*lengths[:d], lengths[d] + others[d], *lengths[d + 1 :])
-        # The dimension that grew may now continue into the next.
-        return _simplify(Move(tuple(sizes), to, source, element))
+        if len(differing) <= 1 and (by, further) == (lengths[d] * writes[d], lengths[d] * reads[d]):
+            lengths[d] += others[d]
+            # The dimension that grew may now continue into the next.
+            return _simplify(Move(tuple(lengths[1:]), to, source, lengths[0]))
     return None

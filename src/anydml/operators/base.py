@@ -126,12 +126,13 @@ class OperatorDesc:
             layouts: as for `moves`.
         """
         every = tuple(layouts or self.layouts())
-        named = [("input", *each) for each in self.inputs] + [("output", *each) for each in self.outputs]
-        operands = [Operand(role, name, is_on_host=name in self.HOST) for role, name, _ in named]
+        named = (*self.inputs, *self.outputs)
+        operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in self.inputs]
+        operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in self.outputs]
         operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(self.constants)]
         tensors = [
             (layout.sizes, layout.strides, tensor.data_type.dtype)
-            for layout, (*_, tensor) in zip(every, named, strict=True)
+            for layout, (_, tensor) in zip(every, named, strict=True)
         ]
         tensors += [(value.shape, value.strides, value.dtype) for value in self.constants]
         return Program(self.OPERATOR, tuple(operands), self.moves(every), Formula(self.elements, tuple(tensors)))

@@ -37,13 +37,13 @@ def addressed(move: Move, past: bool) -> Step | None:
     """
     from anydml.backends.cpu.kernels import addressed as kernels
 
-    sizes, to, source, element = move
-    assert isinstance(source, Access)
+    sizes, to, source, element = move.sizes, move.destination, move.reads, move.element_size
     lookups = [*move.every_lookup()]
     if len(lookups) > kernels.MOST_LOOKUPS:
         return None
     targets = _targets(to, 0, 2) + _targets(source, 1, 2 + len([*_flat(to)]))
-    shape, ends = sizes or (1,), [to, source, *lookups]
+    shape = sizes or (1,)
+    ends: list[Access | Lookup] = [to, source, *lookups]
     columns = [end.strides or (0,) for end in ends]
     *outer, inner = shape
     shared = [d for d in range(len(outer)) if _is_free(move, d)]

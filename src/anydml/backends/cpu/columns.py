@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from anydml.backends.cpu.step import Step, Word, claim, step_of
-from anydml.moves import Move
+from anydml.moves import Access, Move
 
 SHUFFLE_UNIT = 8192
 SHUFFLE_BYTES = 512
@@ -15,24 +15,62 @@ MAX_COLUMNS = 8
 MIN_COUNT = 4
 """What the shuffle kernel does at a time: bytes of rows in a unit, bytes in registers, columns; rows at least."""
 
+MIN_LINE = 128
+"""Rows of a line that make it worth taking an axis for columns."""
 
-def shuffle(moves: Sequence[Move], past: bool) -> Step | None:
-    """The step for moves of one box that are columns side by side, or None where they are not.
+
+Admits = Callable[[str, int], bool]
+"""Whether a special kernel may be used for work that writes so many bytes."""
+
+
+def shuffle(moves: Sequence[Move], past: bool, admits: Admits) -> Step | None:
+    """The step for moves of one box that are columns side by side, or None where they are not, or not admitted.
 
     Args:
         moves: what is to be done.
         past: whether to store past the caches.
+        admits: whether their pattern may have a kernel.
     """
     for zipped in (False, True):
         if (columns := _columns(moves, zipped)) is not None:
-            return _shuffled(moves, past, zipped, *columns)
+            return _shuffled(moves, past, admits, zipped, *columns)
     return None
+
+
+def unrolled(moves: Sequence[Move]) -> list[Move]:
+    """One move a column, where a single one interleaves a few columns or takes them apart; otherwise nothing.
+
+    The axis of the columns is the innermost on one side, and on the other the one after it is.
+    """
+    if len(moves) > 1 or len(moves[0].sizes) < 2:
+        return []
+    (move,) = moves
+    sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
+    number = len(sizes) - 1
+    if to.strides[number] != size:
+        return []
+    if source.strides[number] != size:
+        nearest = min(range(len(sizes)), key=lambda d: abs(source.strides[d]) or math.inf)
+        # Put together: the destination's innermost axis; taken apart: the source's.
+        zipped = sizes[number] <= MAX_COLUMNS and sizes[nearest] >= MIN_LINE
+        number = number if zipped else nearest
+    if sizes[number] > MAX_COLUMNS:
+        return []
+
+    def without(access: Access, k: int) -> Access:
+        strides = access.strides
+        return Access(access.operand, access.offset + k * strides[number], strides[:number] + strides[number + 1 :])
+
+    rest = sizes[:number] + sizes[number + 1 :]
+    if rest[-1] < MIN_LINE:
+        return []
+    return [Move(rest, without(to, k), without(source, k), size) for k in range(sizes[number])]
 
 
 def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | None:
     """Period and column offsets of moves that interleave on one side and are packed on the other, or None."""
-    nears = [move.destination if zipped else move.source for move in moves]
-    fars = [move.source if zipped else move.destination for move in moves]
+    nears = [move.destination if zipped else move.reads for move in moves]
+    fars = [move.reads if zipped else move.destination for move in moves]
     first, period = nears[0], nears[0].strides[-1]
     if len(moves) > MAX_COLUMNS or not period:
         return None
@@ -55,11 +93,11 @@ def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | Non
     return window, offsets
 
 
-def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offsets: list[int]) -> Step | None:
-    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
-
-    nears = [move.destination if zipped else move.source for move in moves]
-    fars = [move.source if zipped else move.destination for move in moves]
+def _shuffled(
+    moves: Sequence[Move], past: bool, admits: Admits, zipped: bool, window: int, offsets: list[int]
+) -> Step | None:
+    nears = [move.destination if zipped else move.reads for move in moves]
+    fars = [move.reads if zipped else move.destination for move in moves]
     near, runs = nears[0], [move.element_size for move in moves]
     step, width = near.strides[-1], abs(near.strides[-1])
     word = math.gcd(16, width, *runs, *offsets)
@@ -73,6 +111,10 @@ def _shuffled(moves: Sequence[Move], past: bool, zipped: bool, window: int, offs
     )
     pattern = ",".join(f"{offset}:{run}" for offset, run, _ in columns)
     spec = f"{int(zipped)} {word} {width // word} {count} {int(step < 0)} {pattern}"
+    if not admits(f"shuffle {spec}", math.prod(moves[0].sizes) * sum(runs)):
+        return None
+    from anydml.backends.cpu.kernels.shuffle import shuffle_kernel
+
     segment = max(count, SHUFFLE_UNIT // max(width, len(runs) * max(runs)) // count * count)
     units = math.prod(outer) * -(-inner // segment)
     words: list[Word] = [

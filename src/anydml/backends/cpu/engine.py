@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anydml.backends.base import Array
+from anydml.backends.cpu.admission import Admission
 from anydml.backends.cpu.plan import plan
 from anydml.backends.cpu.pool import ALL, POOL
 from anydml.backends.cpu.small import bind_small
@@ -32,13 +33,20 @@ SMALL_MOVES = 64
 SHARED_BYTES = 6 << 20
 """Work that writes so much is shared between threads; below, waking one up costs more than it helps."""
 
+FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
+"""Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
+
+_Plan = tuple[tuple[Step, ...] | None, "list[Kernel]"]
+_NUMPY: _Plan = (None, [])
+"""Steps and their kernels; no steps where NumPy has to do the work."""
+
 _WARNED = threading.Event()
 """Set once it was said that there are no kernels."""
 
 
-def program(name: str, moves: Sequence[Move]) -> CpuProgram:
-    """Compile moves between host operands; `name` is what the explanation calls them."""
-    return CpuProgram(name, simplify(moves))
+def program(name: str, moves: Sequence[Move], patient: bool = False) -> CpuProgram:
+    """Compile moves between host operands; `name` and `patient` are as `CpuProgram` says."""
+    return CpuProgram(name, simplify(moves), patient)
 
 
 class CpuBackend:
@@ -52,24 +60,45 @@ class CpuBackend:
 class CpuProgram:
     """Simplified moves with their kernels, ready to be bound to operands.
 
+    Args:
+        name: what the explanation calls them.
+        moves: simplified moves.
+        patient: True where they may never be run again: special kernels are compiled when they are.
+        source: the program that they come from, if it has constants, scratch or indices to refuse.
+
     Attributes:
         moves: the simplified moves.
-        steps: the kernels chosen, or None where NumPy does the work.
     """
 
-    def __init__(self, name: str, moves: tuple[Move, ...], source: Program | None = None) -> None:
+    def __init__(
+        self, name: str, moves: tuple[Move, ...], patient: bool = False, source: Program | None = None
+    ) -> None:
         self.name = name
         self.moves = moves
         self._source = source
         self.bytes = sum(move.bytes_written for move in moves)
         small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
-        self.steps, self._kernels = (None, []) if small else _compiled(moves, self.bytes)
+        admission = Admission(patient)
+        self._plan = _NUMPY if small else _compiled(moves, self.bytes, admission)
+        self._is_postponed = admission.postponed
+        self._has_run = False
+
+    @property
+    def steps(self) -> tuple[Step, ...] | None:
+        """The kernels chosen, or None where NumPy does the work."""
+        return self._plan[0]
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the program and the arguments it was made from keep, about."""
+        words = sum(step.template.size for step in self.steps or ())
+        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words
 
     @classmethod
     def of(cls, source: Program) -> CpuProgram:
         """Compile a program, whose constants and scratch are the engine's to provide."""
         lowered = without_fills(source.with_moves(simplify(source.moves)))
-        return cls(source.name, lowered.moves, lowered)
+        return cls(source.name, lowered.moves, source=lowered)
 
     @property
     def shared(self) -> bool:
@@ -82,11 +111,12 @@ class CpuProgram:
         if self._source:
             operands = (*operands, *scratch_arrays(self._source))
             calls += bind_refusals(self._source, operands)
-        if self.steps is None:
+        steps, kernels = self._plan
+        if steps is None:
             calls.append(bind_small(self.moves, operands))
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
-        for step, kernel in zip(self.steps, self._kernels, strict=True):
+        for step, kernel in zip(steps, kernels, strict=True):
             table = step.table(addresses)
             if _is_shared(step):
                 calls.append(partial(POOL.run, kernel, table, operands))
@@ -96,7 +126,11 @@ class CpuProgram:
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once."""
+        if self._is_postponed and self._has_run:
+            self._is_postponed = False
+            self._plan = _compiled(self.moves, self.bytes, Admission())
         self.bind(operands)()
+        self._has_run = True
 
     def __str__(self) -> str:
         threads = POOL.threads if self.shared else 1
@@ -114,11 +148,11 @@ class CpuProgram:
         return "\n".join(lines)
 
 
-def _compiled(moves: tuple[Move, ...], written: int) -> tuple[tuple[Step, ...] | None, list[Kernel]]:
+def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
         # The plan imports the kernels' rooms, and with them the compiler.
-        steps = plan(moves, written)
+        steps = plan(moves, written, admission)
         return steps, [step.load() for step in steps or ()]
     except Exception as error:
         # Whatever the compiler lacks here, the work can be done without it.
@@ -126,7 +160,7 @@ def _compiled(moves: tuple[Move, ...], written: int) -> tuple[tuple[Step, ...] |
             _WARNED.set()
             message = f"no kernel can be compiled here, so NumPy does the work: {type(error).__name__}: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return None, []
+        return _NUMPY
 
 
 def _is_shared(step: Step) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from anydml.arrays import is_movable, moved_positions, output_array, output_arrays, strides_key
 from anydml.backends.cpu.engine import CpuProgram, program
 from anydml.backends.cpu.small import take
+from anydml.backends.program_cache import ProgramCache
 from anydml.interop import Guest
 from anydml.moves import Access, Move
 from anydml.operators.gather import gather_moves
@@ -26,8 +26,11 @@ from anydml.tensor import Layout
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-PLANS = 512
-"""Programs that each function keeps for layouts it has seen."""
+PATIENT = True
+"""How programs are made: each may be the only one of its kind."""
+
+_remembered = ProgramCache()
+"""Programs for layouts seen before."""
 
 FEW_BYTES = 4 << 10
 TAKE_FACTOR = 16
@@ -161,7 +164,7 @@ def _output_layout(shape: Sizes, strides: Sizes | None, itemsize: int) -> Layout
     return Layout.packed(shape, itemsize) if strides is None else Layout(shape, strides, itemsize)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _split_program(
     shape: Sizes, source_strides: Sizes, itemsize: int, sizes: Sizes, axis: int, out: tuple[Sizes, ...] | None
 ) -> CpuProgram:
@@ -171,17 +174,19 @@ def _split_program(
         (k, _output_layout((*before, size, *after), strides, itemsize))
         for k, (size, strides) in enumerate(zip(sizes, every, strict=True), 1)
     ]
-    return program("split", part_moves((0, Layout(shape, source_strides, itemsize)), parts, axis, into_whole=False))
+    return program(
+        "split", part_moves((0, Layout(shape, source_strides, itemsize)), parts, axis, into_whole=False), PATIENT
+    )
 
 
-@lru_cache(PLANS)
+@_remembered
 def _packed_split_program(rows: int, run: int, sizes: Sizes) -> CpuProgram:
-    return CpuProgram("split", packed_part_moves(rows, [size * run for size in sizes], into_whole=False))
+    return CpuProgram("split", packed_part_moves(rows, [size * run for size in sizes], into_whole=False), PATIENT)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _packed_join_program(rows: int, run: int, sizes: Sizes) -> CpuProgram:
-    return CpuProgram("join", packed_part_moves(rows, [size * run for size in sizes], into_whole=True))
+    return CpuProgram("join", packed_part_moves(rows, [size * run for size in sizes], into_whole=True), PATIENT)
 
 
 def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple[Move, ...]:
@@ -208,25 +213,26 @@ def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple
     return tuple(moves)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _join_program(
     shapes: tuple[Sizes, ...], strides: tuple[Sizes, ...], itemsize: int, axis: int, out: Sizes | None
 ) -> CpuProgram:
     first = shapes[0]
     whole = (*first[:axis], sum(shape[axis] for shape in shapes), *first[axis + 1 :])
     parts = [(k, Layout(*pair, itemsize)) for k, pair in enumerate(zip(shapes, strides, strict=True))]
-    return program("join", part_moves((len(parts), _output_layout(whole, out, itemsize)), parts, axis, into_whole=True))
+    moves = part_moves((len(parts), _output_layout(whole, out, itemsize)), parts, axis, into_whole=True)
+    return program("join", moves, PATIENT)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _slice_program(
     shape: Sizes, strides: Sizes, itemsize: int, starts: Sizes, sizes: Sizes, steps: Sizes, out: Sizes | None
 ) -> CpuProgram:
     source = Layout(shape, strides, itemsize)
-    return program("slice", slice_moves(source, _output_layout(sizes, out, itemsize), starts, steps))
+    return program("slice", slice_moves(source, _output_layout(sizes, out, itemsize), starts, steps), PATIENT)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _gather_program(
     shape: Sizes, strides: Sizes, itemsize: int, index_shape: Sizes, index_strides: Sizes, index_dtype: str,
     axis: int, out: Sizes | None,
@@ -234,4 +240,4 @@ def _gather_program(
     source = Layout(shape, strides, itemsize)
     indices = Layout(index_shape, index_strides, np.dtype(index_dtype).itemsize)
     destination = _output_layout(shape[:axis] + index_shape + shape[axis + 1 :], out, itemsize)
-    return program("gather", gather_moves(source, indices, destination, axis, index_dtype))
+    return program("gather", gather_moves(source, indices, destination, axis, index_dtype), PATIENT)

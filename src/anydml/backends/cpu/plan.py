@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from anydml.backends.cpu.addressed import addressed
-from anydml.backends.cpu.columns import shuffle
+from anydml.backends.cpu.admission import Admission
+from anydml.backends.cpu.columns import Admits, shuffle, unrolled
 from anydml.backends.cpu.machine import last_level_cache
+from anydml.backends.cpu.permute import permuted
 from anydml.backends.cpu.step import Step, Word, claim, piece, step_of
 from anydml.moves import Move, stages
-
-if TYPE_CHECKING:
-    pass
 
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
@@ -37,17 +35,27 @@ LINE_BLOCK = 256 << 10
 LINE_BLOCKS = 64
 """Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
 
+COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
+LOOKUP_SIZES = (1, 2, 4, 8, 16)
+"""Bytes of elements that have kernels of their own in any case."""
+
+SHORT_LINE = 64
+PERMUTED_BYTES = 16 << 10
+"""Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
+
 LOOKUP_BYTES = 2 << 20
 """Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
 
 
-def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
+def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[Step, ...] | None:
     """Steps for simplified moves, in an order that keeps theirs, or None where a move is beyond the kernels.
 
     Args:
         moves: what is to be done; no fills (see `without_fills`).
         written: the bytes that they write, all together.
+        admission: which special kernels may be used; all, by default.
     """
+    admits = _all if admission is None else admission.allows
     past = written > last_level_cache() // PAST_SHARE
     steps: list[Step] = []
     for stage in stages(moves):
@@ -55,24 +63,29 @@ def plan(moves: Sequence[Move], written: int) -> tuple[Step, ...] | None:
         for move in stage:
             if not move.has_lookups:
                 boxes.setdefault(move.sizes, []).append(move)
-            elif step := _lookup(move, past) if _is_gather(move) else addressed(move, past):
+            elif step := _lookup(move, past, admits) if _is_gather(move) else addressed(move, past):
                 steps.append(step)
             else:
                 return None
         for box in boxes.values():
-            steps += _box(box, past)
+            steps += _box(box, past, admits)
     return tuple(steps)
 
 
 def _is_gather(move: Move) -> bool:
     """Whether a move looks up one axis of its source and no more."""
-    if move.destination.lookups or len(move.source.lookups) != 1:
+    if move.destination.lookups or len(move.reads.lookups) != 1:
         return False
-    (lookup,) = move.source.lookups
+    (lookup,) = move.reads.lookups
     return lookup.outside == "clamp" and not lookup.lookups
 
 
-def _box(moves: list[Move], past: bool) -> Iterator[Step]:
+def _all(kernel: str, moved: int) -> bool:
+    """Every special kernel is welcome."""
+    return True
+
+
+def _box(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
     """Steps for moves of one box."""
     if not moves[0].sizes or min([move.element_size for move in moves]) > SHORT_ROW:
         # All are long rows: nothing to tell apart.
@@ -90,12 +103,30 @@ def _box(moves: list[Move], past: bool) -> Iterator[Step]:
     if groups["rows"]:
         yield _rows(groups["rows"], past)
     if packed := groups.get("packed"):
-        yield _elements(packed, past)
+        yield _elements(packed, past, admits)
     if short := groups.get("short"):
-        if step := shuffle(short, past):
+        yield from _short(short, past, admits)
+
+
+def _short(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
+    """Steps for elements of moves of one box."""
+    for group in (unrolled(moves), moves):
+        if group and (step := shuffle(group, past, admits)):
             yield step
+            return
+    for same in _by_size(moves):
+        if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
+            yield from (permuted(move, past, admits) for move in same)
         else:
-            yield from (_elements(same, past) for same in _by_size(short))
+            yield _elements(same, past, admits)
+
+
+def _is_permuted(move: Move) -> bool:
+    """Whether lines of the destination are no lines of the source, or so short that several should make one."""
+    if len(move.sizes) < 2:
+        return False
+    strides = [abs(stride) or math.inf for stride in move.reads.strides]
+    return strides[-1] > min(strides) or move.sizes[-1] < SHORT_LINE
 
 
 def _is_short_row(move: Move) -> bool:
@@ -119,7 +150,8 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     total = math.prod(sizes) * sum(runs)
     cut = (piece(total) + 4095) & ~4095
     parts: list[Word] = []
-    for _, to, source, run in moves:
+    for move in moves:
+        to, source, run = move.destination, move.reads, move.element_size
         strides = [0] * (2 * len(sizes))
         strides[::2], strides[1::2] = to.strides, source.strides
         for start in range(0, run, cut):
@@ -131,13 +163,14 @@ def _rows(moves: Sequence[Move], past: bool) -> Step:
     return step_of("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
 
 
-def _elements(moves: Sequence[Move], past: bool) -> Step:
+def _elements(moves: Sequence[Move], past: bool, admits: Admits) -> Step:
     from anydml.backends.cpu.kernels.elements import BLOCK as ELEMENTS_BLOCK
     from anydml.backends.cpu.kernels.elements import elements_kernel
 
     *outer, inner = moves[0].sizes
+    written = math.prod(moves[0].sizes) * sum(move.element_size for move in moves)
     longest = max(move.element_size for move in moves)
-    source = moves[0].source
+    source = moves[0].reads
     transposed = bool(outer) and abs(source.strides[-1]) > abs(source.strides[-2]) > 0
     near = outer[-1] if transposed else 1
     span = max(abs(source.strides[-1]), 1)
@@ -145,7 +178,9 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
         near, segment, constant = 1, PACKED_UNIT // longest, 0
         reason = f"runs of {longest} B at most, which leave several at a time"
     else:
-        segment, constant = max(16, min(SEGMENT, (1 << 17) // span)), longest
+        segment = max(16, min(SEGMENT, (1 << 17) // span))
+        common = longest in COMMON_SIZES or admits(f"elements {longest}", written)
+        constant = longest if common else 0
         reason = f"elements of {longest} B at strides of their own"
         if transposed:
             segment, reason = TRANSPOSED_SEGMENT, f"{reason}, transposed"
@@ -153,7 +188,7 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
     units = math.prod(outer) * -(-inner // segment)
     words: list[Word] = [
         units,
-        claim(units, math.prod(moves[0].sizes) * sum(move.element_size for move in moves)),
+        claim(units, written),
         int(past),
         len(moves),
         len(outer),
@@ -163,16 +198,17 @@ def _elements(moves: Sequence[Move], past: bool) -> Step:
         *outer,
     ]
     for move in moves:
-        to, source = move.destination, move.source
+        to, source = move.destination, move.reads
         words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
+        words.append(move.element_size)
         words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
     return step_of("elements", partial(elements_kernel, constant), reason, moves, words)
 
 
-def _lookup(move: Move, past: bool) -> Step:
+def _lookup(move: Move, past: bool, admits: Admits) -> Step:
     from anydml.backends.cpu.kernels import lookup as kernels
 
-    to, source, (lookup,) = move.destination, move.source, move.source.lookups
+    to, source, (lookup,) = move.destination, move.reads, move.reads.lookups
     starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
     sizes = move.sizes or (1,)
     columns = [list(strides or (0,)) for strides in (to.strides, source.strides, lookup.strides)]
@@ -181,11 +217,12 @@ def _lookup(move: Move, past: bool) -> Step:
     outer = list(sizes[:-1])
     kernel, segment = "lookup rows", kernels.ROW_SEGMENT
     load = partial(kernels.rows_kernel, bits)
-    if size <= ELEMENT and outer and not columns[2][-2] and columns[2][-1]:
+    special = size <= ELEMENT and (size in LOOKUP_SIZES or admits(f"lookup {size} {bits}", move.bytes_written))
+    if special and outer and not columns[2][-2] and columns[2][-1]:
         lines, kernel, segment = outer.pop(), "lookup lines", kernels.LINE_SEGMENT
         block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), LINE_BLOCKS))
         load = partial(kernels.lines_kernel, size, bits)
-    elif size <= ELEMENT:
+    elif special:
         kernel, segment = "lookup elements", ELEMENT_UNIT
         load = partial(kernels.elements_kernel, size, bits)
     segment = max(1, min(segment, inner, LOOKUP_BYTES // size))

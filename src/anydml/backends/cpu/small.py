@@ -44,7 +44,7 @@ def _run(steps: Sequence[Callable[[], object]]) -> None:
 def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
     if move.has_lookups:
         return _bind_take(move, operands) or general.bind_general(move, operands)
-    destination, source = (_view(move, access, operands) for access in (move.destination, move.source))
+    destination, source = (_view(move, access, operands) for access in (move.destination, move.reads))
     if not move.sizes:
         return partial(_bytes(destination).__setitem__, _ALL, _bytes(source))
     return partial(destination.__setitem__, ..., source)
@@ -65,7 +65,7 @@ def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:
 
 def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
     """`take` of whole rows by a flat list of indices, if the move is no more than that."""
-    source, destination, size = move.source, move.destination, move.element_size
+    source, destination, size = move.reads, move.destination, move.element_size
     if len(source.lookups) != 1 or destination.lookups or len(move.sizes) > 1 or any(source.strides):
         return None
     (lookup,) = source.lookups

@@ -20,6 +20,12 @@ from anydml.moves import Access, Move, Program, simplify
 SHOWN = 8
 """Moves that an explanation lists."""
 
+MOST_PLANS = 16
+"""Alignments of operands that a program keeps plans for."""
+
+FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
+"""Bytes that a program keeps, about: in any case, and for each move."""
+
 
 class CudaBackend:
     """Runs moves on a GPU, or through Triton's interpreter on host memory.
@@ -101,6 +107,11 @@ class CudaProgram:
         self._alignments = [Alignment(moves) for moves in self._launches]
         self._plans: dict[tuple[int, int, tuple[int, ...]], _Ready] = {}
 
+    @property
+    def weight(self) -> int:
+        """Bytes that the program keeps, about, when it is planned for operands of two alignments."""
+        return FIXED_WEIGHT + MOVE_WEIGHT * sum(map(len, self._launches))
+
     def bind(self, operands: Sequence[Array]) -> Dispatch:
         """Plan, upload what tables there are, and compile kernels. Dispatch may follow on any stream."""
         operands = (*operands, *self._constants)
@@ -136,12 +147,16 @@ class CudaProgram:
         """What operands of this alignment share."""
         alignment = self._alignments[number]
         key = number, alignment.vector(addresses), alignment.loads(addresses)
-        if key not in self._plans:
+        ready = self._plans.get(key)
+        if ready is None:
             planned = plan(self._launches[number], *key[1:])
             kernel = Kernel(planned, addresses, self.gpu)
             table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
-            self._plans[key] = _Ready(planned, kernel, table)
-        return self._plans[key]
+            ready = _Ready(planned, kernel, table)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans = {}
+            self._plans[key] = ready
+        return ready
 
     def _text(self, plans: Sequence[Plan]) -> str:
         moves = [move for launch in self._launches for move in launch]

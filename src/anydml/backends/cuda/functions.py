@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from anydml.backends.cuda import memory
 from anydml.backends.cuda.available import is_interpreted, require_gpu
 from anydml.backends.cuda.engine import CudaProgram, as_operand, check_interpretable
 from anydml.backends.device_array import DeviceArray, as_array
+from anydml.backends.program_cache import ProgramCache
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, simplify
 from anydml.operators.gather import gather_moves
@@ -30,8 +31,8 @@ from anydml.tensor import Layout
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-PLANS = 256
-"""Programs that are kept for layouts seen before."""
+_remembered = ProgramCache()
+"""Programs for layouts seen before."""
 
 ALIGNMENT = 16
 """Bytes that divide where a part begins in its block: the widest load."""
@@ -156,7 +157,7 @@ def _program(name: str, moves: Sequence[Move], gpu: int | None) -> CudaProgram:
     return CudaProgram(name, simplify(moves), set(), gpu)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _block_program(
     shape: Sizes, strides: Sizes, itemsize: int, sizes: Sizes, axis: int, gpu: int | None
 ) -> CudaProgram:
@@ -171,7 +172,7 @@ def _block_program(
     return _program("split", moves, gpu)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _split_program(
     shape: Sizes, strides: Sizes, itemsize: int, sizes: Sizes, axis: int, out: tuple[Sizes, ...], gpu: int | None
 ) -> CudaProgram:
@@ -182,7 +183,7 @@ def _split_program(
     return _program("split", part_moves((0, Layout(shape, strides, itemsize)), parts, axis, into_whole=False), gpu)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _join_program(
     shapes: tuple[Sizes, ...], strides: tuple[Sizes, ...], itemsize: int, axis: int, out: Sizes, gpu: int | None
 ) -> CudaProgram:
@@ -192,7 +193,7 @@ def _join_program(
     return _program("join", part_moves((len(parts), Layout(whole, out, itemsize)), parts, axis, into_whole=True), gpu)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _slice_program(
     shape: Sizes, strides: Sizes, itemsize: int, sizes: Sizes, out: Sizes, starts: Sizes, steps: Sizes, gpu: int | None
 ) -> CudaProgram:
@@ -200,7 +201,7 @@ def _slice_program(
     return _program("slice", moves, gpu)
 
 
-@lru_cache(PLANS)
+@_remembered
 def _gather_program(
     shape: Sizes, strides: Sizes, itemsize: int, index_shape: Sizes, index_strides: Sizes, out: Sizes,
     axis: int, index_dtype: str, gpu: int | None,

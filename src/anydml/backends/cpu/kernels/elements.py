@@ -19,8 +19,9 @@ SIZES = HEADER + 3
 """Words of the table after the header: elements of a line, elements of a unit, lines that follow each other for one
 segment; then the sizes of the box of lines, and for each part its entry."""
 
-PART_WORDS = 4
-"""Words of a part before its strides: destination, source, their inner strides. Then two strides a dimension."""
+PART_WORDS = 5
+"""Words of a part before its strides: destination, source, their inner strides, bytes of an element. Then two strides a
+dimension."""
 
 BLOCK = 4096
 """Bytes of scratch."""
@@ -31,7 +32,7 @@ PARTS_AHEAD = 4
 
 @cache
 def elements_kernel(size: int) -> Kernel:
-    """The kernel for elements of `size` bytes; 0: for packed destinations whose inner stride is the size."""
+    """The kernel for elements of `size` bytes; 0: of as many as the table says of each part."""
 
     def elements(table, counter, chunks):
         units, past, step = word(table, UNITS), word(table, PAST), word(table, 1)
@@ -63,12 +64,17 @@ def elements_kernel(size: int) -> Kernel:
                     destination += walk(sizes, rank, line, strides, uint64(16))
                     source += walk(sizes, rank, line, strides + uint64(8), uint64(16))
                     if size == 0:
-                        soon = source + uint64(PARTS_AHEAD) * to_step
+                        run = word(entry, 4)
+                        target = destination
+                        if to_step == run and past != uint64(0):
+                            target = buffer
+                        soon = source + uint64(PARTS_AHEAD) * run
                         for i in range(count):
-                            for q in range(uint64(0), to_step, uint64(64)):
+                            for q in range(uint64(0), run, uint64(64)):
                                 prefetch(soon + uint64(i) * from_step + q)
-                            copy_lines(buffer + uint64(i) * to_step, source + uint64(i) * from_step, to_step)
-                        stream(destination, buffer, count * to_step, past)
+                            copy_lines(target + uint64(i) * to_step, source + uint64(i) * from_step, run)
+                        if target == buffer:
+                            stream(destination, buffer, count * to_step, past)
                     elif to_step != uint64(size):
                         for i in range(count):
                             copy(destination + uint64(i) * to_step, source + uint64(i) * from_step, uint64(size))

@@ -13,6 +13,7 @@ from functools import cache
 
 from numba import uint64
 
+from anydml.backends.cpu.kernels.disk import trim
 from anydml.backends.cpu.kernels.driver import HEADER, PAST, RANK, UNITS, Kernel, claim, compiled, walk, word
 from anydml.backends.cpu.kernels.ir import LINE, fence, load, prefetch, scratch, short_of_line, store, stream
 from anydml.backends.cpu.kernels.registers import in_lines, move_row, parse_spec, shuffle
@@ -153,7 +154,9 @@ def shuffle_kernel(spec: str) -> Kernel:
         fence()
         return uint64(1)
 
-    return compiled(interleave, spec)
+    kernel = compiled(interleave, spec)
+    trim(kernel)
+    return kernel
 
 
 def rows_to_line(run: int) -> tuple[int, int, int]:
