@@ -30,6 +30,7 @@ class House:
     name = "numpy"
     dtypes = DTYPES
     can_write = True
+    results_are_numpys = True
 
     def make(self, array):
         return array
@@ -53,6 +54,7 @@ class House:
 
 class Torch(House):
     name = "torch"
+    results_are_numpys = False
 
     def __init__(self):
         import torch

@@ -12,18 +12,20 @@ break a rule raise `DescError`, an `out` that does not fit raises `BindingError`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
-from anydml.arrays import index_array, joined_dtype, normalize_axis, part_sizes, split_sizes, vector
+from anydml import infer
+from anydml.arrays import are_indices, index_array, joined_dtype, split_sizes
 from anydml.backends.cpu import functions as host
 from anydml.backends.device_array import DeviceArray
-from anydml.errors import BindingError, DescError
+from anydml.errors import BindingError
 from anydml.fields import wrong
-from anydml.interop import Guest, received, received_all, target_array
-from anydml.operators.slice1 import copy_start, max_copied_elements
+from anydml.interop import Guest, received, received_all, received_indices, target_array
+from anydml.operators.slice1 import copy_start
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -47,9 +49,13 @@ def split(
         DescError: the axis is out of range, does not divide, or the sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x, guest = (x, None) if type(x) is np.ndarray else received("split", x)
-    axis = normalize_axis("split", x, axis)
-    return _split("split", x, part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out, guest)
+    guest = None
+    if type(x) is not np.ndarray:
+        if (registered := _registered("split", x, out)) is not None:
+            return list(registered.split(x, sizes_or_sections, axis))
+        x, guest = received("split", x)
+    axis = infer.axis_of("split", x.ndim, axis)
+    return _split("split", x, infer.part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out, guest)
 
 
 def split_training(
@@ -76,8 +82,12 @@ def split_training(
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    x, guest = (x, None) if type(x) is np.ndarray else received("SplitTraining", x)
-    axis = normalize_axis("SplitTraining", x, axis)
+    guest = None
+    if type(x) is not np.ndarray:
+        if (registered := _registered("SplitTraining", x, out)) is not None:
+            return list(registered.split_training(x, split, axis, num_outputs))
+        x, guest = received("SplitTraining", x)
+    axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
     return _split("SplitTraining", x, sizes, axis, out, guest)
 
@@ -97,7 +107,10 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any
         DescError: there are no arrays, or their dtypes or shapes do not fit together, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
     """
-    return _join("join", arrays, axis, out)[0]
+    parts = _listed("join", arrays)
+    if (registered := _registered("join", parts[0] if parts else None, out)) is not None:
+        return registered.join(parts, axis)
+    return _join("join", parts, axis, out)[0]
 
 
 def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> tuple[Any, Any]:
@@ -114,7 +127,11 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = N
     Raises:
         DescError, BindingError: as `join`.
     """
-    joined, lengths, guest = _join("ConcatTraining", arrays, axis, out)
+    parts = _listed("ConcatTraining", arrays)
+    if (registered := _registered("ConcatTraining", parts[0] if parts else None, out)) is not None:
+        joined, lengths = registered.concat_training(parts, axis)
+        return joined, lengths
+    joined, lengths, guest = _join("ConcatTraining", parts, axis, out)
     per_input_length = np.array(lengths, np.int64)
     return joined, per_input_length if guest is None else guest.give_lengths(per_input_length)
 
@@ -139,18 +156,12 @@ def slice(
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x, guest = (x, None) if type(x) is np.ndarray else received("slice", x)
-    starts = vector("slice", "offsets", offsets, x.ndim)
-    shape = vector("slice", "sizes", sizes, x.ndim)
-    steps = (1,) * x.ndim if strides is None else vector("slice", "strides", strides, x.ndim)
-    for i, (whole, start, size, step) in enumerate(zip(x.shape, starts, shape, steps, strict=True)):
-        if start < 0 or size < 0 or step < 1:
-            values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
-            raise DescError(f"slice: {values}", "slice", f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
-        last = start + (size - 1) * step if size else start - 1
-        if last >= whole:
-            message = f"slice: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {last}, but x.shape[{i}] is {whole}"
-            raise DescError(message, "slice", f"sizes[{i}]", "the last element taken lies inside x")
+    guest = None
+    if type(x) is not np.ndarray:
+        if (registered := _registered("slice", x, out)) is not None:
+            return registered.slice(x, offsets, sizes, strides)
+        x, guest = received("slice", x)
+    starts, shape, steps = infer.slice_("slice", x.shape, offsets, sizes, strides)
     return _slice("slice", x, starts, shape, steps, out, guest)
 
 
@@ -180,23 +191,13 @@ def slice1(
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
     """
-    x, guest = (x, None) if type(x) is np.ndarray else received("slice1", x)
-    offsets = vector("slice1", "window_offsets", window_offsets, x.ndim)
-    sizes = vector("slice1", "window_sizes", window_sizes, x.ndim)
-    steps = vector("slice1", "window_strides", window_strides, x.ndim)
-    for i, (whole, offset, size, step) in enumerate(zip(x.shape, offsets, sizes, steps, strict=True)):
-        if offset < 0 or size < 0 or offset + size > whole:
-            message = f"slice1: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
-            raise DescError(message, "slice1", f"window_sizes[{i}]", "the window lies inside x")
-        if step == 0:
-            message = f"slice1: window_strides[{i}] is 0"
-            raise DescError(message, "slice1", f"window_strides[{i}]", "a stride is never 0")
-    most = tuple(max_copied_elements(size, step) if size else 0 for size, step in zip(sizes, steps, strict=True))
-    shape = most if output_sizes is None else vector("slice1", "output_sizes", output_sizes, x.ndim)
-    for i, (size, limit) in enumerate(zip(shape, most, strict=True)):
-        if not 0 <= size <= limit:
-            message = f"slice1: output_sizes[{i}] is {size}, but the window gives at most {limit}"
-            raise DescError(message, "slice1", f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
+    guest = None
+    if type(x) is not np.ndarray:
+        if (registered := _registered("slice1", x, out)) is not None:
+            return registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+        x, guest = received("slice1", x)
+    window = window_offsets, window_sizes, window_strides
+    offsets, sizes, steps, shape = infer.slice1("slice1", x.shape, *window, output_sizes)
     return _slice("slice1", x, copy_start(offsets, sizes, steps), shape, steps, out, guest)
 
 
@@ -225,16 +226,16 @@ def gather(
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
-    x, guest = (x, None) if type(x) is np.ndarray else received("gather", x)
-    indices = index_array("gather", indices, x, guest)
-    axis = normalize_axis("gather", x, axis)
-    size = x.shape[axis]
-    if out_of_range not in ("clamp", "error"):
-        message = f"gather: out_of_range is {out_of_range!r}"
-        raise DescError(message, "gather", "out_of_range", "out_of_range is 'clamp' or 'error'")
-    if indices.size and not size:
-        message = f"gather: axis {axis} of x is empty, but there are {indices.size} indices"
-        raise DescError(message, "gather", "x", "there is an element to read")
+    guest = None
+    if type(x) is not np.ndarray:
+        if (registered := _registered("gather", x, out)) is not None:
+            return registered.gather(x, indices, axis, out_of_range=out_of_range)
+        x, guest = received("gather", x)
+    is_own = guest is None and type(indices) is np.ndarray
+    seen = indices if is_own else received_indices("gather", indices, guest)
+    is_integer = are_indices(seen, indices)
+    axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
+    size, indices = x.shape[axis], index_array(seen, x, guest)
     if out_of_range == "error" and indices.size:
         low, high = int(indices.min()), int(indices.max())
         if low < -size or high >= size:
@@ -245,6 +246,34 @@ def gather(
         return _answer(guest, _on_device().gather(x, indices, axis, target), out, is_on_device=True)
     result = host.gather(x, indices, axis, out, guest)
     return result if guest is None else _answer(guest, result, out)
+
+
+def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
+    if not hasattr(arrays, "__iter__"):
+        raise wrong(name, "arrays", arrays, "a list of arrays")
+    return tuple(arrays)
+
+
+def _registered(name: str, x: Any, out: Any) -> Any:
+    """PyTorch's own operators, while it compiles or exports a call on its tensors; None at all other times.
+
+    Args:
+        name: what errors call the function.
+        x: the function's first array.
+        out: what it was given to write to.
+
+    Raises:
+        BindingError: there is an `out`, to which registered operators do not write.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
+        return None
+    if out is not None:
+        message = f"{name}: out is given inside torch.compile or torch.export: leave it out, and copy the result to it"
+        raise BindingError(message, name, "out", "what is compiled makes its results")
+    from anydml import torch as registered
+
+    return registered
 
 
 def _on_device() -> Any:
@@ -280,27 +309,14 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | No
     return [_answer(guest, part, to) for part, to in zip(outputs, out or [None] * len(outputs), strict=True)]
 
 
-def _join(name: str, arrays: Sequence[Any], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
-    if not hasattr(arrays, "__iter__"):
-        raise wrong(name, "arrays", arrays, "a list of arrays")
-    parts, guest = tuple(arrays), None
+def _join(name: str, parts: tuple[Any, ...], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
+    guest = None
     if set(map(type, parts)) != {np.ndarray}:
         parts, guest = received_all(name, parts)
-    if not parts:
-        raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
+    dtype = joined_dtype(parts) if parts else None
+    dtypes = None if dtype is not None else [part.dtype for part in parts]
+    axis, lengths, whole = infer.join(name, [part.shape for part in parts], dtypes, axis)
     first = parts[0]
-    axis = normalize_axis(name, first, axis)
-    before, after = first.shape[:axis], first.shape[axis + 1 :]
-    dtype = joined_dtype(parts)
-    for i, part in enumerate(parts):
-        if dtype is None and part.dtype != first.dtype:
-            message = f"{name}: arrays[{i}] is {part.dtype}, but arrays[0] is {first.dtype}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
-        if part.ndim != first.ndim or part.shape[:axis] != before or part.shape[axis + 1 :] != after:
-            message = f"{name}: arrays[{i}] has shape {part.shape}, but arrays[0] has {first.shape} and axis is {axis}"
-            raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
-    lengths = tuple(part.shape[axis] for part in parts)
-    whole = (*before, sum(lengths), *after)
     if isinstance(first, DeviceArray):
         target = out if out is None else target_array(name, "out", out, guest)
         joined = _on_device().join(name, parts, axis, whole, target)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import mmap
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +30,63 @@ class _Window:
     def __init__(self, owner: Array, interface: dict[str, Any]) -> None:
         self._owner = owner
         self.__array_interface__ = interface
+
+
+class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # ctypes makes the base
+    """All memory from an address on; keeps the owner alive."""
+
+    __slots__ = ("owner",)
+
+
+HUGE = 4 << 20
+"""Bytes from which NumPy asks for huge pages, too."""
+
+
+def array_at(
+    address: int, owner: Any, shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
+) -> Array:
+    """A NumPy array over memory of any library's, which it keeps alive. The caller answers for address and bounds.
+
+    Args:
+        address: of the first element.
+        owner: what has the memory, given back by `owner_of`.
+        shape: sizes, by dimension.
+        dtype: of the elements.
+        strides: in bytes, by dimension; None where the elements lie packed.
+    """
+    # At address 0 NumPy would take memory of its own.
+    memory = _Owned.from_address(address or HUGE)
+    memory.owner = owner
+    return np.ndarray(shape, dtype, memory, 0, strides)
+
+
+def owner_of(array: Array) -> Any:
+    """The owner of an array that `array_at` made."""
+    return array.base.owner  # type: ignore[union-attr]  # it is an _Owned
+
+
+def ask_for_huge_pages(address: int, size: int) -> None:
+    """Have large new memory come in huge pages where the system has them, as NumPy's does: its first touch costs less.
+
+    Args:
+        address: of memory that was not touched yet.
+        size: in bytes.
+    """
+    if size < HUGE or (advise := _advise()) is None:
+        return
+    first, end = -(-address // mmap.PAGESIZE), (address + size) // mmap.PAGESIZE
+    advise(first * mmap.PAGESIZE, (end - first) * mmap.PAGESIZE, mmap.MADV_HUGEPAGE)
+
+
+@cache
+def _advise() -> Callable[[int, int, int], int] | None:
+    """The system's madvise; None where it knows no huge pages."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    advise: Any = ctypes.CDLL(None).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    found: Callable[[int, int, int], int] = advise
+    return found
 
 
 def address_of(array: Array) -> int:

@@ -1,8 +1,12 @@
-"""PyTorch's tensors. Read only once there is one, so that importing torch here imports nothing new."""
+"""PyTorch's tensors. Read only once there is one, so that importing torch here imports nothing new.
+
+Tensors are read by their address: a NumPy array of PyTorch's making would bar a tensor's storage from being resized
+ever again. Results are tensors of PyTorch's making for the same reason.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import math
 from functools import cache
 from typing import Any
 
@@ -10,14 +14,13 @@ import numpy as np
 import torch
 
 from anydml.backends.device_array import device_array
-from anydml.interop.guest import Array, Guest
+from anydml.backends.memory import array_at, ask_for_huge_pages, owner_of
+from anydml.interop.guest import Array, Guest, Sizes
 
-_WORDS: dict[int, tuple[Any, np.dtype[Any]]] = {
-    1: (torch.uint8, np.dtype("u1")),
-    2: (torch.int16, np.dtype("i2")),
-    4: (torch.int32, np.dtype("i4")),
-}
-"""What stands for elements that NumPy lacks, by their bytes."""
+MOVED = ("cpu", "cuda")
+"""Devices whose memory the engines read and write."""
+
+_HINT = "inside torch.func and torch.compile use torch.ops.anydml"
 
 
 class TorchGuest(Guest):
@@ -35,7 +38,7 @@ class TorchGuest(Guest):
         """The tensor's memory. A lazy conjugate or negative is made real, which copies.
 
         Raises:
-            BindingError: it has no memory (sparse, quantized, meta, fake, traced), or records gradients.
+            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), or records gradients.
         """
         return self._view(name, field, is_target=False)
 
@@ -52,40 +55,36 @@ class TorchGuest(Guest):
         if not self.array.is_inference():
             torch.autograd.graph.increment_version(self.array)
 
+    def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
+        """The memory of a new tensor in host memory."""
+        array = self.array
+        if type(array) is torch.Tensor and shape:
+            tensor = array.new_empty(*shape)
+        else:
+            tensor = torch.empty(shape, dtype=array.dtype, device="cpu")
+        address = tensor.data_ptr()
+        result = array_at(address, tensor, shape, dtype)
+        ask_for_huge_pages(address, result.nbytes)
+        return result
+
     def give(self, result: Array) -> Any:
-        """A tensor over the same memory."""
-        if not result.size:
-            # NumPy's strides of nothing are 0, PyTorch's are not.
-            return torch.empty(result.shape, dtype=self.array.dtype, device="cpu")
-        word = _word(self.array.dtype)
-        if word is None:
-            return torch.from_numpy(result)
-        return torch.from_numpy(result.view(word[1])).view(self.array.dtype)
+        """The tensor whose memory `empty` gave."""
+        return owner_of(result)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """A tensor in host memory."""
-        return torch.from_numpy(lengths)
+        return torch.tensor(lengths.tolist(), dtype=torch.int64, device="cpu")
 
     def upload(self, indices: Array) -> Any:
         """A tensor on this one's device."""
         return torch.from_numpy(indices).to(self.array.device)
 
-    def _view(self, name: str, field: str, is_target: bool) -> Array:
-        # What NumPy lacks is asked for by other names, and PyTorch's own refusals do not see that.
-        if _word(self.array.dtype) is None:
-            with contextlib.suppress(TypeError, RuntimeError):
-                return _memory(self.array)
-        tensor = self._plain(name, field, is_target)
-        if tensor.device.type == "cuda":
-            return device_array(tensor)
-        try:
-            return _memory(tensor)
-        except (TypeError, RuntimeError, NotImplementedError) as error:
-            reason = f"without memory ({str(error).splitlines()[0]})"
-            return self.refuse(name, field, reason, "inside torch.func and torch.compile use torch.ops.anydml")
+    def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVED) -> None:
+        """Refuse tensors whose elements do not lie in strides, or not on a device of these types.
 
-    def _plain(self, name: str, field: str, is_target: bool) -> Any:
-        """The tensor without its record of gradients and without lazy signs."""
+        Raises:
+            BindingError: it is nested, sparse, quantized, or elsewhere.
+        """
         tensor = self.array
         if tensor.is_nested:
             self.refuse(name, field, "that is nested", "pass its parts, or to_padded_tensor()")
@@ -93,39 +92,65 @@ class TorchGuest(Guest):
             self.refuse(name, field, f"of layout {tensor.layout}", f"pass {field}.to_dense()")
         if tensor.is_quantized:
             self.refuse(name, field, "that is quantized", f"pass {field}.int_repr() or {field}.dequantize()")
-        if tensor.device.type not in ("cpu", "cuda"):
+        if not ((tensor.is_cpu and "cpu" in devices) or tensor.device.type in devices):
             self.refuse(name, field, f"on {tensor.device}", "arrays are moved on cpu and cuda")
+
+    def _view(self, name: str, field: str, is_target: bool) -> Array:
+        self.check_kind(name, field)
+        tensor = self.array
         if tensor.requires_grad and torch.is_grad_enabled():
             hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
             self.refuse(name, field, "that requires grad", hint)
-        if is_target and (tensor.is_conj() or tensor.is_neg()):
-            self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
-        return tensor.detach().resolve_conj().resolve_neg()
+        if tensor.is_neg() or tensor.is_conj():
+            if is_target:
+                self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
+            tensor = tensor.detach().resolve_conj().resolve_neg()
+        kind = type(tensor)
+        if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            # Fake, traced, distributed, or a wrapper of others.
+            self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
+        try:
+            held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
+        except (RuntimeError, NotImplementedError) as error:
+            return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
+        shape, strides = tuple(tensor.shape), None if tensor.is_contiguous() else tensor.stride()
+        if 0 not in shape:
+            self._check_storage(name, field, held, tensor.storage_offset() + _reach(shape, strides))
+            if not address:
+                self.refuse(name, field, "without memory (its address is 0)", _HINT)
+        if tensor.is_cuda:
+            return device_array(tensor)
+        dtype = _numpy_dtype(tensor.dtype)
+        steps = None if strides is None else tuple([stride * dtype.itemsize for stride in strides])
+        return array_at(address, tensor, shape, dtype, steps)
+
+    def _check_storage(self, name: str, field: str, held: int, count: int) -> None:
+        """A storage of `held` bytes has `count` elements: it may have been freed, or shrunk, under its tensor."""
+        needed = count * self.array.dtype.itemsize
+        if needed > held:
+            reason = f"whose storage holds {held} of {needed} bytes"
+            self.refuse(name, field, reason, f"give it memory again, by {field}.untyped_storage().resize_({needed})")
 
 
-def _memory(tensor: Any) -> Array:
-    """A tensor's memory, if it is plain memory of the host's; PyTorch refuses all other."""
-    word = _word(tensor.dtype)
-    memory: Array = tensor.numpy() if word is None else tensor.view(word[0]).numpy().view(_numpy_dtype(tensor.dtype))
-    return memory
-
-
-@cache
-def _word(dtype: Any) -> tuple[Any, np.dtype[Any]] | None:
-    """What stands for elements of a dtype that NumPy lacks; None where it has it."""
-    try:
-        is_known = np.dtype(str(dtype).removeprefix("torch.")).isbuiltin == 1
-    except TypeError:
-        is_known = False
-    return None if is_known else _WORDS[dtype.itemsize]
+def _reach(shape: Sizes, strides: Any) -> int:
+    """How many elements a tensor spans, the first and last included; it has some."""
+    if strides is None:
+        return math.prod(shape)
+    steps: list[int] = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    return 1 + sum(steps)
 
 
 @cache
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """ml_dtypes' dtype of the same name and size, or plain bytes."""
+    """NumPy's dtype of the same name, or ml_dtypes' of the same name and size, or plain bytes."""
+    name = str(dtype).removeprefix("torch.")
+    try:
+        known: np.dtype[Any] = np.dtype(name)
+        if known.isbuiltin == 1:
+            return known
+    except TypeError:
+        pass
     import ml_dtypes
 
-    name = str(dtype).removeprefix("torch.")
-    known = getattr(ml_dtypes, name, None)
-    found = np.dtype((np.void, dtype.itemsize)) if known is None else np.dtype(known)
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
     return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))

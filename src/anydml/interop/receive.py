@@ -16,18 +16,31 @@ from anydml.interop.guest import ONE_PLACE, Array, Guest
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 """What NumPy reads itself."""
 
+_own: dict[type, type[Guest] | None] = dict.fromkeys(_PLAIN)
+"""The answers of `_guest_class` for types of libraries, which stay as long as the process."""
+
 _classes: WeakKeyDictionary[type, type[Guest] | None] = WeakKeyDictionary()
-"""The answers of `_guest_class`, so that every type is asked about once."""
+"""The answers for all other types, which may be let go."""
 
 
 def guest_of(array: Any) -> Guest | None:
-    """The `Guest` for an array of another library; None for NumPy's, and for all that NumPy has to read itself."""
-    if isinstance(array, _PLAIN):
-        return None
+    """The `Guest` for an array of another library; None for NumPy's, and for all that NumPy has to read itself.
+
+    A `Guest` is its own.
+    """
     kind = type(array)
-    if kind not in _classes:
-        _classes[kind] = _guest_class(array)
-    guest = _classes[kind]
+    if kind in _own:
+        guest = _own[kind]
+    elif isinstance(array, _PLAIN):
+        return None
+    elif isinstance(array, Guest):
+        return array
+    elif kind in _classes:
+        guest = _classes[kind]
+    else:
+        guest = _guest_class(array)
+        answers = _own if kind.__module__.partition(".")[0] in ("torch", "jaxlib", "cupy") else _classes
+        answers[kind] = guest
     return None if guest is None else guest(array)
 
 
@@ -95,18 +108,31 @@ def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], G
     if not arrays:
         return (), None
     guests = [guest_of(array) for array in arrays]
-    first = guests[0]
-    for i, guest in enumerate(guests):
-        check_place(name, f"arrays[{i}]", guest, first, "arrays[0]")
-        # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
-        if (dtype := _dtype(guest)) != (wanted := _dtype(first)):
-            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
+    check_alike(name, guests)
     views = tuple(
         as_numpy(name, f"arrays[{i}]", array) if guest is None else guest.view(name, f"arrays[{i}]")
         for i, (array, guest) in enumerate(zip(arrays, guests, strict=True))
     )
-    return views, first
+    return views, guests[0]
+
+
+def check_alike(name: str, guests: Sequence[Guest | None]) -> None:
+    """Arrays that are to be joined are of one library, device and dtype.
+
+    Raises:
+        BindingError: they are of two libraries or on two devices.
+        DescError: they are of two dtypes.
+    """
+    first = guests[0]
+    wanted = _dtype(first)
+    for i, guest in enumerate(guests):
+        if guest is first:
+            continue
+        check_place(name, f"arrays[{i}]", guest, first, "arrays[0]")
+        # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
+        if (dtype := _dtype(guest)) != wanted:
+            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
+            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
 
 
 def received_indices(name: str, indices: Any, x: Guest | None) -> Array:
@@ -129,10 +155,19 @@ def host_values(name: str, field: str, values: Any) -> Array:
         BindingError: they lie on a GPU.
     """
     view, guest = received(name, values, field)
-    if isinstance(view, DeviceArray):
-        message = f"{name}: {field} is {guest or view}, but its values are needed on the host: pass a copy there"
-        raise BindingError(message, name, field, f"{field} lies in host memory")
+    check_host(name, field, guest or view, not isinstance(view, DeviceArray))
     return view
+
+
+def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
+    """Numbers that are read before anything is moved lie in host memory.
+
+    Raises:
+        BindingError: they do not.
+    """
+    if not are_on_host:
+        message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy there"
+        raise BindingError(message, name, field, f"{field} lies in host memory")
 
 
 def target_array(name: str, field: str, array: Any, guest: Guest | None) -> Array:

@@ -22,7 +22,8 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
-from anydml.arrays import normalize_axis, part_sizes
+from anydml import infer
+from anydml.interop.pytorch import MOVED, TorchGuest
 from anydml.torch import batching, gradients, operators, shapes
 from anydml.torch.transforms import RULES, Rules, call
 
@@ -47,8 +48,9 @@ def split(x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0) -> list
     """
     sizes = sizes_or_sections
     if isinstance(sizes, int):
-        axis = normalize_axis("split", x, axis)
-        sizes = part_sizes("split", sizes, x.shape[axis], axis)
+        TorchGuest(x).check_kind("split", "x", (*MOVED, "meta"))
+        axis = infer.axis_of("split", x.ndim, axis)
+        sizes = infer.part_sizes("split", sizes, x.shape[axis], axis)
     parts: list[Any] = call("split", x, sizes, axis)
     return parts
 
@@ -65,8 +67,9 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
     Raises:
         DescError: as `anydml.split_training`.
     """
-    sizes = torch.as_tensor([] if split is None else split, dtype=torch.int64)
-    parts: list[Any] = call("split_training", x, sizes, axis, num_outputs)
+    if not isinstance(split, torch.Tensor):
+        split = torch.as_tensor([] if split is None else split, device="cpu")
+    parts: list[Any] = call("split_training", x, split, axis, num_outputs)
     return parts
 
 
@@ -120,7 +123,7 @@ def gather(x: Any, indices: Any, axis: int = 0, *, out_of_range: Literal["clamp"
         DescError, IndexError: as `anydml.gather`.
     """
     if not isinstance(indices, torch.Tensor):
-        indices = torch.as_tensor(indices, dtype=torch.int64, device=x.device)
+        indices = torch.as_tensor(indices, device=x.device)
     return call("gather", x, indices, axis, out_of_range)
 
 

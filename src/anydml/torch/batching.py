@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 
-from anydml.arrays import normalize_axis
+from anydml.infer import axis_of
+from anydml.interop.pytorch import TorchGuest
+from anydml.interop.receive import check_place
 from anydml.torch.gradients import coordinates
+from anydml.torch.shapes import gathered_shape
 from anydml.torch.transforms import call
 
 
@@ -83,12 +86,13 @@ def gather(
 ) -> tuple[Any, Any]:
     """A batch of tensors, of indices, or of both: then sample b reads behind the first b samples' elements."""
     of_x, of_indices, *_ = in_dims
+    check_place("gather", "indices", TorchGuest(indices), TorchGuest(x), "x")
+    axis = _checked_axis(x, of_x, indices, of_indices, axis, out_of_range)
     if of_indices is None:
         x, axis = _in_front(x, of_x, axis)
         return call("gather", x, indices, axis, out_of_range), 0
     indices = indices.movedim(of_indices, 0)
     if of_x is None:
-        axis = normalize_axis("gather", x, axis)
         return call("gather", x, indices, axis, out_of_range), axis
     x, axis = _in_front(x, of_x, axis)
     size = x.shape[axis]
@@ -98,6 +102,20 @@ def gather(
     starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
     rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
     return call("gather", rows, coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
+
+
+def _checked_axis(x: Any, of_x: int | None, indices: Any, of_indices: int | None, axis: int, out_of_range: str) -> int:
+    """A sample's axis, where a sample may be gathered."""
+    shape, index_shape = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
+    gathered_shape(shape, index_shape, indices.dtype, axis, out_of_range)
+    return axis_of("gather", len(shape), axis)
+
+
+def _sample_shape(x: Any, batch: int | None) -> tuple[int, ...]:
+    sizes = list(x.shape)
+    if batch is not None:
+        del sizes[batch]
+    return tuple(sizes)
 
 
 def _in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
@@ -115,5 +133,5 @@ def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any
 
 
 def _behind_batch(x: Any, axis: int) -> int:
-    """A sample's axis, counted in the batch; a batch may have no sample to ask."""
-    return normalize_axis("vmap", x.new_empty((1,) * (x.ndim - 1)), axis) + 1
+    """A sample's axis, counted in the batch."""
+    return axis_of("vmap", x.ndim - 1, axis) + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from anydml.arrays import normalize_axis
+from anydml.infer import axis_of
 from anydml.operators.slice1 import copy_start
 from anydml.torch.transforms import call
 
@@ -15,7 +15,7 @@ from anydml.torch.transforms import call
 def _keep_axis(ctx: Any, inputs: Any, output: Any) -> None:
     x, axis = inputs[0], inputs[1 if isinstance(inputs[0], Sequence) else 2]
     arrays = x if isinstance(x, Sequence) else [x]
-    ctx.axis = normalize_axis("gradient", arrays[0], axis)
+    ctx.axis = axis_of("gradient", arrays[0].ndim, axis)
     ctx.lengths = [array.shape[ctx.axis] for array in arrays]
 
 
@@ -37,7 +37,7 @@ def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
 def _keep_indices(ctx: Any, inputs: Any, output: Any) -> None:
     x, indices, axis, _ = inputs
     ctx.save_for_backward(indices)
-    ctx.shape, ctx.axis = x.shape, normalize_axis("gather", x, axis)
+    ctx.shape, ctx.axis = x.shape, axis_of("gather", x.ndim, axis)
 
 
 SETUP: dict[str, Callable[..., None]] = {
@@ -114,4 +114,4 @@ def coordinates(indices: Any, size: int) -> Any:
     if indices.dtype is torch.uint64:
         # Those from 2^63 on have become negative.
         return torch.where(wide < 0, size - 1, wide.clamp(max=size - 1))
-    return torch.where(wide < 0, wide + size, wide).clamp(0, max(size - 1, 0))
+    return torch.where(wide < 0, wide + size, wide).clamp(0, torch.sym_max(size - 1, 0))

@@ -7,25 +7,28 @@ from typing import Any
 
 import torch
 
-from anydml import functions
-from anydml.arrays import normalize_axis, part_sizes, split_sizes
+from anydml import functions, infer
+from anydml.arrays import split_sizes
+from anydml.interop.pytorch import TorchGuest
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """See `anydml.split`."""
-    axis = normalize_axis("split", x, axis)
-    sizes = part_sizes("split", sizes, x.shape[axis], axis)
-    return functions.split(x.detach(), sizes, axis, out=_parts(x, sizes, axis))
+    if not x.is_cuda:
+        return functions.split(_real(x), sizes, axis)
+    axis = infer.axis_of("split", x.ndim, axis)
+    sizes = infer.part_sizes("split", sizes, x.shape[axis], axis)
+    return functions.split(_real(x), sizes, axis, out=_parts(x, sizes, axis))
 
 
 def join(arrays: Sequence[Any], axis: int = 0) -> Any:
     """See `anydml.join`."""
-    return functions.join([array.detach() for array in arrays], axis)
+    return functions.join([_real(array) for array in arrays], axis)
 
 
 def slice_(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
     """See `anydml.slice`."""
-    return functions.slice(x.detach(), offsets, sizes, strides)
+    return functions.slice(_real(x), offsets, sizes, strides)
 
 
 def slice1(
@@ -36,30 +39,33 @@ def slice1(
     output_sizes: Sequence[int] | None = None,
 ) -> Any:
     """See `anydml.slice1`."""
-    return functions.slice1(x.detach(), window_offsets, window_sizes, window_strides, output_sizes)
+    return functions.slice1(_real(x), window_offsets, window_sizes, window_strides, output_sizes)
 
 
 def gather(x: Any, indices: Any, axis: int = 0, out_of_range: Any = "clamp") -> Any:
     """See `anydml.gather`."""
-    return functions.gather(x.detach(), indices, axis, out_of_range=out_of_range)
+    return functions.gather(_real(x), indices, axis, out_of_range=out_of_range)
 
 
 def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
     """See `anydml.split_training`."""
-    axis = normalize_axis("SplitTraining", x, axis)
+    if not x.is_cuda:
+        return functions.split_training(_real(x), split, axis, num_outputs)
+    axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
-    return functions.split_training(x.detach(), sizes, axis, out=_parts(x, sizes, axis))
+    return functions.split_training(_real(x), sizes, axis, out=_parts(x, sizes, axis))
 
 
 def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     """See `anydml.concat_training`."""
-    joined, lengths = functions.concat_training([array.detach() for array in arrays], axis)
+    joined, lengths = functions.concat_training([_real(array) for array in arrays], axis)
     return joined, lengths
 
 
 def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
     """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
-    zeros = x.new_zeros(tuple(sizes))
+    sizes, starts, steps = infer.laid_into_zeros("lay_into_zeros", tuple(x.shape), sizes, starts, steps)
+    zeros = x.new_zeros(sizes)
     window = zeros
     for d, (start, step, size) in enumerate(zip(starts, steps, x.shape, strict=True)):
         length = (size - 1) * abs(step) + 1 if size else 0
@@ -67,13 +73,18 @@ def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: S
         window = window.narrow(d, lowest if size else 0, length)
         window = window[(slice(None),) * d + (slice(None, None, abs(step)),)]
     whole = [1 if step > 0 else -1 for step in steps]
-    functions.slice1(x.detach(), [0] * x.ndim, x.shape, whole, out=window)
+    functions.slice1(_real(x), [0] * x.ndim, x.shape, whole, out=window)
     return zeros
 
 
-def _parts(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
+def _real(tensor: Any) -> TorchGuest:
+    # Not the tensor itself: while PyTorch compiles, the functions would call the operators again.
+    return TorchGuest(tensor.detach())
+
+
+def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
     # Results of PyTorch's operators share no memory; the parts that the GPU engine makes would.
-    return [x.new_empty((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+    return [x.new_empty(shape) for shape in infer.part_shapes(tuple(x.shape), tuple(sizes), axis)]
 
 
 _KERNELS: dict[str, tuple[Callable[..., Any], str]] = {

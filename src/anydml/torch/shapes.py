@@ -1,4 +1,4 @@
-"""The fake kernels: what results look like, for tensors without memory. Sizes may be symbols."""
+"""The fake kernels: what is refused and what results look like, for tensors without memory. Sizes may be symbols."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ from typing import Any
 
 import torch
 
-from anydml.arrays import normalize_axis
-from anydml.operators.slice1 import max_copied_elements
+from anydml import infer
+from anydml.interop.pytorch import MOVED, TorchGuest
+from anydml.interop.receive import check_alike, check_host, check_place
+from anydml.symbols import holds, is_symbol
+
+_INTEGERS = frozenset(
+    (torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32, torch.int64)
+)
+"""Dtypes of indices and sizes."""
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Parts of these sizes."""
-    axis = normalize_axis("split", x, axis)
-    return [x.new_empty((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
+    _guest("split", "x", x)
+    axis = infer.axis_of("split", x.ndim, axis)
+    return _parts(x, infer.part_sizes("split", sizes, x.shape[axis], axis), axis)
 
 
 def join(arrays: Sequence[Any], axis: int = 0) -> Any:
     """As long as all together."""
-    first = arrays[0]
-    axis = normalize_axis("join", first, axis)
-    whole = sum(array.shape[axis] for array in arrays)
-    return first.new_empty((*first.shape[:axis], whole, *first.shape[axis + 1 :]))
+    return _joined("join", arrays, axis)
 
 
 def slice(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
     """Of the sizes asked for."""
-    return x.new_empty(tuple(sizes))
+    _guest("slice", "x", x)
+    return x.new_empty(infer.slice_("slice", x.shape, offsets, sizes, strides)[1])
 
 
 def slice1(
@@ -38,37 +44,83 @@ def slice1(
     output_sizes: Sequence[int] | None = None,
 ) -> Any:
     """Of the sizes asked for, or all that the window gives."""
-    if output_sizes is None:
-        # An empty window gives 0 by this as well: no question is asked that a symbol could not answer.
-        output_sizes = list(map(max_copied_elements, window_sizes, window_strides))
-    return x.new_empty(tuple(output_sizes))
+    _guest("slice1", "x", x)
+    return x.new_empty(infer.slice1("slice1", x.shape, window_offsets, window_sizes, window_strides, output_sizes)[3])
 
 
 def gather(x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp") -> Any:
     """The indices' sizes instead of the axis'."""
-    axis = normalize_axis("gather", x, axis)
-    return x.new_empty((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+    guest = _guest("gather", "x", x)
+    check_place("gather", "indices", TorchGuest(indices), guest, "x")
+    _guest("gather", "indices", indices)
+    return x.new_empty(gathered_shape(x.shape, indices.shape, indices.dtype, axis, out_of_range))
+
+
+def gathered_shape(shape: Any, index_shape: Any, dtype: Any, axis: int, out_of_range: str) -> Any:
+    """A gather's result.
+
+    Raises:
+        DescError: as `anydml.gather`.
+    """
+    is_integer = _is_integer(dtype, index_shape)
+    return infer.gather("gather", shape, axis, index_shape, _name(dtype), is_integer, out_of_range)[1]
 
 
 def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
     """Equal parts, or parts of sizes that only data can tell: symbols that add up to the axis."""
-    axis = normalize_axis("SplitTraining", x, axis)
-    whole, count = x.shape[axis], int(split.shape[0])
-    if not count:
-        count = num_outputs or 1
-        sizes = [whole // count] * count
-    else:
-        context = torch.library.get_ctx()
-        sizes = [context.new_dynamic_size() for _ in range(count)]
-        torch._check(sum(sizes) == whole)
-    return [x.new_empty((*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes]
-
-
-def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
-    """Of the sizes asked for."""
-    return x.new_empty(tuple(sizes))
+    name = "SplitTraining"
+    _guest(name, "x", x)
+    axis = infer.axis_of(name, x.ndim, axis)
+    whole = x.shape[axis]
+    check_host(name, "split", _guest(name, "split", split, MOVED), split.device.type == "cpu")
+    shape = tuple(map(int, split.shape))
+    count = infer.equal_part_count(name, shape, _name(split.dtype), _is_integer(split.dtype, shape), num_outputs)
+    if count is not None:
+        return _parts(x, infer.equal_parts(name, count, whole, axis, "num_outputs"), axis)
+    if type(split) is torch.Tensor:
+        # Its values are there: only x has no memory.
+        return _parts(x, infer.part_sizes(name, split.tolist(), whole, axis, "split"), axis)
+    context = torch.library.get_ctx()
+    sizes = [context.new_dynamic_size() for _ in range(shape[0])]
+    holds(sum(sizes) == whole)
+    return _parts(x, sizes, axis)
 
 
 def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
     """The joined tensor, and one INT64 an input in host memory."""
-    return join(arrays, axis), arrays[0].new_empty((len(arrays),), dtype=torch.int64, device="cpu")
+    joined = _joined("ConcatTraining", arrays, axis)
+    return joined, joined.new_empty((len(arrays),), dtype=torch.int64, device="cpu")
+
+
+def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
+    """Of the sizes asked for."""
+    _guest("lay_into_zeros", "x", x)
+    return x.new_empty(infer.laid_into_zeros("lay_into_zeros", x.shape, sizes, starts, steps)[0])
+
+
+def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchGuest:
+    guest = TorchGuest(tensor)
+    guest.check_kind(name, field, devices)
+    return guest
+
+
+def _joined(name: str, arrays: Sequence[Any], axis: int) -> Any:
+    if arrays:
+        check_alike(name, [TorchGuest(array) for array in arrays])
+    for i, array in enumerate(arrays):
+        _guest(name, f"arrays[{i}]", array)
+    _, _, shape = infer.join(name, [array.shape for array in arrays], None, axis)
+    return arrays[0].new_empty(shape)
+
+
+def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+    return [x.new_empty(shape) for shape in infer.part_shapes(tuple(x.shape), tuple(sizes), axis)]
+
+
+def _is_integer(dtype: Any, shape: Any) -> bool:
+    """Whether a tensor holds integers, or is what PyTorch makes of an empty list."""
+    return dtype in _INTEGERS or any(not is_symbol(size) and size == 0 for size in shape)
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
