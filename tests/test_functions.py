@@ -5,7 +5,7 @@ import pytest
 from odd_arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
 
 import anydml as dml
-from anydml.backends.cpu import functions
+from anydml.functions import calling
 
 SHAPES = [(6,), (3, 6), (2, 6, 3), (6, 1, 2, 2), (0, 6), (6, 0, 2), (1, 6, 1)]
 
@@ -13,8 +13,11 @@ SHAPES = [(6,), (3, 6), (2, 6, 3), (6, 1, 2, 2), (0, 6), (6, 0, 2), (1, 6, 1)]
 @pytest.fixture(autouse=True, params=["as few numbers", "by programs"])
 def way(request, monkeypatch):
     """Few numbers are moved without a program; here they are moved with one, too."""
+    calling.PLANS.clear()
     if request.param == "by programs":
-        monkeypatch.setattr(functions, "FEW_BYTES", -1)
+        monkeypatch.setattr(calling, "FEW_BYTES", -1)
+    yield
+    calling.PLANS.clear()
 
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

@@ -101,8 +101,26 @@ def check_output(operator: str, name: str, array: Array) -> None:
     Raises:
         BindingError: it is read-only, or its strides make coordinates share an element.
     """
+    check_writeable(operator, name, array)
+    check_strides(operator, name, array)
+
+
+def check_writeable(operator: str, name: str, array: Array) -> None:
+    """An output can be written.
+
+    Raises:
+        BindingError: it is read-only.
+    """
     if not array.flags.writeable:
         raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output is writeable")
+
+
+def check_strides(operator: str, name: str, array: Array) -> None:
+    """An output has each element once.
+
+    Raises:
+        BindingError: its strides make coordinates share an element.
+    """
     if not array.flags.c_contiguous and has_overlap(array.shape, array.strides, array.itemsize):
         message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
         raise BindingError(message, operator, name, "an output writes each element once")

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.backends.cpu import admission, functions
+from anydml.backends.cpu import admission
 from anydml.backends.program_cache import KEY_BYTES, ProgramCache
+from anydml.functions.calling import PLANS
 
 
 class Weight:
@@ -101,7 +102,7 @@ def test_programs_weigh_what_they_say(name, monkeypatch):
     monkeypatch.setattr(admission, "MOST", 0)
     work, calls = WORK[name], 6
     work(100)
-    functions._split_program.cache_clear()
+    PLANS.clear()
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
@@ -110,6 +111,6 @@ def test_programs_weigh_what_they_say(name, monkeypatch):
     gc.collect()
     kept = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    info = functions._split_program.cache_info()
+    info = PLANS.info()
     assert info.programs == calls
     assert 0.6 < info.bytes / kept < 1.8

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.backends.cpu import columns, engine, functions, plan, step
+from anydml.backends.cpu import columns, engine, plan, step
+from anydml.functions import calling
 
 from .case import How
 from .seen import Seen
@@ -45,7 +46,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     always, never = -1, 1 << 62
     by_numpy = how.kernels in ("few", "numpy")
     settings = [
-        (functions, "FEW_BYTES", never if how.kernels == "few" else always),
+        (calling, "FEW_BYTES", never if how.kernels == "few" else always),
         (engine, "SMALL_BYTES", never if by_numpy else always),
         (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
@@ -70,7 +71,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     for patch in patches:
         patch.start()
     dml.set_num_threads(how.threads)
-    _forget_programs()
+    calling.PLANS.clear()
     try:
         yield
         if seen is not None and by_numpy:
@@ -79,10 +80,4 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         for patch in reversed(patches):
             patch.stop()
         dml.set_num_threads(threads)
-        _forget_programs()
-
-
-def _forget_programs() -> None:
-    for value in vars(functions).values():
-        if hasattr(value, "cache_clear"):
-            value.cache_clear()
+        calling.PLANS.clear()

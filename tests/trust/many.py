@@ -18,7 +18,8 @@ from fuzz.forced import CPU_WAYS
 from fuzz.generate import random_case
 
 import anydml as dml
-from anydml.backends.cpu import engine, functions, step
+from anydml.backends.cpu import engine, step
+from anydml.functions import calling
 
 THREADS = 16
 AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
@@ -26,7 +27,7 @@ AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
 
 def share_everything() -> None:
     """Let kernels do even small work, and four threads share it, a few KiB at a time."""
-    functions.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
+    calling.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
     engine.SHARED_BYTES = 0
     step.CHUNK = 4096
     dml.set_num_threads(4)

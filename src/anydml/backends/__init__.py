@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from anydml.backends.base import Backend, CompiledProgram
+from collections.abc import Sequence
+from functools import cache
+
+from anydml.backends.base import Array, ArrayEngine, Backend, CompiledProgram
+from anydml.backends.device_array import DeviceArray
 
 
 def open_backend(device: str) -> Backend:
@@ -33,4 +37,29 @@ def open_backend(device: str) -> Backend:
     raise ValueError(f"unknown device {device!r}: one of 'cpu', 'numpy', 'reference', 'cuda'")
 
 
-__all__ = ["Backend", "CompiledProgram", "open_backend"]
+def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
+    """The engine behind functions on arrays, which lie in host memory or on a GPU.
+
+    Args:
+        name: what errors call the function.
+        arrays: as the engines see them.
+
+    Raises:
+        BindingError: they lie in several places.
+        ValueError: what it takes is missing.
+    """
+    if DeviceArray in map(type, arrays):
+        from anydml.backends.cuda import arrays as device_arrays
+
+        return device_arrays.DeviceArrays.of(name, arrays)
+    return _host()
+
+
+@cache
+def _host() -> ArrayEngine:
+    from anydml.backends.cpu import arrays as host_arrays
+
+    return host_arrays.HostArrays()
+
+
+__all__ = ["Backend", "CompiledProgram", "array_engine", "open_backend"]

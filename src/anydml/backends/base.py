@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from anydml.moves import Program
+
+if TYPE_CHECKING:
+    from anydml.interop import Guest
 
 Array = np.ndarray[Any, Any]
 
@@ -29,3 +32,44 @@ class Backend(Protocol):
 
     def compile(self, program: Program) -> CompiledProgram:
         """Choose how to run a program, whose constants and scratch are the engine's to provide."""
+
+
+class CompiledCall(Protocol):
+    """A program that functions run, each time on other arrays."""
+
+    def run(self, operands: Sequence[Array]) -> None:
+        """Bind inputs and results, and dispatch once."""
+
+    @property
+    def weight(self) -> int:
+        """Bytes of memory that it keeps, about."""
+
+
+class ArrayEngine(Protocol):
+    """What functions ask of an engine beside `Backend`: memory for their results.
+
+    Attributes:
+        key: what tells plans of this engine from those of others.
+        is_numpys: whether NumPy may read and write the arrays itself.
+    """
+
+    key: Hashable
+    is_numpys: bool
+
+    def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CompiledCall:
+        """Compile a program whose outputs are `results` of these shapes, or, without shapes, the caller's own."""
+
+    def results(
+        self, name: str, like: Array, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any], guest: Guest | None
+    ) -> tuple[list[Any], list[Array]]:
+        """New results: as `give` takes them, and as operands of what `compile_call` gave."""
+
+    def give(self, guest: Guest, result: Any) -> Any:
+        """A result as an array of the guest's library."""
+
+    def target(self, name: str, field: str, array: Array) -> Array:
+        """The caller's array as an operand.
+
+        Raises:
+            BindingError: it does not lie where this engine runs.
+        """

@@ -67,17 +67,22 @@ class ProgramCache:
         @functools.wraps(make)
         def remembered(*arguments: Hashable) -> Any:
             key = make, arguments
-            found = self._young.programs.get(key)
+            found = self.get(key)
             if found is None:
-                found = self._old.programs.get(key)
-                if found is None:
-                    found = make(*arguments)
-                self._keep(key, found)
+                found = make(*arguments)
+                self.keep(key, found)
             return found
 
         remembered.cache_clear = self.clear  # type: ignore[attr-defined]  # as `functools.lru_cache` calls it
         remembered.cache_info = self.info  # type: ignore[attr-defined]  # likewise
         return remembered  # type: ignore[return-value]  # takes and gives what `make` does
+
+    def get(self, key: Hashable) -> Any:
+        """What is kept under a key, or None."""
+        found = self._young.programs.get(key)
+        if found is None and (found := self._old.programs.get(key)) is not None:
+            self.keep(key, found)
+        return found
 
     def clear(self) -> None:
         """Let go of all programs."""
@@ -88,7 +93,8 @@ class ProgramCache:
         generations = self._young, self._old
         return CacheInfo(sum(len(each.programs) for each in generations), sum(each.bytes for each in generations))
 
-    def _keep(self, key: Hashable, program: Weighed) -> None:
+    def keep(self, key: Hashable, program: Weighed) -> None:
+        """Keep a program under a key, if it is not too large for that."""
         weight = program.weight + KEY_BYTES
         if 2 * weight > self.budget:
             return

@@ -12,7 +12,7 @@ from anydml.moves.indices import resolve
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent
 from anydml.moves.order import stages
 from anydml.moves.program import Operand, Program, without_fills
-from anydml.moves.simplify import simplify
+from anydml.moves.simplify import SimpleMoves, simplify
 
 __all__ = [
     "Access",
@@ -22,6 +22,7 @@ __all__ = [
     "Operand",
     "Outside",
     "Program",
+    "SimpleMoves",
     "extent",
     "resolve",
     "simplify",

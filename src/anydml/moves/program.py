@@ -130,7 +130,7 @@ class Program:
 
     def with_moves(self, moves: Sequence[Move]) -> Program:
         """The same program by other moves."""
-        return replace(self, moves=tuple(moves))
+        return replace(self, moves=moves if isinstance(moves, tuple) else tuple(moves))
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {len(self.moves)} move(s), {self.scratch_bytes} B of scratch"]

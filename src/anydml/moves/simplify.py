@@ -14,6 +14,12 @@ Dimension = tuple[int, ...]
 """The strides of destination, source (if it is no fill) and each lookup, and the size."""
 
 
+class SimpleMoves(tuple[Move, ...]):
+    """Moves that are simple, and known to be: to simplify them again costs nothing."""
+
+    __slots__ = ()
+
+
 def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
     """Bring every move to its simplest form, and merge neighbours; moves of nothing are dropped.
 
@@ -21,8 +27,10 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
     access lets merge are merged; the innermost dimension becomes part of the element where it is contiguous. What is
     written twice, through lookups in a destination, keeps its order.
     """
+    if type(moves) is SimpleMoves:
+        return moves
     simple = tuple(_simplify(move) for move in moves if 0 not in move.sizes and move.element_size)
-    return merged(simple) if len(simple) > 1 else simple
+    return SimpleMoves(merged(simple) if len(simple) > 1 else simple)
 
 
 def _simplify(move: Move) -> Move:

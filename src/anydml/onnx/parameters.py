@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from anydml.arrays import split_sizes
+from anydml.functions.arguments import split_sizes
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from anydml import functions, infer
-from anydml.arrays import split_sizes
+from anydml.functions.arguments import split_sizes
 from anydml.interop.pytorch import TorchGuest
 
 

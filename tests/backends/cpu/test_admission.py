@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.backends.cpu import admission, functions
+from anydml.backends.cpu import admission
 from anydml.backends.cpu.kernels import disk, shuffle
+from anydml.functions.calling import PLANS
 
 
 @pytest.fixture
@@ -14,9 +15,9 @@ def compiled(monkeypatch):
     patterns = []
     load = shuffle.shuffle_kernel
     monkeypatch.setattr(shuffle, "shuffle_kernel", lambda spec: patterns.append(spec) or load(spec))
-    functions._split_program.cache_clear()
+    PLANS.clear()
     yield patterns
-    functions._split_program.cache_clear()
+    PLANS.clear()
 
 
 X = np.random.default_rng(0).integers(0, 255, (9000, 16)).astype(np.uint8)

@@ -95,10 +95,12 @@ class CpuProgram:
         return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words
 
     @classmethod
-    def of(cls, source: Program) -> CpuProgram:
+    def of(cls, source: Program, patient: bool = False) -> CpuProgram:
         """Compile a program, whose constants and scratch are the engine's to provide."""
         lowered = without_fills(source.with_moves(simplify(source.moves)))
-        return cls(source.name, lowered.moves, source=lowered)
+        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands)
+        refuses = any(lookup.outside == "refuse" for move in lowered.moves for lookup in move.every_lookup())
+        return cls(source.name, lowered.moves, patient, lowered if has_more or refuses else None)
 
     @property
     def shared(self) -> bool:

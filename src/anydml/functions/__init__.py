@@ -19,13 +19,12 @@ from typing import Any, Literal
 import numpy as np
 
 from anydml import infer
-from anydml.arrays import are_indices, index_array, joined_dtype, split_sizes
-from anydml.backends.cpu import functions as host
-from anydml.backends.device_array import DeviceArray
 from anydml.errors import BindingError
-from anydml.fields import wrong
-from anydml.interop import Guest, received, received_all, received_indices, target_array
-from anydml.operators.slice1 import copy_start
+from anydml.fields import integer, integers, wrong
+from anydml.functions.arguments import are_indices, index_array, joined_dtype, split_sizes
+from anydml.functions.calling import call
+from anydml.functions.operations import GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
+from anydml.interop import Guest, received, received_all, received_indices
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -54,8 +53,9 @@ def split(
         if (registered := _registered("split", x, out)) is not None:
             return list(registered.split(x, sizes_or_sections, axis))
         x, guest = received("split", x)
-    axis = infer.axis_of("split", x.ndim, axis)
-    return _split("split", x, infer.part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out, guest)
+    if type(sizes_or_sections) is not int and not isinstance(sizes_or_sections, np.integer):
+        sizes_or_sections = integers("split", "sizes_or_sections", sizes_or_sections)
+    return _split("split", x, sizes_or_sections, axis, out, guest)
 
 
 def split_training(
@@ -161,8 +161,9 @@ def slice(
         if (registered := _registered("slice", x, out)) is not None:
             return registered.slice(x, offsets, sizes, strides)
         x, guest = received("slice", x)
-    starts, shape, steps = infer.slice_("slice", x.shape, offsets, sizes, strides)
-    return _slice("slice", x, starts, shape, steps, out, guest)
+    steps = None if strides is None else integers("slice", "strides", strides)
+    arguments = integers("slice", "offsets", offsets), integers("slice", "sizes", sizes), steps
+    return _one("slice", SLICE, (x,), arguments, out, guest)
 
 
 def slice1(
@@ -196,9 +197,14 @@ def slice1(
         if (registered := _registered("slice1", x, out)) is not None:
             return registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
         x, guest = received("slice1", x)
-    window = window_offsets, window_sizes, window_strides
-    offsets, sizes, steps, shape = infer.slice1("slice1", x.shape, *window, output_sizes)
-    return _slice("slice1", x, copy_start(offsets, sizes, steps), shape, steps, out, guest)
+    window = [
+        integers("slice1", field, values)
+        for field, values in (
+            ("window_offsets", window_offsets), ("window_sizes", window_sizes), ("window_strides", window_strides)
+        )
+    ]  # fmt: skip
+    taken = None if output_sizes is None else integers("slice1", "output_sizes", output_sizes)
+    return _one("slice1", SLICE1, (x,), (*window, taken), out, guest)
 
 
 def gather(
@@ -233,19 +239,13 @@ def gather(
         x, guest = received("gather", x)
     is_own = guest is None and type(indices) is np.ndarray
     seen = indices if is_own else received_indices("gather", indices, guest)
+    axis = axis if type(axis) is int else integer("gather", "axis", axis)
     is_integer = are_indices(seen, indices)
-    axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
-    size, indices = x.shape[axis], index_array(seen, x, guest)
-    if out_of_range == "error" and indices.size:
-        low, high = int(indices.min()), int(indices.max())
-        if low < -size or high >= size:
-            wrong = low if low < -size else high
-            raise IndexError(f"gather: index {wrong} is out of range for axis {axis} with size {size}")
-    if isinstance(x, DeviceArray):
-        target = out if out is None else target_array("gather", "out", out, guest)
-        return _answer(guest, _on_device().gather(x, indices, axis, target), out, is_on_device=True)
-    result = host.gather(x, indices, axis, out, guest)
-    return result if guest is None else _answer(guest, result, out)
+    if out_of_range != "clamp" or not is_integer:
+        axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
+        _check_indices(seen, axis, x.shape[axis])
+    indices = index_array(seen, x, guest)
+    return _one("gather", GATHER, (x, indices), (axis, indices.dtype), out, guest)
 
 
 def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
@@ -276,58 +276,38 @@ def _registered(name: str, x: Any, out: Any) -> Any:
     return registered
 
 
-def _on_device() -> Any:
-    """The functions' second half for arrays on a GPU."""
-    from anydml.backends.cuda import functions
-
-    return functions
-
-
-def _answer(guest: Guest | None, result: Any, out: Any, is_on_device: bool = False) -> Any:
-    """What the caller gets: `out`, or the result as an array of their library."""
-    if guest is None:
-        return result if out is None else out
-    if out is None:
-        return guest.give_from_device(result) if is_on_device else guest.give(result)
-    type(guest)(out).written()
-    return out
+def _check_indices(indices: Array, axis: int, size: int) -> None:
+    """Raise IndexError for an index outside an axis of this size."""
+    if indices.size:
+        low, high = int(indices.min()), int(indices.max())
+        if low < -size or high >= size:
+            outside = low if low < -size else high
+            raise IndexError(f"gather: index {outside} is out of range for axis {axis} with size {size}")
 
 
-def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | None, guest: Guest | None) -> list[Any]:
+def _one(
+    name: str, operation: Operation, inputs: tuple[Array, ...], arguments: tuple[Any, ...], out: Any,
+    guest: Guest | None,
+) -> Any:  # fmt: skip
+    """The one result of a function."""
+    return call(name, operation, inputs, arguments, None if out is None else (out,), guest)[0]
+
+
+def _split(name: str, x: Array, sizes: Any, axis: Any, out: Sequence[Any] | None, guest: Guest | None) -> list[Any]:
     if out is not None and not hasattr(out, "__len__"):
         raise BindingError(f"{name}: out is a {type(out).__name__}", name, "out", "out is a list of arrays, one a part")
-    if isinstance(x, DeviceArray):
-        targets = out and [target_array(name, f"out[{i}]", array, guest) for i, array in enumerate(out)]
-        parts = _on_device().split(name, x, sizes, axis, targets)
-        return [
-            _answer(guest, part, to, is_on_device=True)
-            for part, to in zip(parts, out or [None] * len(parts), strict=True)
-        ]
-    outputs = host.split(name, x, sizes, axis, out, guest)
-    if guest is None:
-        return outputs
-    return [_answer(guest, part, to) for part, to in zip(outputs, out or [None] * len(outputs), strict=True)]
+    axis = axis if type(axis) is int else integer(name, "axis", axis)
+    return call(name, SPLIT, (x,), (sizes, axis), out, guest)
 
 
-def _join(name: str, parts: tuple[Any, ...], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
+def _join(name: str, parts: tuple[Any, ...], axis: Any, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
     guest = None
     if set(map(type, parts)) != {np.ndarray}:
         parts, guest = received_all(name, parts)
-    dtype = joined_dtype(parts) if parts else None
-    dtypes = None if dtype is not None else [part.dtype for part in parts]
-    axis, lengths, whole = infer.join(name, [part.shape for part in parts], dtypes, axis)
-    first = parts[0]
-    if isinstance(first, DeviceArray):
-        target = out if out is None else target_array(name, "out", out, guest)
-        joined = _on_device().join(name, parts, axis, whole, target)
-        return _answer(guest, joined, out, is_on_device=True), lengths, guest
-    result = host.join(name, parts, axis, whole, dtype or first.dtype, out, guest)
-    return result if guest is None else _answer(guest, result, out), lengths, guest
-
-
-def _slice(name: str, x: Array, starts: Sizes, shape: Sizes, steps: Sizes, out: Any | None, guest: Guest | None) -> Any:
-    if isinstance(x, DeviceArray):
-        target = out if out is None else target_array(name, "out", out, guest)
-        return _answer(guest, _on_device().slice_(name, x, starts, shape, steps, target), out, is_on_device=True)
-    result = host.slice_(name, x, starts, shape, steps, out, guest)
-    return result if guest is None else _answer(guest, result, out)
+    if len({part.dtype for part in parts}) > 1 and joined_dtype(parts) is None:
+        infer.join(name, [part.shape for part in parts], [part.dtype for part in parts], axis)
+    axis = axis if type(axis) is int else integer(name, "axis", axis)
+    if not parts:
+        infer.join(name, (), None, axis)
+    joined = _one(name, JOIN, parts, (axis,), out, guest)
+    return joined, tuple([part.shape[axis] for part in parts]), guest

@@ -1,0 +1,207 @@
+"""One path for every function and engine: a call's plan is looked up by its layouts, or made; then bytes move.
+
+All that depends on shapes, strides, dtypes and numbers alone is decided, and refused, when the plan is made. What is
+left for each call: memory for the results, or the checks of `out`'s addresses; and the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.backends import array_engine
+from anydml.backends.base import ArrayEngine
+from anydml.backends.program_cache import ProgramCache
+from anydml.binding import check_overlap, check_strides, check_writeable
+from anydml.errors import BindingError
+from anydml.functions.arguments import is_movable, joined_dtype
+from anydml.functions.operations import Inferred, Operation
+from anydml.interop import Guest, target_array
+from anydml.moves import Operand, Program
+from anydml.tensor import Layout
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int, ...]
+
+FEW_BYTES = 4 << 10
+"""Results of numbers up to here are made by NumPy at once: to bind a program would take longer than that."""
+
+PLANS = ProgramCache()
+"""Plans for layouts seen before."""
+
+_NUMBERS = "biufc"
+
+
+class Plan:
+    """What calls with the same layouts and arguments share.
+
+    Attributes:
+        inferred: parameters and shapes.
+        dtype: of the results.
+        compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
+        is_empty: whether there is nothing to do.
+    """
+
+    __slots__ = ("compiled", "dtype", "inferred", "is_empty")
+
+    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool) -> None:
+        self.inferred = inferred
+        self.dtype = dtype
+        self.compiled = compiled
+        self.is_empty = is_empty
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept, about."""
+        kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
+        return kept
+
+
+def call(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    arguments: tuple[Any, ...],
+    out: Sequence[Any] | None,
+    guest: Guest | None,
+    engine: ArrayEngine | None = None,
+) -> list[Any]:
+    """Run a function.
+
+    Args:
+        name: what errors call it.
+        operation: what it does.
+        inputs: arrays as the engines see them.
+        arguments: the others, hashable, each of Python's own types.
+        out: the caller's arrays to write to; None for new ones.
+        guest: whose the inputs are, None for NumPy's.
+        engine: where it runs; by default where the inputs lie.
+
+    Returns:
+        The caller's `out`, or new arrays of the guest's library.
+
+    Raises:
+        DescError: the arguments break a rule of the operation.
+        BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
+    """
+    if engine is None:
+        engine = array_engine(name, inputs)
+    if out is not None:
+        fields = _out_names(operation, out)
+        targets = _targets(name, fields, out, guest, engine)
+    else:
+        targets = None
+    layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
+    places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])
+    # An unaligned array is copied as a whole, too.
+    key = engine.key, operation, arguments, layouts, places, operation.copies_all and inputs[0].flags.aligned
+    plan = PLANS.get(key)
+    if plan is None:
+        plan = _plan(name, operation, inputs, arguments, targets, engine)
+        PLANS.keep(key, plan)
+    if targets is None:
+        return _new(name, operation, plan, inputs, guest, engine)
+    assert out is not None
+    for field, target in zip(fields, targets, strict=True):
+        check_writeable(name, field, target)
+    names = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
+    check_overlap(name, [*names, *fields], [*inputs, *targets], first_output=len(inputs))
+    if plan.compiled is not None:
+        plan.compiled.run((*inputs, *targets))
+    elif not plan.is_empty:
+        operation.by_numpy(inputs, plan.inferred, targets)
+    if guest is not None:
+        for each in out:
+            type(guest)(each).written()
+    return [*out]
+
+
+def _new(
+    name: str, operation: Operation, plan: Plan, inputs: Sequence[Array], guest: Guest | None, engine: ArrayEngine
+) -> list[Any]:
+    if plan.compiled is None and guest is None and plan.inferred.views and not plan.is_empty:
+        (x,) = inputs
+        return [x[view].copy() for view in plan.inferred.views]
+    given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, guest)
+    if plan.compiled is not None:
+        plan.compiled.run((*inputs, *operands))
+    elif not plan.is_empty:
+        operation.by_numpy(inputs, plan.inferred, operands)
+    return given if guest is None else [engine.give(guest, result) for result in given]
+
+
+def _targets(
+    name: str, fields: Sequence[str], out: Sequence[Any], guest: Guest | None, engine: ArrayEngine
+) -> list[Array]:
+    if guest is None and all(type(each) is np.ndarray for each in out):
+        return [*out]
+    return [
+        engine.target(name, field, target_array(name, field, each, guest))
+        for field, each in zip(fields, out, strict=True)
+    ]
+
+
+def _out_names(operation: Operation, out: Sequence[Any] | None) -> list[str]:
+    return [f"out[{i}]" for i in range(len(out or ()))] if operation.has_parts else ["out"]
+
+
+def _plan(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    arguments: tuple[Any, ...],
+    targets: Sequence[Array] | None,
+    engine: ArrayEngine,
+) -> Plan:
+    inferred = operation.infer(name, [array.shape for array in inputs], arguments)
+    dtype = inputs[0].dtype
+    is_joined = False
+    if not operation.input_names and any(array.dtype != dtype for array in inputs):
+        # Strings of several lengths, which NumPy pads.
+        dtype, is_joined = joined_dtype(inputs) or dtype, True
+    if targets is not None:
+        _check_targets(name, _out_names(operation, targets), inferred.shapes, dtype, targets)
+    written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
+    if not written:
+        return Plan(inferred, dtype, None, is_empty=True)
+    if engine.is_numpys and (is_joined or not is_movable(dtype) or _is_few(operation, inputs, inferred, written)):
+        return Plan(inferred, dtype, None, is_empty=False)
+    layouts = [Layout.of(array) for array in inputs]
+    results = [Layout.of(array) for array in targets or ()]
+    results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
+    is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
+    moves = operation.lower(layouts, results, inferred.parameters, is_packed)
+    fields = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
+    operands = [Operand("input", field) for field in fields]
+    operands += [Operand("output", f"result {k}") for k in range(len(results))]
+    program = Program(name, tuple(operands), moves)
+    compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
+    return Plan(inferred, dtype, compiled, is_empty=False)
+
+
+def _is_few(operation: Operation, inputs: Sequence[Array], inferred: Inferred, written: int) -> bool:
+    """Whether the results are so few numbers that NumPy should make them."""
+    first = inputs[0]
+    if first.dtype.kind not in _NUMBERS or written > operation.few * FEW_BYTES:
+        return False
+    if not operation.copies_all:
+        return True
+    # Without dimensions it would be a scalar, which has no byte order.
+    is_read_in_place = first.nbytes <= FEW_BYTES or (first.flags.c_contiguous and first.flags.aligned)
+    return is_read_in_place and inferred.shapes[0] != ()
+
+
+def _check_targets(
+    name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
+) -> None:
+    if len(targets) != len(shapes):
+        message = f"{name}: out has {len(targets)} arrays, but there are {len(shapes)} parts"
+        raise BindingError(message, name, "out", "one array a part")
+    for field, target, shape in zip(fields, targets, shapes, strict=True):
+        if target.shape != shape or target.dtype != dtype:
+            message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+            raise BindingError(message, name, field, "out has the result's shape and dtype")
+        check_strides(name, field, target)
