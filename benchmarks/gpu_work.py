@@ -84,9 +84,10 @@ def split_training(x: torch.Tensor, sizes: Sequence[int], axis: int) -> Any:
     """The function, or what it calls on a GPU, where the package is missing that tells the function whose x is."""
     if importlib.util.find_spec("array_api_compat") is not None:
         return dml.split_training(x, sizes, axis)
-    from anydml.backends.cuda import functions
+    from anydml.functions.calling import call
+    from anydml.functions.operations import SPLIT
 
-    return functions.split("SplitTraining", as_array(x), tuple(sizes), axis, None)
+    return call("SplitTraining", SPLIT, (as_array(x),), (tuple(sizes), axis), None, None)
 
 
 class Work:

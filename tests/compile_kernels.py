@@ -18,8 +18,9 @@ from triton.runtime import driver
 import anydml as dml
 from anydml.backends.cuda.kernel import move_tiles
 from anydml.backends.cuda.launch import OPTIONS, arguments
-from anydml.backends.cuda.parts import Alignment, launches
+from anydml.backends.cuda.parts import Alignment
 from anydml.backends.cuda.plan import plan
+from anydml.backends.cuda.schedule import launches
 from anydml.moves import simplify
 
 TARGETS = {
@@ -91,9 +92,9 @@ DESCS = {
 def kernels_of(desc):
     """The compiled kernel of every launch of an operator whose operands are well aligned."""
     addresses = [(k + 1) << 40 for k in range(1100)]
-    for moves in launches(simplify(desc.moves())):
-        alignment = Alignment(moves)
-        planned = plan(moves, alignment.vector(addresses), alignment.loads(addresses))
+    for each in launches(simplify(desc.moves())):
+        alignment = Alignment(each.moves)
+        planned = plan(each, alignment.vector(addresses), alignment.loads(addresses))
         yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), **OPTIONS, grid=(1,))
 
 

@@ -11,11 +11,15 @@ import sys
 import numpy as np
 import ptx
 from compile_kernels import TARGETS, NoDevice
+from cuda_calls import gather, join, slice_, split
 from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
 from triton.runtime import driver
 
-from anydml.backends.cuda import engine, functions, launch, plan
-from anydml.moves import simplify
+from anydml.backends.cuda import engine, launch, plan
+from anydml.backends.cuda.arrays import DeviceArrays, block_starts
+from anydml.functions.calling import PLANS
+from anydml.moves import Operand, Program, simplify
+from anydml.operators.parts import part_moves
 from anydml.tensor import Layout
 
 HOST_TENSORS = ("SplitTensor", "PerInputLengthTensor")
@@ -108,8 +112,7 @@ def fresh(limit=LIMIT):
     """Forget what lay on the GPU; from now on, offsets from `limit` on have 64 bits."""
     gpu.clear()
     plan.LIMIT = limit
-    for name in ("_block_program", "_split_program", "_join_program", "_slice_program", "_gather_program"):
-        getattr(functions, name).cache_clear()
+    PLANS.clear()
 
 
 def check_desc(rng, operator):
@@ -151,22 +154,24 @@ def check_parts(rng, count, is_equal, size, rows):
     x = place(rng, elements(rng, (rows, sum(sizes)), size), [sum(sizes) * size, size])
     parts = np.split(x, np.cumsum(sizes)[:-1], 1)
     outputs = [place(rng, elements(rng, part.shape, size), [part.shape[1] * size, size]) for part in parts]
-    strides = tuple(output.strides for output in outputs)
-    functions._split_program(x.shape, x.strides, size, tuple(sizes), 1, strides, 0).run((x, *outputs))
+    split(x, sizes, 1, outputs, gpu=0)
     compare(outputs, parts, f"split of {size} B into {sizes}")
 
     shapes = tuple(part.shape for part in parts)
-    starts = functions.block_starts(shapes, size)
+    starts = block_starts(shapes, size)
     block = gpu.put(np.zeros(starts[-1] * size, np.uint8))
     gpu.written[:] = 0
-    functions._block_program(x.shape, x.strides, size, tuple(sizes), 1, 0).run((x, block))
+    layouts = [Layout.packed(shape, size) for shape in shapes]
+    moves = part_moves((0, Layout.of(x)), [*enumerate(layouts, 1)], 1, into_whole=False)
+    operands = (Operand("input", "x"), *(Operand("output", "part") for _ in shapes))
+    DeviceArrays(0).compile_call(Program("split", operands, moves), shapes, size).run((x, block))
     whole = block.view((np.void, size))
     in_block = [whole[s : s + p.size].reshape(p.shape) for s, p in zip(starts, parts, strict=False)]
     compare(in_block, parts, f"block of {size} B into {sizes}")
 
     joined = place(rng, elements(rng, x.shape, size), x.strides)
     gpu.written[:] = 0
-    functions._join_program(shapes, strides, size, 1, joined.strides, 0).run((*outputs, joined))
+    join(outputs, 1, joined, gpu=0)
     compare([joined], [x], f"join of {size} B from {sizes}")
 
 
@@ -184,8 +189,7 @@ def check_large(rng):
         x = place(rng, elements(rng, shape, size), [shape[1] * size, size])
         parts = np.split(x, np.cumsum(sizes)[:-1], 1)
         outputs = [place(rng, elements(rng, part.shape, size), [part.shape[1] * size, size]) for part in parts]
-        strides = tuple(output.strides for output in outputs)
-        functions._split_program(x.shape, x.strides, size, tuple(sizes), 1, strides, 0).run((x, *outputs))
+        split(x, sizes, 1, outputs, gpu=0)
         compare(outputs, parts, f"split of {shape} of {size} B into {sizes}")
     for size, shape, steps in ((4, (700, 500), (1, -1)), (1, (500, 900, 3), (1, -1, 1)), (2, (300, 4000), (-1, 4))):
         fresh()
@@ -193,9 +197,7 @@ def check_large(rng):
         taken = x[tuple(np.s_[::step] for step in steps)]
         output = place(rng, elements(rng, taken.shape, size), np.ascontiguousarray(taken).strides)
         starts = tuple(n - 1 if step < 0 else 0 for n, step in zip(shape, steps, strict=True))
-        functions._slice_program(x.shape, x.strides, size, taken.shape, output.strides, starts, steps, 0).run(
-            (x, output)
-        )
+        slice_(x, starts, taken.shape, steps, output, gpu=0)
         compare([output], [taken], f"slice of {shape} of {size} B by {steps}")
     for dtype in ("int32", "int64", "uint32", "uint64"):
         for shape, axis in (((900, 64), 0), ((70, 300), 1), ((4000,), 0)):
@@ -206,8 +208,7 @@ def check_large(rng):
             indices = place(rng, numbers, numbers.strides)
             taken = np.take(x, numbers.astype(np.int64) % shape[axis], axis)
             output = place(rng, elements(rng, taken.shape, 8), taken.strides)
-            layouts = (x.shape, x.strides, 8, indices.shape, indices.strides, output.strides)
-            functions._gather_program(*layouts, axis, dtype, 0).run((x, indices, output))
+            gather(x, indices, axis, output, gpu=0)
             compare([output], [taken], f"gather of {shape} along {axis} by {dtype}")
 
 

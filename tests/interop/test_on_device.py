@@ -80,7 +80,7 @@ def cupy(monkeypatch):
     module.cuda = types.SimpleNamespace(Device=Device)
     monkeypatch.setitem(sys.modules, "cupy", module)
     # It refuses real arrays of CuPy's, whose addresses the host does not have.
-    for room in ("engine", "functions"):
+    for room in ("engine", "arrays"):
         monkeypatch.setattr(f"anydml.backends.cuda.{room}.check_interpretable", lambda *arguments: None)
     yield module
     sys.modules.pop("anydml.interop.cupy", None)
@@ -153,11 +153,11 @@ def test_sizes_that_are_data_lie_on_the_host():
 
 
 def test_without_a_gpu_the_error_says_what_is_missing(monkeypatch):
-    from anydml.backends.cuda import available, functions
+    from anydml.backends.cuda import arrays, available
 
-    functions._is_host.cache_clear()
+    arrays._is_host.cache_clear()
     monkeypatch.setattr(available, "is_interpreted", lambda: False)
     with pytest.raises(ValueError, match="needs a GPU that PyTorch can reach") as caught:
         dml.join([Lent(np.arange(4.0))], out=Lent(np.zeros(4)))
     assert "\n" not in str(caught.value)
-    functions._is_host.cache_clear()
+    arrays._is_host.cache_clear()

@@ -138,6 +138,8 @@ def _targets(
 ) -> list[Array]:
     if guest is None and all(type(each) is np.ndarray for each in out):
         return [*out]
+    if guest is None and not engine.is_numpys:
+        return [engine.target(name, field, each) for field, each in zip(fields, out, strict=True)]
     return [
         engine.target(name, field, target_array(name, field, each, guest))
         for field, each in zip(fields, out, strict=True)

@@ -2,13 +2,15 @@
 
 import itertools
 
+import cuda_calls
 import numpy as np
 import pytest
 from cuda_memory import ON_GPU, get, put
 
 import anydml as dml
-from anydml.backends.cuda import functions, plan
+from anydml.backends.cuda import plan
 from anydml.backends.device_array import as_array
+from anydml.functions.calling import PLANS
 
 # PyTorch has no elements of other sizes.
 ELEMENT_SIZES = (1, 2, 4, 8, 16) if ON_GPU else (1, 2, 3, 4, 6, 8, 12, 16, 24, 40)
@@ -21,14 +23,9 @@ def offsets(request, monkeypatch):
     """Every test that asks for this runs with offsets and row numbers of both widths."""
     if request.param:
         monkeypatch.setattr(plan, "LIMIT", 0)
-    forget_programs()
+    PLANS.clear()
     yield
-    forget_programs()
-
-
-def forget_programs():
-    for cached in ("_block_program", "_split_program", "_join_program", "_slice_program", "_gather_program"):
-        getattr(functions, cached).cache_clear()
+    PLANS.clear()
 
 
 def elements(shape, size):
@@ -39,7 +36,7 @@ def elements(shape, size):
 
 
 def split(x, sizes, axis, out=None):
-    return functions.split("split", as_array(x), tuple(sizes), axis, out)
+    return cuda_calls.split(as_array(x), sizes, axis, out)
 
 
 def same(result, expected):
@@ -67,7 +64,7 @@ def test_split_and_join_of_every_element_size(size, axis, offsets):
         for result, part in zip(out, expected, strict=True):
             same(result, part)
         parts = [as_array(put(part)) for part in expected]
-        same(functions.join("join", parts, axis, x.shape, None), x)
+        same(cuda_calls.join(parts, axis), x)
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -80,7 +77,7 @@ def test_any_number_of_parts(count, is_equal, is_block, offsets):
     out = None if is_block else [put(np.zeros_like(part)) for part in expected]
     for result, part in zip(split(put(x), sizes, 1, out), expected, strict=True):
         same(result, part)
-    same(functions.join("join", [as_array(put(part)) for part in expected], 1, x.shape, None), x)
+    same(cuda_calls.join([as_array(put(part)) for part in expected], 1), x)
 
 
 @pytest.mark.parametrize("size", (1, 2, 4, 8, 16))
@@ -90,7 +87,7 @@ def test_odd_lengths(size, length):
     first = length // 3
     for result, part in zip(split(put(x), [first, length - first], 0), (x[:first], x[first:]), strict=True):
         same(result, part)
-    same(functions.slice_("slice1", as_array(put(x)), (length - 1,), (length,), (-1,), None), x[::-1])
+    same(cuda_calls.slice_(as_array(put(x)), (length - 1,), (length,), (-1,), None), x[::-1])
 
 
 @pytest.mark.parametrize("size", ELEMENT_SIZES)
@@ -104,7 +101,7 @@ def test_slices_of_every_element_size(size, offsets):
         ((3, 3, 3), (1, 1, 1), (-(2**31), 7, 1)),
     ):
         spots = np.ix_(*[[o + s * c for c in range(n)] for o, n, s in zip(starts, shape, steps, strict=True)])
-        same(functions.slice_("slice1", as_array(put(x)), starts, shape, steps, None), x[spots])
+        same(cuda_calls.slice_(as_array(put(x)), starts, shape, steps, None), x[spots])
 
 
 @pytest.mark.parametrize("dtype", INDEX_TYPES)
@@ -119,7 +116,7 @@ def test_gather_by_hostile_indices(dtype, size, offsets):
         length = x.shape[axis]
         picked = [min(max(i + length if i < 0 else i, 0), length - 1) for i in map(int, indices.flat)]
         expected = np.take(x, picked, axis).reshape((*x.shape[:axis], 2, 7, *x.shape[axis + 1 :]))
-        same(functions.gather(as_array(put(x)), as_array(put(indices)), axis, None), expected)
+        same(cuda_calls.gather(as_array(put(x)), as_array(put(indices)), axis, None), expected)
 
 
 @pytest.mark.parametrize("dtype", INDEX_TYPES)
@@ -130,7 +127,7 @@ def test_gather_by_indices_of_any_strides(dtype):
         start = view.__array_interface__["data"][0] - indices.__array_interface__["data"][0]
         strides = view.strides
         device_view = strided(operand, start, view.shape, strides, indices.dtype)
-        same(functions.gather(as_array(put(x)), as_array(device_view), 0, None), x[view.astype(np.int64)])
+        same(cuda_calls.gather(as_array(put(x)), as_array(device_view), 0, None), x[view.astype(np.int64)])
 
 
 def strided(array, offset, shape, strides, dtype):
@@ -144,16 +141,16 @@ def strided(array, offset, shape, strides, dtype):
 def test_empty_arrays_need_no_launch():
     x = put(np.zeros((4, 0, 3), np.float32))
     assert [get(part).shape for part in split(x, [1, 0, 3], 0)] == [(1, 0, 3), (0, 0, 3), (3, 0, 3)]
-    assert get(functions.slice_("slice", as_array(x), (0, 0, 0), (2, 0, 1), (1, 1, 1), None)).shape == (2, 0, 1)
+    assert get(cuda_calls.slice_(as_array(x), (0, 0, 0), (2, 0, 1), (1, 1, 1), None)).shape == (2, 0, 1)
     none = put(np.zeros((0,), np.int64))
-    assert get(functions.gather(as_array(put(np.zeros((3, 2), np.float32))), as_array(none), 0, None)).shape == (0, 2)
-    assert get(functions.join("join", [as_array(x), as_array(x)], 1, (4, 0, 3), None)).shape == (4, 0, 3)
+    assert get(cuda_calls.gather(as_array(put(np.zeros((3, 2), np.float32))), as_array(none), 0, None)).shape == (0, 2)
+    assert get(cuda_calls.join([as_array(x), as_array(x)], 1)).shape == (4, 0, 3)
 
 
 def test_scalars_and_many_dimensions():
     x = np.arange(2**9, dtype=np.int16).reshape((2,) * 9)
-    same(functions.slice_("slice1", as_array(put(x)), (1,) * 9, (2,) * 9, (-1,) * 9, None), x[(np.s_[::-1],) * 9])
-    same(functions.gather(as_array(put(x)), as_array(put(np.array(-1))), 4, None), x.take(-1, 4))
+    same(cuda_calls.slice_(as_array(put(x)), (1,) * 9, (2,) * 9, (-1,) * 9, None), x[(np.s_[::-1],) * 9])
+    same(cuda_calls.gather(as_array(put(x)), as_array(put(np.array(-1))), 4, None), x.take(-1, 4))
 
 
 def test_out_that_does_not_fit():

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+from cuda_calls import gather, slice_
 from cuda_memory import ON_GPU
-
-from anydml.backends.cuda import functions
 
 FAR = 2**32
 
@@ -32,20 +31,20 @@ def test_strides_beyond_32_bits(memory, step):
     start = (count - 1) * -step if step < 0 else 5
     spots = start + step * np.arange(count)
     values = fill(memory, spots)
-    result = functions.slice_("slice1", memory, (start,), (count,), (step,), None)
+    result = slice_(memory, (start,), (count,), (step,), None)
     np.testing.assert_array_equal(result, values)
     rows = np.ndarray((count, 3), np.uint8, memory, start, (step, 1))
     fill(memory, spots + 1)
-    np.testing.assert_array_equal(functions.slice_("slice", rows, (0, 0), (count, 3), (1, 1), None), rows)
+    np.testing.assert_array_equal(slice_(rows, (0, 0), (count, 3), (1, 1), None), rows)
     out = np.ndarray((count, 3), np.uint8, memory, start + 100, (step, 1))
-    functions.slice_("slice", rows, (0, 0), (count, 3), (1, 1), out)
+    slice_(rows, (0, 0), (count, 3), (1, 1), out)
     np.testing.assert_array_equal(out, rows)
 
 
 def test_parts_far_into_the_source(memory):
     spots = FAR - 1000 + np.arange(2000)
     values = fill(memory, spots)
-    result = functions.slice_("slice", memory, (FAR - 1000,), (2000,), (1,), None)
+    result = slice_(memory, (FAR - 1000,), (2000,), (1,), None)
     np.testing.assert_array_equal(result, values)
 
 
@@ -56,11 +55,11 @@ def test_indices_beyond_31_bits(memory, dtype):
         indices = np.array([0, 7, 2**31 - 1, -1, -(2**31), -5], np.int64)
     spots = np.where(indices < 0, indices + len(memory), indices)
     values = fill(memory, spots)
-    result = functions.gather(memory, indices.astype(dtype), 0, None)
+    result = gather(memory, indices.astype(dtype), 0, None)
     np.testing.assert_array_equal(result, values)
 
 
 def test_clamping_beyond_31_bits(memory):
     memory[[0, -1]] = 11, 22
     wild = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, len(memory)])
-    np.testing.assert_array_equal(functions.gather(memory, wild, 0, None), [11, 22, 22])
+    np.testing.assert_array_equal(gather(memory, wild, 0, None), [11, 22, 22])

@@ -1,13 +1,16 @@
 """How the kernel is told of its parts: print(operator) says it, and so do the arguments."""
 
+import cuda_calls
 import numpy as np
 import pytest
 from cuda_memory import get, put
 
 import anydml as dml
-from anydml.backends.cuda import engine, functions, launch
+from anydml.backends.cuda import engine, launch
+from anydml.backends.cuda.arrays import DeviceArrays
 from anydml.backends.cuda.fields import Kind
 from anydml.backends.device_array import as_array
+from anydml.functions.calling import PLANS
 
 
 def f32(*sizes):
@@ -83,38 +86,38 @@ def test_every_part_is_in_one_launch(device):
         assert len(operator.dispatch._launches) == 1
 
 
-def programs(cached, monkeypatch, call):
-    """The programs that `call` makes."""
-    made = []
-    program = functions._program
+@pytest.fixture
+def programs(monkeypatch):
+    """The programs that calls make."""
+    made, compile_call = [], DeviceArrays.compile_call
 
-    def remember(*args):
-        made.append(program(*args))
+    def remember(*arguments):
+        made.append(compile_call(*arguments))
         return made[-1]
 
-    getattr(functions, cached).cache_clear()
-    monkeypatch.setattr(functions, "_program", remember)
-    call()
-    getattr(functions, cached).cache_clear()
-    return made
+    PLANS.clear()
+    monkeypatch.setattr(DeviceArrays, "compile_call", remember)
+    yield made
+    PLANS.clear()
 
 
 def block_split(sizes):
-    x = as_array(put(np.zeros((4, sum(sizes)), np.float32)))
-    return functions.split("split", x, tuple(sizes), 1, None)
+    return cuda_calls.split(as_array(put(np.zeros((4, sum(sizes)), np.float32))), sizes, 1)
 
 
-def test_equal_parts_of_our_own_need_no_pointers_and_no_table(monkeypatch):
+def test_equal_parts_of_our_own_need_no_pointers_and_no_table(programs):
     for count in (2, 32, 33, 300):
-        (program,) = programs("_block_program", monkeypatch, lambda count=count: block_split([8] * count))
-        assert f"{count} equal parts of one block: evenly spaced, no pointers, no table" in str(program)
+        block_split([8] * count)
+        assert f"{count} equal parts of one block: evenly spaced, no pointers, no table" in str(programs.pop())
+    assert not programs
 
 
-def test_unequal_parts_of_our_own_need_no_pointers(monkeypatch):
-    (few,) = programs("_block_program", monkeypatch, lambda: block_split([1, 2, 4] * 10))
-    assert "30 unequal parts of one block: pointers and sizes by value" in str(few)
-    (many,) = programs("_block_program", monkeypatch, lambda: block_split([1, 2, 4] * 11))
-    assert "uploaded once for all bindings" in str(many)
+def test_unequal_parts_of_our_own_need_no_pointers(programs):
+    block_split([1, 2, 4] * 10)
+    block_split([1, 2, 4] * 11)
+    few, many = map(str, programs)
+    assert "30 unequal parts of one block: pointers and sizes by value" in few
+    assert "uploaded once for all bindings" in many
 
 
 def test_a_table_of_offsets_serves_every_call(monkeypatch):
@@ -126,11 +129,11 @@ def test_a_table_of_offsets_serves_every_call(monkeypatch):
             made.append(self.memory)
 
     monkeypatch.setattr(engine, "Table", Counted)
-    functions._block_program.cache_clear()
+    PLANS.clear()
     kept = [block_split(sizes) for _ in range(5)]
     assert len([table for table in made if table is not None]) == 1
     assert len(kept) == 5
-    functions._block_program.cache_clear()
+    PLANS.clear()
 
 
 def test_a_table_of_addresses_belongs_to_its_binding(device):

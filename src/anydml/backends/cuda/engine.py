@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from anydml.backends.cpu.small import bind_small
 from anydml.backends.cuda.available import require_gpu
-from anydml.backends.cuda.launch import Dispatch, Kernel, Table
-from anydml.backends.cuda.memory import Array, callers_stream, is_cupy
-from anydml.backends.cuda.parts import Addresses, Alignment, launches
+from anydml.backends.cuda.launch import Dispatch, Kernel, Table, Work
+from anydml.backends.cuda.memory import Array, callers_stream, is_captured, is_cupy
+from anydml.backends.cuda.operands import Operands, Supply
+from anydml.backends.cuda.parts import Addresses, Alignment
 from anydml.backends.cuda.plan import Plan, plan
+from anydml.backends.cuda.refusals import checks, raise_first, searches
+from anydml.backends.cuda.schedule import FINDINGS, WINNERS, Launch, launches, table_bytes
 from anydml.backends.device_array import DeviceArray, as_array, device_array, is_on_device, is_tensor
-from anydml.backends.memory import address_of, element_dtype, window
+from anydml.backends.general import bind_refusals
 from anydml.errors import BindingError
-from anydml.moves import Access, Move, Program, simplify
+from anydml.moves import Access, Move, Program, simplify, without_fills
 
 SHOWN = 8
 """Moves that an explanation lists."""
@@ -42,8 +48,7 @@ class CudaBackend:
 
     def compile(self, program: Program) -> CudaProgram:
         """Simplify, and cut into launches."""
-        on_host = {number for number, operand in enumerate(program.operands) if operand.is_on_host}
-        return CudaProgram(program.name, simplify(program.moves), on_host, self.gpu, program.constants)
+        return CudaProgram.of(program, self.gpu)
 
     def view(self, operator: str, name: str, buffer: Any) -> Any:
         """A buffer as the checks see it.
@@ -90,58 +95,129 @@ class CudaProgram:
 
     Args:
         name: what the explanation calls the operator.
-        moves: simplified moves.
+        moves: simplified moves, in order; no source is a fill.
         on_host: operands that lie in host memory; moves to them are done there.
         gpu: the GPU's number, None for the interpreter.
-        constants: operands that follow those that are bound.
+        source: the program that they are of; None where the caller binds all operands.
     """
 
     def __init__(
-        self, name: str, moves: Sequence[Move], on_host: set[int], gpu: int | None, constants: Sequence[Array] = ()
+        self, name: str, moves: Sequence[Move], on_host: set[int], gpu: int | None, source: Program | None = None
     ) -> None:
         self.name = name
-        self._constants = tuple(constants)
         self.gpu = gpu
+        self._source = source
         self._host_moves = [move for move in moves if move.destination.operand in on_host]
-        self._launches = launches([move for move in moves if move.destination.operand not in on_host])
-        self._alignments = [Alignment(moves) for moves in self._launches]
+        device_moves = [move for move in moves if move.destination.operand not in on_host]
+        self._checks = checks(device_moves)
+        searched = searches(self._checks)
+        scheduled = launches(device_moves)
+        self._searches = range(len(searched))
+        self._launches = [*searched, *scheduled]
+        self._alignments = [Alignment(launch.moves) for launch in self._launches]
         self._plans: dict[tuple[int, int, tuple[int, ...]], _Ready] = {}
+        tables = table_bytes(scheduled, WINNERS), table_bytes(searched, FINDINGS)
+        self._supply = Supply(source, tables, gpu)
+
+    @classmethod
+    def of(cls, source: Program, gpu: int | None) -> CudaProgram:
+        """Compile a program, whose constants and scratch are the engine's to provide.
+
+        Raises:
+            ValueError: a move is between the host and the GPU.
+        """
+        lowered = without_fills(source.with_moves(simplify(source.moves)))
+        on_host = {n for n, operand in enumerate(lowered.operands) if operand.is_on_host}
+        everywhere = {n for n, operand in enumerate(lowered.operands) if operand.role == "constant"}
+        for move in lowered.moves:
+            assert isinstance(move.source, Access)
+            read = {move.source.operand, *(lookup.operand for lookup in move.every_lookup())} - everywhere
+            if not (read <= on_host if move.destination.operand in on_host else read.isdisjoint(on_host)):
+                raise ValueError(f"{source.name}: {move} is between the host and the GPU; let the caller copy it")
+        return cls(source.name, lowered.moves, on_host, gpu, lowered)
 
     @property
     def weight(self) -> int:
         """Bytes that the program keeps, about, when it is planned for operands of two alignments."""
-        return FIXED_WEIGHT + MOVE_WEIGHT * sum(map(len, self._launches))
+        return FIXED_WEIGHT + MOVE_WEIGHT * sum(len(launch.moves) for launch in self._launches)
 
     def bind(self, operands: Sequence[Array]) -> Dispatch:
-        """Plan, upload what tables there are, and compile kernels. Dispatch may follow on any stream."""
-        operands = (*operands, *self._constants)
+        """Plan, upload tables and constants, take scratch, compile kernels. Dispatch may follow on any stream.
+
+        Args:
+            operands: inputs and outputs; where there is no source, all operands.
+        """
         stream = callers_stream(operands, self.gpu)
-        addresses = [address_of(operand) for operand in operands]
         launched, plans, tables = [], [], []
         with stream():
+            every = self._supply.operands(operands)
+            for memory in every.memory:
+                memory.wait(on_host=True)
             for number in range(len(self._launches)):
-                ready = self._ready(number, addresses)
-                table = ready.table or Table(ready.plan, addresses, self.gpu)
+                ready, table, launch = self._launch(number, every.addresses)
                 if table.upload:
                     table.upload.wait(on_host=True)
                 plans.append(ready.plan)
                 tables.append(table)
-                launched.append(ready.kernel.launch(addresses, table.address))
-        copies = [_host_copy(move, operands) for move in self._host_moves]
-        return Dispatch(partial(self._text, plans), launched, tables, copies, operands, stream)
+                launched.append(launch)
+        searches = [launched[number] for number in self._searches]
+        before = partial(self._check, searches, every) if searches else None
+        on_host = None
+        if self._host_moves:
+            refusals = []
+            if self._source:
+                refusals = bind_refusals(self._source.with_moves(self._host_moves), every.arrays)
+            on_host = partial(_each, [*refusals, bind_small(self._host_moves, every.arrays)])
+        explain, work = partial(self._text, plans), launched[len(searches) :]
+        return Dispatch(explain, work, tables, every.memory, before, on_host, operands, stream)
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once, on the caller's stream; the host waits for nothing. No operand lies on the host."""
-        addresses = [address_of(operand) for operand in operands]
         with callers_stream(operands, self.gpu)():
+            every = self._supply.operands(operands)
+            for memory in every.memory:
+                memory.wait(on_host=False)
+            kept = [*every.memory]
             for number in range(len(self._launches)):
-                ready = self._ready(number, addresses)
-                table = ready.table or Table(ready.plan, addresses, self.gpu)
+                _, table, launch = self._launch(number, every.addresses)
                 if table.upload:
                     table.upload.wait(on_host=False)
-                ready.kernel.launch(addresses, table.address)()
-                if table.upload:
-                    table.upload.keep()
+                    kept.append(table.upload)
+                launch()
+                if number == len(self._searches) - 1:
+                    self._check([], every)
+            for memory in kept:
+                memory.keep()
+
+    def _check(self, searches: Sequence[Work], every: Operands) -> None:
+        """Look for indices that must not be outside. The host waits for the answer.
+
+        Raises:
+            IndexError: there is one.
+            RuntimeError: a CUDA graph is captured, which cannot be waited for.
+        """
+        if is_captured(self.gpu):
+            message = "indices that may not be out of range are checked on the host, which a CUDA graph cannot wait for"
+            raise RuntimeError(f"{self.name}: {message}")
+        findings = every.findings
+        assert findings
+        assert self._source
+        for search in searches:
+            search()
+
+        def read(launch: Launch) -> bytes:
+            alignment = Alignment(launch.moves)
+            planned = plan(launch, alignment.vector(every.addresses), alignment.loads(every.addresses))
+            Kernel(planned, every.addresses, self.gpu).launch(every.addresses, 0)()
+            return findings.read().tobytes()
+
+        raise_first(self._source, self._checks, findings.read().view(np.int64), read)
+
+    def _launch(self, number: int, addresses: Sequence[int]) -> tuple[_Ready, Table, Work]:
+        """A launch for operands at these addresses."""
+        ready = self._ready(number, addresses)
+        table = ready.table or Table(ready.plan, addresses, self.gpu)
+        return ready, table, ready.kernel.launch(addresses, table.address)
 
     def _ready(self, number: int, addresses: Addresses) -> _Ready:
         """What operands of this alignment share."""
@@ -159,19 +235,20 @@ class CudaProgram:
         return ready
 
     def _text(self, plans: Sequence[Plan]) -> str:
-        moves = [move for launch in self._launches for move in launch]
+        moves = [move for launch in self._launches for move in launch.moves if _is_of_program(launch)]
         where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
         lines = [f"{self.name} on {where}: {len(moves)} move(s) in {len(plans)} launch(es)"]
         lines += [f"  {planned}" for planned in plans]
         lines += [f"  {move}" for move in moves[:SHOWN]]
         lines += [f"  … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
         lines += [f"  on the host: {move}" for move in self._host_moves]
+        lines += [f"  {size} B of memory on the GPU: {what}" for what, size in self._supply.sizes() if size]
         return "\n".join(lines)
 
     def __str__(self) -> str:
         aligned = defaultdict[int, int](int)
         pairs = zip(self._launches, self._alignments, strict=True)
-        return self._text([plan(moves, each.vector(aligned), each.loads(aligned)) for moves, each in pairs])
+        return self._text([plan(launch, each.vector(aligned), each.loads(aligned)) for launch, each in pairs])
 
 
 class _Ready(NamedTuple):
@@ -182,10 +259,11 @@ class _Ready(NamedTuple):
     table: Table | None
 
 
-def _host_copy(move: Move, operands: Sequence[Array]) -> tuple[Array, Array]:
-    dtype = element_dtype(move.element_size)
+def _is_of_program(launch: Launch) -> bool:
+    """Whether a launch does a move of the program's, and none on the engine's own tables."""
+    return launch.moves[0].destination.operand >= 0
 
-    def view(end: Access) -> Array:
-        return window(operands[end.operand], end.offset, move.sizes, end.strides, dtype)
 
-    return view(move.destination), view(move.source)
+def _each(calls: Sequence[Work]) -> None:
+    for call in calls:
+        call()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from anydml.backends.cuda.parts import Addresses, Part
+from anydml.backends.cuda.schedule import Winners
 from anydml.backends.cuda.tiles import Tiles, power_of_two
 
 BY_VALUE = 32
@@ -98,7 +99,7 @@ class Fields:
         return any(isinstance(column[0], Address) for column in self.columns)
 
 
-def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int) -> list[Column]:
+def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int, winners: Winners | None = None) -> list[Column]:
     """Every field as one number a part, in the kernel's order."""
     columns: list[Column] = [
         *_end([part.to for part in parts], vector),
@@ -120,6 +121,10 @@ def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int) -> list[Column]
             [lookup.strides[-1] for lookup in lookups],
         ]
         columns += [[lookup.strides[d] for lookup in lookups] for d in range(len(parts[0].sizes) - 1)]
+    if winners:
+        *strides, step = winners.strides + ((0,) if parts[0].is_run else ())
+        columns += [[Address(winners.operand, 0)]]
+        columns += [[number] for number in (winners.offset, step, *strides, *winners.steps, winners.entries)]
     return columns
 
 

@@ -11,9 +11,12 @@ import triton.language as tl
 
 from anydml.backends.cuda.fields import FIRST_ROW, Address, Argument, encoded
 from anydml.backends.cuda.kernel import move_tiles
-from anydml.backends.cuda.memory import Array, Stream, Upload
+from anydml.backends.cuda.memory import Array, HostMemory, Memory, Stream, Upload
 from anydml.backends.cuda.parts import Addresses
-from anydml.backends.cuda.plan import Plan
+from anydml.backends.cuda.plan import LOOKUP_NUMBERS, Plan
+from anydml.backends.cuda.schedule import WIDE_ENTRY
+
+Work = Callable[[], object]
 
 WARPS = 8
 
@@ -53,7 +56,7 @@ class Table:
 def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     """The kernel's arguments, by name and in order."""
     numbers = [encoded(_number(argument, addresses)) for argument in plan.fields.arguments]
-    count, dims = len(plan.parts), len(plan.parts[0].sizes) - 1
+    count, dims, winners = len(plan.parts), len(plan.parts[0].sizes) - 1, plan.winners
     return {
         "values": tuple(numbers),
         "shape": _constants(plan.fields.shape),
@@ -62,7 +65,7 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
         "parts": count,
         "FIELDS": len(plan.fields.shape) // 3,
         "DIMS": dims,
-        "LOOKUPS": len(plan.lookups) // 4,
+        "LOOKUPS": len(plan.lookups) // LOOKUP_NUMBERS,
         "FIRST": FIRST_ROW + 3 * dims,
         "EACH": 5 + dims,
         "SLOTS": plan.fields.slots,
@@ -80,6 +83,10 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
         "COLUMNS": plan.tiles.columns,
         "FLAT": plan.is_flat,
         "INNER": plan.parts[0].inner,
+        "WINNERS": 0 if not winners else 1 if winners.are_found else 2,
+        "WINNER": tl.int64 if winners and winners.entry == WIDE_ENTRY else tl.int32,
+        "IS_RUN": plan.parts[0].is_run and winners is not None,
+        "IN_ROUNDS": winners is not None and winners.in_rounds,
         "INDEX": tl.uint64 if plan.wide_rows else tl.uint32,
         "OFFSET": tl.int64 if plan.wide_offsets else tl.int32,
     }
@@ -115,7 +122,7 @@ class Kernel:
         else:
             self._start = _compile(plan, named, gpu)[grid]
 
-    def launch(self, addresses: Addresses, table: int) -> Callable[[], object]:
+    def launch(self, addresses: Addresses, table: int) -> Work:
         """The launch of the kernel on PyTorch's current stream, for these addresses of operands and table."""
         values, shape, lookups, _, *others = self._arguments
         values = list(values)
@@ -134,33 +141,51 @@ def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
 
 
 class Dispatch:
-    """All launches of an operator, on the stream that its caller uses.
+    """All launches of a program, on the stream that its caller uses.
 
     Calling it uploads nothing, allocates nothing and waits for nothing, so that it can be captured in a CUDA graph,
-    which may be replayed while this lives.
+    which may be replayed while this lives. Only where indices must not be outside does it wait for their check.
+
+    Args:
+        explain: what `str` says.
+        launches: in order.
+        tables: of the launches; kept.
+        memory: of the GPU's that the launches need beside the operands; kept.
+        before: raises IndexError where an index is outside and must not be; None where nothing is checked.
+        on_host: does the moves on the host.
+        operands: kept.
+        stream: makes the caller's stream current.
     """
 
     def __init__(
-        self, explain: Callable[[], str], launches: Sequence[Callable[[], object]], tables: Sequence[Table],
-        host_copies: Sequence[tuple[Array, Array]], operands: Sequence[Array], stream: Stream,
+        self, explain: Callable[[], str], launches: Sequence[Work], tables: Sequence[Table],
+        memory: Sequence[Memory | HostMemory], before: Work | None, on_host: Work | None, operands: Sequence[Array],
+        stream: Stream,
     ) -> None:  # fmt: skip
         self._explain = explain
         self._launches = launches
         self._tables = tables
-        self._uploads = [table.upload for table in tables if table.upload]
-        self._host_copies = host_copies
+        self._memory = [*(table.upload for table in tables if table.upload), *memory]
+        self._before = before
+        self._on_host = on_host
         self._operands = operands
         self._stream = stream
 
     def __call__(self) -> None:
-        """Do the work."""
-        for destination, source in self._host_copies:
-            destination[...] = source
+        """Do the work.
+
+        Raises:
+            IndexError: an index is outside an axis where that is an error. Nothing was written.
+        """
         with self._stream():
+            if self._before:
+                self._before()
+            if self._on_host:
+                self._on_host()
             for launch in self._launches:
                 launch()
-            for upload in self._uploads:
-                upload.keep()
+            for memory in self._memory:
+                memory.keep()
 
     def __str__(self) -> str:
         return self._explain()

@@ -15,25 +15,38 @@ from anydml.backends.device_array import DeviceArray, is_tensor
 Array = np.ndarray[Any, Any]
 Stream = Callable[[], contextlib.AbstractContextManager[Any]]
 
+ALIGNMENT = 256
+"""Bytes that divide every address of memory that is taken here."""
 
-class Upload:
-    """Numbers on their way to a GPU, on a stream of their own: whoever waits for them waits for nothing else.
+
+class Memory:
+    """Bytes of a GPU that nobody wrote yet, taken on a stream of their own: who waits for them waits for nothing else.
 
     Attributes:
-        address: where they will be.
+        address: of the first byte, a multiple of 256.
     """
 
     __slots__ = ("_done", "_gpu", "_memory", "_streams", "address")
 
-    def __init__(self, numbers: Array, gpu: int) -> None:
+    def __init__(self, size: int, gpu: int) -> None:
+        import torch
+
+        self._take(lambda: torch.empty(size, dtype=torch.uint8, device=f"cuda:{gpu}"), gpu)
+
+    def _take(self, make: Callable[[], Any], gpu: int) -> None:
         import torch
 
         self._gpu = gpu
         self._streams: dict[int, Any] = {}
         with torch.cuda.stream(_upload_stream(gpu)):
-            self._memory = torch.from_numpy(numbers).pin_memory().to(f"cuda:{gpu}", non_blocking=True)
+            self._memory = make()
             self._done = torch.cuda.current_stream(gpu).record_event()
         self.address: int = self._memory.data_ptr()
+
+    def read(self) -> Array:
+        """A copy on the host. It waits for all that the current stream was given."""
+        copy: Array = self._memory.cpu().numpy()
+        return copy
 
     def wait(self, on_host: bool) -> None:
         """Make the host wait for them, and so every stream; or the current stream."""
@@ -57,6 +70,67 @@ class Upload:
     def __del__(self) -> None:
         # Before the streams, which PyTorch asks what they still have to do.
         self._memory = None
+
+
+class Upload(Memory):
+    """Numbers on their way to a GPU."""
+
+    __slots__ = ()
+
+    def __init__(self, numbers: Array, gpu: int) -> None:
+        import torch
+
+        self._take(lambda: torch.from_numpy(numbers).pin_memory().to(f"cuda:{gpu}", non_blocking=True), gpu)
+
+
+class HostMemory:
+    """The same in host memory, where kernels are interpreted."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self, size: int) -> None:
+        words = np.empty(-(-size // ALIGNMENT) + 1, np.dtype((np.void, ALIGNMENT)))
+        start = -words.ctypes.data % ALIGNMENT
+        self._memory = words.view(np.uint8)[start : start + size]
+        self.address: int = self._memory.ctypes.data
+
+    def wait(self, on_host: bool) -> None:
+        """It is there."""
+
+    def fill(self, numbers: Array) -> None:
+        """Copy an array of as many bytes to it."""
+        self._memory[...] = numbers
+
+    def read(self) -> Array:
+        """A copy."""
+        return self._memory.copy()
+
+    def keep(self) -> None:
+        """It stays."""
+
+
+def reserve(size: int, gpu: int | None) -> Memory | HostMemory:
+    """Memory for kernels, which holds anything yet."""
+    return HostMemory(size) if gpu is None else Memory(size, gpu)
+
+
+def upload(numbers: Array, gpu: int | None) -> Memory | HostMemory:
+    """A copy of an array of bytes for kernels."""
+    if gpu is not None:
+        return Upload(numbers, gpu)
+    memory = HostMemory(numbers.size)
+    memory.fill(numbers)
+    return memory
+
+
+def is_captured(gpu: int | None) -> bool:
+    """Whether the current stream writes down what it is given, for a CUDA graph, and does nothing."""
+    if gpu is None:
+        return False
+    import torch
+
+    captured: bool = torch.cuda.is_current_stream_capturing()
+    return captured
 
 
 @cache

@@ -10,7 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from anydml.moves import Access, Lookup, Move
+from anydml.backends.cuda.schedule import accessed
+from anydml.moves import Lookup, Move
+from anydml.moves.move import every_lookup
 
 MAX_VECTOR = 16
 """Bytes that one thread loads or stores at once."""
@@ -22,27 +24,6 @@ Addresses = Sequence[int] | Mapping[int, int]
 """The address of every operand's first element, by number."""
 
 
-def launches(moves: Sequence[Move]) -> tuple[tuple[Move, ...], ...]:
-    """Moves grouped by launch: all without lookups in one, each with lookups in its own; ranks are made equal."""
-    plain = tuple(move for move in moves if not move.has_lookups)
-    if any(move.destination.lookups for move in moves):
-        raise AssertionError("no operator scatters yet")
-    rank = max((len(move.sizes) for move in plain), default=0)
-    groups = [tuple(_padded(move, rank) for move in plain)] if plain else []
-    return (*groups, *((move,) for move in moves if move.has_lookups))
-
-
-def _padded(move: Move, rank: int) -> Move:
-    more = rank - len(move.sizes)
-    if not more:
-        return move
-
-    def access(side: Access) -> Access:
-        return side._replace(strides=(0,) * more + side.strides)
-
-    return Move((1,) * more + move.sizes, access(move.destination), access(move.source), move.element_size)
-
-
 @dataclass(frozen=True, slots=True)
 class Part:
     """A move in vectors: what the kernel's fields are made from.
@@ -51,7 +32,9 @@ class Part:
         sizes: row sizes, then the columns.
         inner: columns that are one contiguous run; strides of the last size are those between runs. Mostly 1.
         to, source: operand, byte offset of the first vector, and one stride a size.
-        lookups: those of the source, with strides that count index loads.
+        lookups: those of both ends, as `every_lookup` lists them; strides count index loads, and the stride of an axis
+            vectors or the loads of the lookup that it is in.
+        is_run: whether the columns are one element.
     """
 
     sizes: tuple[int, ...]
@@ -59,6 +42,7 @@ class Part:
     source: tuple[int, int, tuple[int, ...]]
     lookups: tuple[Lookup, ...]
     inner: int = 1
+    is_run: bool = False
 
     @property
     def columns(self) -> int:
@@ -77,11 +61,11 @@ class Alignment:
     __slots__ = ("_ends", "_indices", "_unit")
 
     def __init__(self, moves: Sequence[Move]) -> None:
-        ends = [side for move in moves for side in (move.destination, move.source)]
+        ends = [side for move in moves for side in (move.destination, accessed(move))]
         strides = {
             stride
             for move in moves
-            for side in (move.destination, move.source)
+            for side in (move.destination, accessed(move))
             for size, stride in zip(move.sizes, side.strides, strict=True)
             if size > 1
         }
@@ -89,15 +73,8 @@ class Alignment:
         self._unit = math.gcd(MAX_VECTOR, *{move.element_size for move in moves}, *strides, *steps)
         self._ends = sorted({(side.operand, side.offset % MAX_VECTOR) for side in ends})
         self._indices = [
-            (
-                lookup.operand,
-                lookup.offset,
-                math.gcd(
-                    index_bytes(lookup),
-                    *(stride for size, stride in zip(moves[0].sizes, lookup.strides, strict=True) if size > 1),
-                ),
-            )
-            for lookup in moves[0].source.lookups
+            (lookup.operand, lookup.offset, math.gcd(index_bytes(lookup), *_steps(lookup, moves[0].sizes)))
+            for lookup in moves[0].every_lookup()
         ]
 
     def vector(self, addresses: Addresses) -> int:
@@ -109,9 +86,29 @@ class Alignment:
         return tuple(math.gcd(unit, addresses[operand] + offset) for operand, offset, unit in self._indices)
 
 
+def _steps(lookup: Lookup, sizes: Sequence[int]) -> set[int]:
+    """The bytes between the indices that a lookup may read."""
+    steps = {stride for size, stride in zip(sizes, lookup.strides, strict=True) if size > 1}
+    return steps | {inner.stride for inner in lookup.lookups if inner.size > 1}
+
+
 def index_bytes(lookup: Lookup) -> int:
     """Bytes of one index."""
     return int(lookup.dtype[-2:]) // 8
+
+
+def targets(move: Move) -> tuple[int, ...]:
+    """For each of `every_lookup` whose address it adds to: 0 the destination's, 1 the source's, 2 + n lookup n's."""
+    result: list[int] = []
+
+    def add(lookups: Sequence[Lookup], own: int) -> None:
+        for lookup in lookups:
+            add(lookup.lookups, len(result) + len([*every_lookup(lookup.lookups)]) + 2)
+            result.append(own)
+
+    add(move.destination.lookups, 0)
+    add(accessed(move).lookups, 1)
+    return tuple(result)
 
 
 def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part, ...]:
@@ -146,14 +143,20 @@ def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
         steps = [stride // unit if size > 1 else 0 for size, stride in zip(move.sizes, strides, strict=True)]
         return (*steps, *((last,) if has_run else ()))
 
+    units = (vector, vector, *loads)
     lookups = tuple(
-        lookup._replace(strides=in_units(lookup.strides, load, 0), stride=lookup.stride // vector)
-        for lookup, load in zip(move.source.lookups, loads, strict=True)
+        lookup._replace(
+            strides=in_units(lookup.strides, load, 0),
+            stride=lookup.stride // units[target],
+            lookups=(),
+        )
+        for lookup, load, target in zip(move.every_lookup(), loads, targets(move), strict=True)
     )
-    to, source = move.destination, move.source
+    to, source = move.destination, accessed(move)
     return Part(
         move.sizes + run,
         (to.operand, to.offset, in_units(to.strides, vector, 1)),
         (source.operand, source.offset, in_units(source.strides, vector, 1)),
         lookups,
+        is_run=has_run,
     )

@@ -6,12 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from anydml.backends.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
-from anydml.backends.cuda.parts import Part, cut, index_bytes
+from anydml.backends.cuda.parts import Part, cut, index_bytes, targets
+from anydml.backends.cuda.schedule import FINDINGS, Launch, Winners
 from anydml.backends.cuda.tiles import Tiles, tiles
-from anydml.moves import Move
+from anydml.moves import Lookup
+from anydml.moves.move import every_lookup
 
 LIMIT = 2**31
 """Offsets and row numbers below this are counted in 32 bits."""
+
+LOOKUP_NUMBERS = 6
+"""Numbers that the kernel is compiled for, for each lookup; listed in `kernel.py`."""
+
+CLAMPED, SKIPPED, ONLY_OUTSIDE = range(3)
+"""What happens outside an axis: the nearest end is taken; the element is left as it is; elsewhere it is."""
 
 MANY_BYTES = 1 << 20
 """Work from this size on is worth kernels with more constants; less shares them with work of other sizes."""
@@ -26,7 +34,8 @@ class Plan:
         parts: the moves in vectors.
         tiles: how they are shared out.
         fields: how the kernel is told.
-        lookups: four numbers a lookup, as the kernel wants them.
+        lookups: LOOKUP_NUMBERS a lookup, as the kernel wants them.
+        winners: which coordinates write, where several may write one element.
         wide_offsets, wide_rows: whether 32 bits do not suffice.
     """
 
@@ -35,6 +44,7 @@ class Plan:
     tiles: Tiles
     fields: Fields
     lookups: tuple[int, ...]
+    winners: Winners | None
     wide_offsets: bool
     wide_rows: bool
 
@@ -67,6 +77,12 @@ class Plan:
     def way(self) -> str:
         """How the kernel is told of its parts, and why so."""
         count, kinds = len(self.parts), self.fields.kinds
+        if self.winners and self.winners.are_found:
+            if self.winners.operand == FINDINGS:
+                return "looks for an index that is out of range"
+            return f"finds which coordinate is the last to write each of {self.winners.entries} elements"
+        if self.winners:
+            return f"one move, by the last coordinates that write each of {self.winners.entries} elements"
         parts = "equal parts" if self._has_equal_parts else "unequal parts"
         if count == 1:
             return "one move: no pointers, no table"
@@ -92,28 +108,34 @@ class Plan:
         return f"{self.way}; {self.tiles.programs} programs of {tile}{together}; {bits}-bit offsets"
 
 
-def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
-    """Plan the moves of one launch.
+def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:
+    """Plan a launch.
 
     Args:
-        moves: of one rank, as `launches` gives them.
+        launch: as `launches` gives them.
         vector: bytes of a vector, as `Alignment` gives them.
         loads: bytes of an index load, one a lookup.
     """
+    moves, winners = launch
     parts = cut(moves, vector, loads)
     shared = tiles(parts, vector)
-    columns = columns_of(parts, shared, vector)
+    columns = columns_of(parts, shared, vector, winners)
     total = sum(move.bytes_written for move in moves)
     lanes = max(1, vector // 8)
-    reach = max(max(_reaches(part, shared.columns)) for part in parts)
+    goals = targets(moves[0])
+    reach = max(max(_reaches(part, shared.columns, goals)) for part in parts)
+    if winners:
+        reach = max(reach, 2 * winners.entries if not winners.in_rounds else LIMIT)
     numbers = tuple(
         number
-        for n, lookup in enumerate(parts[0].lookups)
+        for n, lookup in enumerate(moves[0].every_lookup())
         for number in (
             int(lookup.dtype.startswith("int")),
             index_bytes(lookup),
             loads[n],
-            int(any(part.lookups[n].strides[-1] for part in parts)),
+            int(_varies_along_columns(lookup, parts[0])),
+            goals[n],
+            _outside(lookup, goals[n], winners),
         )
     )
     return Plan(
@@ -122,6 +144,7 @@ def plan(moves: Sequence[Move], vector: int, loads: tuple[int, ...]) -> Plan:
         shared,
         encode(columns, worthwhile_constants(parts[0], vector) if total >= MANY_BYTES else {}),
         numbers,
+        winners,
         wide_offsets=lanes * reach >= LIMIT,
         wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
     )
@@ -138,13 +161,30 @@ def _is_turned(part: Part) -> bool:
     return len(part.sizes) > 1 and part.to[2][-1] == 1 and part.source[2][-2] == 1
 
 
-def _reaches(part: Part, columns: int) -> Iterator[int]:
+def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
+    """Whether the index that is read is another one in every column."""
+    size = 1 if part.is_run or not lookup.strides else part.sizes[-1]
+    return size > 1 and any(each.strides[-1] for each in every_lookup((lookup,)))
+
+
+def _outside(lookup: Lookup, target: int, winners: Winners | None) -> int:
+    """What the kernel does where an index is outside its axis; what must not be outside was looked for before."""
+    if winners and winners.operand == FINDINGS and target == 1:
+        return ONLY_OUTSIDE
+    return SKIPPED if lookup.outside == "skip" else CLAMPED
+
+
+def _reaches(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
     """Offsets, in vectors or index loads, that no element of a tile lies beyond; tiles begin at pointers."""
     sizes = (*part.sizes[:-1], columns + 1)
-    yield columns + _span(sizes, part.to[2])
-    yield columns + _span(sizes, part.source[2]) + sum(lookup.size * abs(lookup.stride) for lookup in part.lookups)
-    for lookup in part.lookups:
-        yield _span(sizes, lookup.strides) + 8
+    by_lookups = [0] * (2 + len(goals))
+    for lookup, goal in zip(part.lookups, goals, strict=True):
+        by_lookups[goal] += lookup.size * abs(lookup.stride)
+    yield columns + _span(sizes, part.to[2]) + by_lookups[0]
+    yield columns + _span(sizes, part.source[2]) + by_lookups[1]
+    for lookup, more in zip(part.lookups, by_lookups[2:], strict=True):
+        yield _span(sizes, lookup.strides) + 8 + more
+        yield lookup.size
 
 
 def _span(sizes: Sequence[int], strides: Sequence[int]) -> int:

@@ -1,0 +1,39 @@
+"""The functions on device arrays, or on the host where kernels are interpreted, without asking whose arrays they are."""
+
+import numpy as np
+
+from anydml.backends.cuda.arrays import DeviceArrays
+from anydml.functions.calling import call
+from anydml.functions.operations import GATHER, JOIN, SLICE, SPLIT, Inferred, Operation
+
+WINDOW = Operation(
+    lambda name, shapes, arguments: Inferred((arguments[0], arguments[2]), [arguments[1]]),
+    SLICE.lower,
+    SLICE.by_numpy,
+)
+"""Slices from a first coordinate on, by steps of either sign."""
+
+
+def split(x, sizes, axis=0, out=None, gpu=None):
+    return _run("split", SPLIT, (x,), (tuple(sizes), axis), out, gpu)
+
+
+def join(parts, axis=0, out=None, gpu=None):
+    return _one("join", JOIN, parts, (axis,), out, gpu)
+
+
+def slice_(x, starts, shape, steps, out=None, gpu=None):
+    return _one("slice", WINDOW, (x,), (tuple(starts), tuple(shape), tuple(steps)), out, gpu)
+
+
+def gather(x, indices, axis=0, out=None, gpu=None):
+    return _one("gather", GATHER, (x, indices), (axis, np.dtype(indices.dtype)), out, gpu)
+
+
+def _one(name, operation, inputs, arguments, out, gpu):
+    return _run(name, operation, inputs, arguments, None if out is None else (out,), gpu)[0]
+
+
+def _run(name, operation, inputs, arguments, out, gpu):
+    engine = DeviceArrays.of(name, inputs) if gpu is None else DeviceArrays(gpu)
+    return call(name, operation, tuple(inputs), arguments, out, None, engine)
