@@ -40,6 +40,7 @@ class _Compiler:
         self.door = threading.RLock()
         self.imported = False
         self.ended = False
+        self.watches = False
         self.held: dict[int, list[Any]] = {}
 
 
@@ -86,6 +87,7 @@ def _in_turn(work: Callable[[], T]) -> T:
     with _COMPILER.door:
         turn.acquire()
     try:
+        _watch_forks()
         return _tried(work)
     finally:
         turn.release()
@@ -128,6 +130,16 @@ def _locks() -> Iterator[Any]:
             found = getattr(found, name, None)
         if hasattr(found, "_is_owned"):
             yield found
+
+
+def _watch_forks() -> None:
+    """Let forks wait from now on."""
+    if not _COMPILER.watches and hasattr(os, "register_at_fork"):
+        # What is registered last is called first. The compiler writes logs: were the logs' lock taken before its own, it
+        # would wait for the fork that waits for it.
+        importlib.import_module("logging")
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+        _COMPILER.watches = True
 
 
 def _before_fork() -> None:
@@ -173,6 +185,4 @@ def _finish() -> None:
         _COMPILER.turn.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 atexit.register(_finish)
