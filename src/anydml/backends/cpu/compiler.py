@@ -135,10 +135,12 @@ def _locks() -> Iterator[Any]:
 def _watch_forks() -> None:
     """Let forks wait from now on."""
     if not _COMPILER.watches and hasattr(os, "register_at_fork"):
-        # What is registered last is called first. The compiler writes logs: were the logs' lock taken before its own, it
-        # would wait for the fork that waits for it.
+        # What is registered last is called first. The compiler writes logs: were the logs' lock taken before its own,
+        # it would wait for the fork that waits for it.
         importlib.import_module("logging")
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
+        # Twice: an interruption may come before the first one has begun. The second then finds what is left to do.
+        for _ in range(2):
+            os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
         _COMPILER.watches = True
 
 
