@@ -1,4 +1,4 @@
-"""The functions on device arrays, or on the host where kernels are interpreted; nobody is asked whose arrays they are."""
+"""The functions on device arrays, or on the host where kernels are interpreted: whoever the arrays belong to."""
 
 import numpy as np
 

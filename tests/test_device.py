@@ -1,5 +1,8 @@
 """Device → CompiledOperator → BoundOperator."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from refused import f32
@@ -94,3 +97,77 @@ def test_reprs_are_one_line(device):
 def test_only_descs_are_compiled(thing):
     with pytest.raises(TypeError, match="compile_operator takes an operator's desc, such as SplitOperatorDesc, not "):
         dml.Device().compile_operator(thing)
+
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {n}": lambda it, n=n: pickle.loads(pickle.dumps(it, n)) for n in range(pickle.HIGHEST_PROTOCOL + 1)},
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_what_holds_addresses_does_not_travel(device, way):
+    bound = dml.Device(device).compile_operator(SPLIT).bind([floats(1, 2, 3, 4)], [floats(0), floats(0, 0, 0)])
+    for thing in (bound, [bound], bound.dispatch):
+        if way == "copy" and thing is not bound:
+            continue
+        with pytest.raises(TypeError, match=r"holds the addresses of its buffers, .*; pickle its CompiledOperator or"):
+            COPIES[way](thing)
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("size", [4, 400_000])
+def test_what_holds_none_travels(device, way, size):
+    if device == "reference" and size > 4:
+        size = 5
+    desc = dml.Slice1OperatorDesc(f32(size), f32(size), [0], [size], [-1])
+    operator = COPIES[way](dml.Device(device, "5_0").compile_operator(desc))
+    assert (operator.device.name, str(operator.device.feature_level)) == (device, "DML_FEATURE_LEVEL_5_0")
+    assert operator.desc == desc
+    x, y = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+    operator.bind([x], [y]).dispatch()
+    np.testing.assert_array_equal(y, x[::-1])
+
+
+def frozen_and_back(array):
+    array.flags.writeable = False
+    yield
+    array.flags.writeable = True
+
+
+@pytest.mark.parametrize("device, size", [("reference", 4), ("cpu", 4), ("cpu", 40_000), ("cpu", 1_000_000)])
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_output_made_read_only_is_not_written(device, size, flat, which):
+    desc = dml.SplitOperatorDesc(f32(size, 2), [f32(size, 1), f32(size, 1)], 1)
+    x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+    outputs = [np.full(4 * size, 7, np.uint8) if flat else np.full((size, 1), 7, np.float32) for _ in range(2)]
+    bound = dml.Device(device).compile_operator(desc).bind([x], outputs)
+    before = [output.tobytes() for output in outputs]
+    for _ in frozen_and_back(outputs[which]):
+        with pytest.raises(dml.BindingError) as caught:
+            bound.dispatch()
+    error = caught.value
+    assert (error.operator, error.field, error.rule) == (
+        "DML_SPLIT",
+        f"OutputTensors[{which}]",
+        "an output is writeable",
+    )
+    assert [output.tobytes() for output in outputs] == before
+    bound.dispatch()
+    for k, output in enumerate(outputs):
+        np.testing.assert_array_equal(output.view(np.float32).ravel(), x[:, k])
+
+
+def test_a_bound_operator_explains_what_was_bound():
+    tensor = dml.TensorDesc("FLOAT32", [300, 200])
+    operator = dml.Device().compile_operator(dml.Slice1OperatorDesc(tensor, tensor, [0, 0], [300, 200], [1, 1]))
+    y = np.zeros((300, 200), np.float32)
+    packed = operator.bind([np.zeros((300, 200), np.float32)], [y])
+    spread = operator.bind([np.zeros((300, 400), np.float32)[:, ::2]], [y])
+    assert str(packed) == str(operator)
+    assert "#0[8·c0]" in str(spread)
+    assert "#0[8·c0]" not in str(packed)

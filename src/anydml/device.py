@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from anydml.backends import open_backend
-from anydml.binding import bind_tensors
+from anydml.backends import CompiledProgram, open_backend
+from anydml.binding import bind_tensors, check_output
 from anydml.feature_level import FeatureLevel
 from anydml.operators.base import OperatorDesc
 
@@ -42,12 +42,18 @@ class Device:
         desc.check(self.feature_level)
         return CompiledOperator(self, desc)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Device, (self.name, self.feature_level)
+
     def __repr__(self) -> str:
         return f"Device({self.name!r}, feature_level={self.feature_level!s})"
 
 
 class CompiledOperator:
-    """An operator that is ready to be bound. ``print(operator)`` explains what was compiled."""
+    """An operator that is ready to be bound. ``print(operator)`` explains what was compiled.
+
+    A copy, or what another process unpickles, is compiled there from the desc.
+    """
 
     def __init__(self, device: Device, desc: OperatorDesc) -> None:
         self.device = device
@@ -74,33 +80,75 @@ class CompiledOperator:
         program = self._program
         if layouts != self._layouts:
             program = self.device._backend.compile(desc.program(layouts))
-        return BoundOperator(desc, program.bind(operands), operands)
+        return BoundOperator(desc, program.bind(operands), operands, tuple(outputs), program)
 
     def __str__(self) -> str:
         return str(self._program)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Code has addresses: a copy, or what another process reads, is compiled there.
+        return _compile, (self.device, self.desc)
 
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
 
 
 class BoundOperator:
-    """An operator with its buffers.
+    """An operator with its buffers. ``print(bound)`` explains what was bound, with the strides that it has.
 
-    Attributes:
-        dispatch: does the work; call it as often as the buffers' contents change.
+    It holds their addresses, which mean nothing elsewhere: it can be neither pickled nor copied (TypeError). Send the
+    `CompiledOperator`, or the desc, and bind where the buffers are.
     """
 
-    __slots__ = ("_operands", "desc", "dispatch")
+    __slots__ = ("_given", "_operands", "_outputs", "_program", "_run", "desc")
 
     def __init__(
-        self, desc: OperatorDesc, dispatch: Callable[[], object], operands: tuple[np.ndarray[Any, Any], ...]
+        self,
+        desc: OperatorDesc,
+        run: Callable[[], object],
+        operands: tuple[np.ndarray[Any, Any], ...],
+        outputs: Sequence[Any],
+        program: CompiledProgram,
     ) -> None:
         self.desc = desc
-        self.dispatch = dispatch
+        self._program = program
+        self._run = run
         self._operands = operands
+        # Only NumPy's arrays can be made read-only later.
+        self._outputs = tuple(output for output in outputs if isinstance(output, np.ndarray))
+        self._given = outputs
+
+    def dispatch(self) -> None:
+        """Do the work; call it as often as the buffers' contents change.
+
+        Raises:
+            BindingError: an output was made read-only since it was bound. Nothing was written.
+        """
+        for output in self._outputs:
+            if not output.flags.writeable:
+                self._refuse()
+        self._run()
+
+    def _refuse(self) -> None:
+        for (name, _), output in zip(self.desc.outputs, self._given, strict=True):
+            if isinstance(output, np.ndarray):
+                check_output(self.desc.OPERATOR, name, output)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        message = "a BoundOperator holds the addresses of its buffers, so it can be neither pickled nor copied"
+        raise TypeError(f"{message}; pickle its CompiledOperator or its desc, and bind where the buffers are")
+
+    def __str__(self) -> str:
+        # What is bound may know more than the program: where its buffers are aligned, say.
+        own: object = type(self._run).__str__
+        return str(self._program if own is object.__str__ else self._run)
 
     def __repr__(self) -> str:
         return f"BoundOperator({self.desc.OPERATOR}, {len(self._operands)} tensors)"
+
+
+def _compile(device: Device, desc: OperatorDesc) -> CompiledOperator:
+    return device.compile_operator(desc)
 
 
 __all__ = ["BoundOperator", "CompiledOperator", "Device"]

@@ -1,5 +1,6 @@
 """Without a kernel the work is done all the same, and one warning says so."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -26,8 +27,10 @@ def broken(*_):
 
 
 def test_a_kernel_that_cannot_be_compiled(never_warned, monkeypatch):
-    monkeypatch.setattr(shuffle, "shuffle_kernel", broken)
-    monkeypatch.setattr(rows, "rows_kernel", broken)
+    for module, name in ((shuffle, "shuffle_kernel"), (rows, "rows_kernel")):
+        load = getattr(module, name)
+        monkeypatch.setattr(module, name, getattr(load, "__wrapped__", load))
+    monkeypatch.setattr(driver, "njit", lambda *_, **__: broken)
     desc = dml.SplitOperatorDesc(dml.TensorDesc("UINT32", X.shape), [dml.TensorDesc("UINT32", (200_000, 1))] * 3, 1)
     with pytest.warns(RuntimeWarning, match="NumPy does the work: RuntimeError: no target for this processor") as said:
         operator = dml.Device().compile_operator(desc)
@@ -78,3 +81,37 @@ def test_a_cache_that_cannot_be_kept(never_warned, monkeypatch):
     assert callable(kernel)
     monkeypatch.setattr(driver, "njit", lambda *_, **options: broken if options.get("cache") else lambda f: "uncached")
     assert driver.compiled(lambda: None, 1) == "uncached"
+
+
+def test_a_compiler_that_is_switched_off():
+    program = """
+        import warnings, faulthandler
+        faulthandler.dump_traceback_later(60, exit=True)
+        import numpy as np, anydml
+        x = np.arange(4 * 10**6)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                assert (anydml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
+        print(*(warning.message for warning in said), sep="\\n")
+    """
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "ANYDML_NUM_THREADS": "3"}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    said = "no kernel can be compiled here, so NumPy does the work: RuntimeError: NUMBA_DISABLE_JIT is set\n"
+    assert done.stdout == said
+
+
+def test_too_little_memory_to_compile_is_an_error_of_this_call_only(never_warned, monkeypatch):
+    monkeypatch.setattr(rows, "rows_kernel", getattr(rows.rows_kernel, "__wrapped__", rows.rows_kernel))
+
+    def full(*_, **__):
+        raise MemoryError
+
+    tensor = dml.TensorDesc("UINT32", X.shape)
+    desc = dml.JoinOperatorDesc([tensor], tensor, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "njit", full)
+        with pytest.raises(MemoryError):
+            dml.Device().compile_operator(desc)
+    assert "rows: " in str(dml.Device().compile_operator(desc))

@@ -7,7 +7,7 @@ So they are shown a `DeviceArray`: a NumPy array over the device's addresses, to
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -40,6 +40,16 @@ class DeviceArray(np.ndarray[Any, Any]):
     def max(self, *args: Any, **kwargs: Any) -> Any:
         """The largest of some integers, found on the device; the host waits for it."""
         return _extreme(self, "max")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        message = "a DeviceArray shows the addresses of an array on a GPU, so it can be neither pickled nor copied"
+        raise TypeError(f"{message}; copy its owner")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce_ex__(4)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None, /) -> NoReturn:
+        self.__reduce_ex__(4)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"

@@ -1,4 +1,4 @@
-"""Workers stay off their caller's core, and keep to the cores that they were given."""
+"""Workers that sleep keep off their caller's core, and keep to the cores that they were given."""
 
 import os
 import sys
@@ -8,76 +8,32 @@ import time
 import numpy as np
 import pytest
 
-from anydml.backends.cpu.placement import Placement, current_core
-from anydml.backends.cpu.pool import ALL, Pool
+from anydml.backends.cpu.block import CORE, SLEEPERS, SPINS
+from anydml.backends.cpu.kernels.rows import rows_kernel
+from anydml.backends.cpu.plan import plan
+from anydml.backends.cpu.pool import Pool
+from anydml.backends.memory import address_of
+from anydml.moves import Access, Move
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells where a thread runs")
 
-TABLE = np.zeros(1, np.uint64)
+SOON = 30
 
 
 @pytest.fixture
-def sleeper():
-    """The number of a thread that does nothing, and the cores that it may use."""
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
-    yield thread.native_id, os.sched_getaffinity(thread.native_id)
-    done.set()
-    thread.join()
-
-
-def test_the_current_core_is_the_one_that_a_thread_is_tied_to():
-    def look():
-        for core in sorted(os.sched_getaffinity(0)):
-            os.sched_setaffinity(0, {core})
-            seen.append((core, current_core()))
-
-    seen = []
-    thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
-    assert seen
-    assert all(tied == current for tied, current in seen)
-
-
-def test_one_core_after_the_other_is_avoided_and_given_back(sleeper):
-    number, allowed = sleeper
-    placement = Placement(number)
-    for core in [*sorted(allowed), min(allowed)]:
-        placement.avoid(core)
-        assert os.sched_getaffinity(number) == (allowed - {core} or allowed)
-    placement.avoid(-1)
-    assert os.sched_getaffinity(number) == allowed
-
-
-def test_what_others_allow_later_counts(sleeper):
-    number, allowed = sleeper
-    placement = Placement(number)
-    first, last = min(allowed), max(allowed)
-    placement.avoid(first)
-    os.sched_setaffinity(number, {first})
-    for core in (last, first, -1):
-        placement.avoid(core)
-        assert os.sched_getaffinity(number) == {first}
-
-
-def test_a_thread_that_has_ended_is_nobodys_problem():
-    thread = threading.Thread(target=int)
-    thread.start()
-    thread.join()
-    Placement(thread.native_id).avoid(current_core())
-
-
-@pytest.fixture
-def pool():
-    """A pool of two threads, and the cores that its worker may use."""
+def crew():
+    """A pool of two threads that has worked, and what dispatches with it."""
     pool = Pool()
-    pool.threads = 2
-    pool.run(lambda *_: 0, TABLE)
-    (worker,) = pool._workers
-    yield pool, os.sched_getaffinity(0)
-    worker.start(None)
+    pool.resize(2)
+    x = np.arange(1 << 20, dtype=np.uint8)
+    y = np.zeros_like(x)
+    (step,) = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), x.size)], x.size)
+    dispatch = pool.bind(rows_kernel(), step.table([address_of(y), address_of(x)]), (x, y))
+    dispatch()
+    while not pool.workers:
+        time.sleep(0.001)
+    yield pool, dispatch
+    pool.end()
 
 
 def tied(core, call):
@@ -92,36 +48,47 @@ def tied(core, call):
     thread.join()
 
 
-def test_a_worker_starts_off_its_callers_core(pool):
-    pool, allowed = pool
-    for core in sorted(allowed):
-        started, seen = threading.Event(), []
-
-        def kernel(table, counter, chunks, started=started, seen=seen):
-            if chunks == ALL:
-                seen.append(os.sched_getaffinity(0))
-                started.set()
-            else:
-                assert started.wait(60)
-            return 0
-
-        tied(core, lambda kernel=kernel: pool.run(kernel, TABLE))
-        assert seen == [allowed - {core} or allowed]
+def asleep(pool):
+    """The cores that the worker may be woken on, once it sleeps."""
+    (worker,) = [worker for worker in pool._crew.workers if worker.is_alive()]
+    end = time.monotonic() + SOON
+    while not pool._crew.words[SLEEPERS] and time.monotonic() < end:
+        time.sleep(0.001)
+    # It counts as a sleeper a moment before it says where it may run.
+    time.sleep(0.05)
+    return worker.native_id, os.sched_getaffinity(worker.native_id)
 
 
-def test_a_late_worker_may_go_on_on_its_callers_core(pool):
-    pool, allowed = pool
-    seen = []
+def test_a_worker_sleeps_off_its_callers_core(crew):
+    pool, dispatch = crew
+    allowed = os.sched_getaffinity(0)
+    for core in [*sorted(allowed), min(allowed)]:
+        tied(core, dispatch)
+        assert pool._crew.words[CORE] == core + 1
+        assert asleep(pool)[1] == (allowed - {core} or allowed)
 
-    def kernel(table, counter, chunks):
-        if chunks == ALL:
-            for _ in range(60_000):
-                if (now := os.sched_getaffinity(0)) == allowed:
-                    break
-                time.sleep(0.001)
-            seen.append(now)
-        return 0
 
-    for core in sorted(allowed):
-        tied(core, lambda: pool.run(kernel, TABLE))
-    assert seen == [allowed] * len(allowed)
+def test_a_worker_that_is_awake_may_run_everywhere(crew):
+    pool, dispatch = crew
+    allowed = os.sched_getaffinity(0)
+    tied(min(allowed), dispatch)
+    number, _ = asleep(pool)
+    # Never asleep again.
+    pool._crew.words[SPINS] = 1 << 60
+    end = time.monotonic() + SOON
+    while os.sched_getaffinity(number) != allowed and time.monotonic() < end:
+        dispatch()
+    assert os.sched_getaffinity(number) == allowed
+    pool._crew.words[SPINS] = 1
+
+
+def test_what_others_allow_counts(crew):
+    pool, dispatch = crew
+    allowed = sorted(os.sched_getaffinity(0))
+    tied(allowed[0], dispatch)
+    number, _ = asleep(pool)
+    for core in (allowed[0], allowed[-1]):
+        os.sched_setaffinity(number, {core})
+        for caller in (allowed[-1], allowed[0]):
+            tied(caller, lambda: [dispatch() for _ in range(100)])
+            assert asleep(pool) == (number, {core})

@@ -83,7 +83,7 @@ def test_dispatch_makes_nothing_new(sizes, device, monkeypatch):
 def test_every_part_is_in_one_launch(device):
     for sizes in ([1], [2] * 7, [1, 2, 4] * 100):
         operator, _, _ = bound(device, sizes)
-        assert len(operator.dispatch._launches) == 1
+        assert len(operator._run._launches) == 1
 
 
 @pytest.fixture

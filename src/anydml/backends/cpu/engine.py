@@ -6,7 +6,6 @@ where that pays.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.backends.base import Array
 from anydml.backends.cpu.admission import Admission
+from anydml.backends.cpu.compiler import NoCompilerError, import_kernels
 from anydml.backends.cpu.plan import plan
 from anydml.backends.cpu.pool import ALL, POOL
 from anydml.backends.cpu.small import bind_small
@@ -30,8 +30,8 @@ SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
-SHARED_BYTES = 6 << 20
-"""Work that writes so much is shared between threads; below, waking one up costs more than it helps."""
+SHARED_BYTES = 1 << 20
+"""Work that writes so much is shared between threads; below, what it costs to wake one is most of what it does."""
 
 FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
 """Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
@@ -40,8 +40,8 @@ _Plan = tuple[tuple[Step, ...] | None, "list[Kernel]"]
 _NUMPY: _Plan = (None, [])
 """Steps and their kernels; no steps where NumPy has to do the work."""
 
-_WARNED = threading.Event()
-"""Set once it was said that there are no kernels."""
+_WARNED: list[str] = []
+"""What was said of there being no kernels: it is said once."""
 
 
 def program(name: str, moves: Sequence[Move], patient: bool = False) -> CpuProgram:
@@ -121,7 +121,7 @@ class CpuProgram:
         for step, kernel in zip(steps, kernels, strict=True):
             table = step.table(addresses)
             if _is_shared(step):
-                calls.append(partial(POOL.run, kernel, table, operands))
+                calls.append(POOL.bind(kernel, table, operands, step.claim_bytes))
             else:
                 calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
         return calls[0] if len(calls) == 1 else partial(_run, calls)
@@ -153,16 +153,19 @@ class CpuProgram:
 def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
-        # The plan imports the kernels' rooms, and with them the compiler.
+        import_kernels()
         steps = plan(moves, written, admission)
-        return steps, [step.load() for step in steps or ()]
-    except Exception as error:
+        kernels = [step.load() for step in steps or ()]
+        if any(map(_is_shared, steps or ())):
+            POOL.prepare()
+    except NoCompilerError as error:
         # Whatever the compiler lacks here, the work can be done without it.
-        if not _WARNED.is_set():
-            _WARNED.set()
-            message = f"no kernel can be compiled here, so NumPy does the work: {type(error).__name__}: {error}"
+        if not _WARNED:
+            _WARNED.append(str(error))
+            message = f"no kernel can be compiled here, so NumPy does the work: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _NUMPY
+    return steps, kernels
 
 
 def _is_shared(step: Step) -> bool:

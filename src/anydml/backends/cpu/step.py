@@ -13,14 +13,14 @@ from anydml.moves import Move
 if TYPE_CHECKING:
     from anydml.backends.cpu.kernels.driver import Kernel
 
-CHUNK = 256 << 10
+CHUNK = 128 << 10
 """Bytes that a thread claims at a time, about."""
 
 MOST_UNITS = 1 << 20
 """Units of a claim at most, so that no number of claims overflows."""
 
 PIECES = 64
-MOST_BYTES = 16 << 20
+MOST_BYTES = 2 << 20
 """Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
 bytes of a piece at most, so that Ctrl-C is soon noticed."""
 
@@ -48,6 +48,12 @@ class Step(NamedTuple):
     bytes_written: int
     template: np.ndarray[Any, np.dtype[np.uint64]]
     operands: np.ndarray[Any, np.dtype[np.int64]]
+
+    @property
+    def claim_bytes(self) -> int:
+        """The bytes that one claim writes, about."""
+        units, claimed = int(self.template[0]), int(self.template[1])
+        return self.bytes_written * claimed // max(units, 1)
 
     def table(self, addresses: Iterable[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
         """The table for operands at these addresses."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from anydml.backends.cpu.plan import plan
+from anydml.backends.cpu.pool import POOL
 from anydml.moves import Move, simplify
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -25,6 +26,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.backends.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
     from anydml.backends.cpu.kernels.rows import rows_kernel
 
+    yield "sharing", POOL.prepare
     yield "rows", rows_kernel
     for size in (0, *WORDS, *ODD):
         yield f"elements {size}", partial(elements_kernel, size)

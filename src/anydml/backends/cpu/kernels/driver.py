@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from numba import njit, uint64
+from numba import config, njit, uint64
 
+from anydml.backends.cpu.compiler import quietly
 from anydml.backends.cpu.kernels.ir import OPTIONS, fetch_add, helper, load
 
 SIGNATURE = "uint64(uint64, uint64, uint64)"
@@ -19,9 +21,14 @@ UNITS, STEP, PAST, PARTS, RANK = range(5)
 
 HEADER = 5
 
-SHARED = ("ir.py", "registers.py", "edges.py", "driver.py")
-SHARED_CODE = format(zlib.crc32(b"".join(Path(__file__).with_name(name).read_bytes() for name in SHARED)), "x")
-"""Part of every kernel's name, because Numba's cache does not notice changes outside a kernel's own file."""
+
+def code_of(*names: str) -> str:
+    """A checksum of files: part of names, because Numba's cache does not notice changes outside a kernel's own file."""
+    return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
+
+
+SHARED_CODE = code_of("ir.py", "registers.py", "edges.py", "driver.py")
+"""Part of every kernel's name."""
 
 Kernel = Callable[[int, int, int], int]
 
@@ -64,20 +71,38 @@ def walk(sizes, rank, index, strides, step):
     return offset
 
 
-def compiled(function: Any, *constants: object) -> Kernel:
+def compiled(function: Any, *constants: object, signature: str = SIGNATURE) -> Kernel:
     """Compile a kernel now, or take it from the disk cache.
 
     Args:
         function: the kernel's Python function.
         constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
             processes that write to one index can end up with each other's code.
+        signature: Numba's types. What has a kernel's can be called by its `entry`, too.
+
+    Raises:
+        NoCompilerError: nothing can be compiled here.
     """
     name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
+    return quietly(partial(_compiled, function, signature))
+
+
+def _compiled(function: Any, signature: str) -> Kernel:
+    if getattr(config, "DISABLE_JIT", 0):
+        raise RuntimeError("NUMBA_DISABLE_JIT is set")
+    options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE}
     kernel: Kernel
     try:
-        kernel = njit(SIGNATURE, cache=True, **OPTIONS)(function)
+        kernel = njit(signature, cache=True, **options)(function)
     except Exception:
         # The cache's folder is full, damaged or not writeable: compile for this process only.
-        kernel = njit(SIGNATURE, **OPTIONS)(function)
+        kernel = njit(signature, **options)(function)
     return kernel
+
+
+def entry(kernel: Any) -> int:
+    """The address of a kernel's machine code, a function of C; it is there as long as the kernel is."""
+    (overload,) = kernel.overloads.values()
+    address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_cfunc_wrapper_name)
+    return address

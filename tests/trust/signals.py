@@ -1,0 +1,218 @@
+"""Signals that raise over shared dispatches: python -m trust.signals [--seconds N] [--seed S] [--busy] [--in-python].
+
+An alarm goes off every 0.7 ms or so and raises wherever the main thread is. After each one nobody may write any more,
+and at the end every thread must still serve. With ``--busy`` other threads change the number of threads, fork, and
+compile meanwhile. It prints "well" and what it saw at its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import zlib
+
+import numpy as np
+
+import anydml as dml
+from anydml.backends.cpu import engine, step
+from anydml.backends.cpu import pool as pools
+from anydml.backends.cpu.block import OPEN, OWNER, STATE, WORKERS
+from anydml.backends.cpu.pool import Pool
+
+PERIOD = 0.0007
+HANG = 60
+COLUMNS = 16
+
+
+class Alarm(Exception):
+    """What the handler raises."""
+
+
+class Work:
+    """A bound reversal that is shared, and what it should give."""
+
+    def __init__(self, rng: random.Random) -> None:
+        size = rng.choice([300_000, 1_000_000, 3_000_000])
+        self.x = np.random.default_rng(rng.getrandbits(32)).integers(0, 1 << 31, size).astype(np.int32)
+        self.out = np.zeros_like(self.x)
+        tensor = dml.TensorDesc("INT32", self.x.shape)
+        operator = dml.Device().compile_operator(dml.Slice1OperatorDesc(tensor, tensor, [0], [size], [-1]))
+        self.bound = operator.bind([self.x], [self.out])
+
+    def is_whole(self) -> bool:
+        return bool((self.out == self.x[::-1]).all())
+
+
+def checksum(work: Work) -> int:
+    return zlib.crc32(work.out)
+
+
+def nothing_under_way() -> bool:
+    """Whether the pool shows no job and no worker at one, seen from between two dispatches of the only caller."""
+    words = pools.POOL._crew.words
+    return not words[OWNER] and not words[STATE] & (OPEN | WORKERS)
+
+
+def interrupted_at(work: Work, seconds: float) -> bool:
+    """Dispatch until an alarm raises, and whether it did before its time was long over."""
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            work.bound.dispatch()
+    except Alarm:
+        return True
+    finally:
+        # Another alarm cannot follow: the timer is not repeated.
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return False
+
+
+def raise_alarm(*_: object) -> None:
+    raise Alarm
+
+
+def change_threads(stop: threading.Event, rng: random.Random) -> None:
+    while not stop.wait(rng.uniform(0, 0.002)):
+        dml.set_num_threads(rng.randint(1, 5))
+
+
+def fork(stop: threading.Event, rng: random.Random) -> None:
+    while not stop.wait(rng.uniform(0, 0.2)):
+        child = os.fork()
+        if not child:
+            # A child that hangs is ended; faulthandler's own watchdog does not survive a fork.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(HANG)
+            work = Work(random.Random(1))
+            for _ in range(3):
+                work.bound.dispatch()
+            os._exit(0 if work.is_whole() else 1)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            raise AssertionError("a child did not end well")
+
+
+def compile_columns(stop: threading.Event, rng: random.Random) -> None:
+    """Patterns that nobody has seen, one after the other: each takes a kernel of its own."""
+    for period in range(5, 1 << 30):
+        if stop.wait(rng.uniform(0, 0.2)):
+            return
+        columns = 5 + period % COLUMNS
+        first = 1 + period // COLUMNS % (columns - 1)
+        x = np.arange(columns * 30_000, dtype=np.uint8).reshape(-1, columns)
+        for part, wanted in zip(dml.split(x, [first, columns - first], 1), np.split(x, [first], 1), strict=True):
+            assert (part == wanted).all()
+
+
+def storm(seconds: float, seed: int, others: bool) -> dict[str, int]:
+    """Interrupt dispatches for a while.
+
+    Returns:
+        How many were interrupted, and what went wrong: late writes, jobs left open.
+    """
+    rng = random.Random(seed)
+    works = [Work(rng) for _ in range(3)]
+    signal.signal(signal.SIGALRM, raise_alarm)
+    stop, failures = threading.Event(), []
+
+    def run(work, number):
+        try:
+            work(stop, random.Random(seed + number))
+        except BaseException as error:
+            failures.append(error)
+
+    chores = (change_threads, fork, compile_columns) if others else ()
+    threads = [threading.Thread(target=run, args=(work, n), daemon=True) for n, work in enumerate(chores, 1)]
+    for thread in threads:
+        thread.start()
+    seen = {"interrupts": 0, "late writes": 0, "left open": 0, "lost": 0}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        faulthandler.dump_traceback_later(HANG, exit=True)
+        work = rng.choice(works)
+        work.out[...] = 0
+        # Now and then the pool is caught while workers sleep, or while they are started.
+        if rng.random() < 0.05:
+            time.sleep(0.003)
+        if rng.random() < 0.05:
+            dml.set_num_threads(rng.randint(1, 4))
+        interrupted = False
+        with contextlib.suppress(Alarm):
+            interrupted = interrupted_at(work, PERIOD * rng.uniform(0.2, 1.8))
+        seen["interrupts" if interrupted else "lost"] += 1
+        # Where others compile, they dispatch, too.
+        seen["left open"] += not others and not nothing_under_way()
+        before = checksum(work)
+        if rng.random() < 0.1:
+            time.sleep(0.001)
+        seen["late writes"] += checksum(work) != before
+    stop.set()
+    for thread in threads:
+        thread.join(HANG)
+        assert not thread.is_alive(), "a thread hangs"
+    if failures:
+        raise failures[0]
+    for work in works:
+        work.bound.dispatch()
+        assert work.is_whole()
+    return seen
+
+
+def served(threads: int) -> bool:
+    """Whether so many threads work together before long."""
+    dml.set_num_threads(threads)
+    size = 6000
+    x = np.zeros((size, size), np.uint8)
+    out = np.zeros_like(x)
+    tensor = dml.TensorDesc("UINT8", x.shape)
+    turned = dml.TensorDesc("UINT8", x.shape, (1, size))
+    bound = dml.Device().compile_operator(dml.JoinOperatorDesc([turned], tensor, 0)).bind([x.T], [out])
+    most, done, end = [0], threading.Event(), time.monotonic() + HANG
+
+    def look() -> None:
+        while not done.is_set():
+            most.append(pools.POOL._crew.words[STATE] & WORKERS)
+            time.sleep(0)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    while max(most) < threads - 1 and time.monotonic() < end:
+        bound.dispatch()
+    done.set()
+    looker.join()
+    return max(most) == threads - 1 == pools.POOL.workers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--busy", action="store_true", help="others change threads, fork and compile")
+    parser.add_argument("--in-python", action="store_true", help="workers sleep in Python")
+    given = parser.parse_args()
+    if given.in_python:
+        engine.POOL = pools.POOL = Pool(in_python=True)
+    engine.SHARED_BYTES = 0
+    step.CHUNK = 16 << 10
+    dml.set_num_threads(4)
+    seen = storm(given.seconds, given.seed, given.busy)
+    faulthandler.dump_traceback_later(2 * HANG, exit=True)
+    whole = served(4)
+    print({**seen, "all serve": whole}, file=sys.stderr)
+    assert whole, "a thread was lost"
+    assert seen["late writes"] == seen["left open"] == seen["lost"] == 0
+    # A compiler that is at work leaves others little time.
+    assert seen["interrupts"] > given.seconds * (1 if given.busy else 10)
+    pools.POOL.end()
+    print("well")
+
+
+if __name__ == "__main__":
+    main()
