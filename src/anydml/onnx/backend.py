@@ -19,6 +19,7 @@ import onnx.defs
 from onnx import ModelProto, NodeProto
 
 from anydml.errors import ModelError
+from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined, reason
 from anydml.onnx.graph import MICROSOFT, plain_domain, read_node, read_nodes
 from anydml.onnx.operators import run_node as _run_node
@@ -114,7 +115,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
             raise ModelError(f"the node breaks a rule of ONNX: {reason(error)}") from None
         read = read_node(node, opsets, node.name or node.op_type)
         values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-        found = _run_node(read, values)
+        found = _run_node(read, values, Budget())
         return tuple(found[: len(node.output)]) if plain_domain(node.domain) else found
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,12 @@ class Node:
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message` about this node."""
         return ModelError(f"{self.label}: {message}", self.operator, field, rule)
+
+    def reworded(self, error: Exception) -> ModelError:
+        """What a function of anydml's says, as an error of this node: the node's label says of which operator."""
+        name = getattr(error, "operator", None) or self.operator.lower()
+        message = str(error).removeprefix(f"{name}: ")
+        return self.error(message, getattr(error, "field", None), getattr(error, "rule", None))
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An INT attribute, or `default`.
@@ -175,3 +181,19 @@ def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int 
     except onnx.defs.SchemaError:
         return ours
     return ours if newest <= ours else None
+
+
+def last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]:
+    """Names that are not needed after each node, by its number, so that their memory can be given back.
+
+    Args:
+        nodes: in order.
+        kept: names that are needed in the end.
+    """
+    last: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        last.update(dict.fromkeys((*node.inputs, *node.outputs), i))
+    drops: dict[int, list[str]] = {}
+    for name in last.keys() - {*kept, ""}:
+        drops.setdefault(last[name], []).append(name)
+    return drops
