@@ -232,7 +232,7 @@ def test_check_needs_known_sizes(folder, anydml):
     model(SPLIT)
     code, out, err = anydml("check", "model.onnx")
     assert (code, out) == (2, "")
-    assert err == 'anydml: model.onnx: input "x" has sizes [N]; give it fixed ones\n'
+    assert err == 'anydml: model.onnx: input "x" has sizes [N]; give it fixed sizes\n'
 
 
 def test_portable(folder, anydml):

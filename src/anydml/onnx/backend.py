@@ -25,6 +25,7 @@ from anydml.onnx.graph import MICROSOFT, plain_domain, read_node, read_nodes
 from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
 from anydml.onnx.tensors import Array
+from anydml.text import printable
 
 
 class Prepared(onnx.backend.base.BackendRep):
@@ -56,7 +57,9 @@ class Prepared(onnx.backend.base.BackendRep):
         every = list(self.program.inputs)
         needed = [name for name in every if name not in self.program.defaults]
         if len(values) not in (len(every), len(needed)):
-            message = f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(needed)})"
+            message = (
+                f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(map(printable, needed))})"
+            )
             raise ModelError(message, rule="one value an input")
         return dict(zip(every if len(values) == len(every) else needed, values, strict=True))
 

@@ -22,6 +22,9 @@ MOST_BYTES = 2**31 - 1
 MOST_NODES = 100_000
 """Of a graph after its functions are inlined: a few of them that call each other can come to any number."""
 
+MOST_IMPORTS = 1000
+"""Opsets that a model imports: onnx's checker goes through all of them for each function."""
+
 NODE = 2048
 """Bytes that a node of a few inputs takes in all the forms in which it is read and checked."""
 
@@ -35,7 +38,8 @@ Name = tuple[str, str, str]
 def check(model: ModelProto) -> None:
     """Hold a model against ONNX's own rules. What its external data holds is no part of that.
 
-    One rule is left out: outputs of the graph may come without a type or a shape, as onnx's own evaluator has it.
+    One rule is left out: inputs and outputs of the graph may come without a shape, and outputs without a type, as onnx's
+    own evaluator has it.
 
     Raises:
         ModelError: onnx's checker refuses it, or there is not enough memory to check it.
@@ -44,9 +48,12 @@ def check(model: ModelProto) -> None:
     if size > MOST_BYTES:
         # The checker reads serialised models only; those that are larger came here with their external data loaded.
         return
+    if len(model.opset_import) > MOST_IMPORTS:
+        message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MOST_IMPORTS}"
+        raise ModelError(message, field="opset_import", rule="an import for each domain that is used")
     Budget().ask("the model", "checking it", 2 * size + NODE * len(model.graph.node))
     try:
-        onnx.checker.check_model(_without_external_data(_with_output_types(model)))
+        onnx.checker.check_model(_without_external_data(_with_shapes(model)))
     except Exception as error:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
 
@@ -112,7 +119,7 @@ def _passed(model: ModelProto) -> Iterator[AttributeProto]:
 
 def _bytes(one: str | AttributeProto) -> int:
     if isinstance(one, AttributeProto):
-        return one.ByteSize()
+        return int(one.ByteSize())
     return len(one) if one.isascii() else 4 * len(one)
 
 
@@ -130,23 +137,26 @@ def reason(error: Exception) -> str:
     return printable((str(error).strip() or repr(error)).splitlines()[0])
 
 
-def _with_output_types(model: ModelProto) -> ModelProto:
-    """The model, every output with a type and a shape of rank 0, which the checker wants but never compares."""
-    untyped = [i for i, output in enumerate(model.graph.output) if not _has_shape(output)]
-    if not untyped:
+def _with_shapes(model: ModelProto) -> ModelProto:
+    """The model, its inputs and outputs with the shapes that the checker wants, but never compares."""
+    fields = ("input", "output")
+    if all(_has_shape(value) for field in fields for value in getattr(model.graph, field)):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
-    for i in untyped:
-        tensor = copy.graph.output[i].type.tensor_type
-        tensor.elem_type = tensor.elem_type or TensorProto.FLOAT
-        tensor.shape.SetInParent()
+    for field in fields:
+        for value in getattr(copy.graph, field):
+            if not _has_shape(value):
+                tensor = value.type.tensor_type
+                tensor.shape.SetInParent()
+                if field == "output" and not tensor.elem_type:
+                    tensor.elem_type = TensorProto.FLOAT
     return copy
 
 
 def _has_shape(value: ValueInfoProto) -> bool:
     kind = value.type.WhichOneof("value")
-    return kind not in (None, "tensor_type") or (kind is not None and value.type.tensor_type.HasField("shape"))
+    return kind not in (None, "tensor_type") or value.type.tensor_type.HasField("shape")
 
 
 def _without_external_data(model: ModelProto) -> ModelProto:

@@ -96,9 +96,10 @@ def describe(model: ModelProto, min_dimensions: int = 4) -> Iterator[tuple[str, 
     values = {tensor.name: _known_tensor(tensor, needed, budget) for tensor in model.graph.initializer}
     for value in model.graph.input:
         elem_type, sizes = tensor_type(value)
-        shape = tuple(size for size in sizes if isinstance(size, int))
-        if len(shape) != len(sizes):
-            message = f"input {show(value.name)} has sizes {sizes_text(sizes)}; give it fixed ones"
+        shape = tuple(size for size in sizes or () if isinstance(size, int))
+        if sizes is None or len(shape) != len(sizes):
+            has = "no shape" if sizes is None else f"sizes {sizes_text(sizes)}"
+            message = f"input {show(value.name)} has {has}; give it fixed sizes"
             raise ModelError(message, field=value.name, rule="descs have known sizes")
         values[value.name] = Known(elem_type, shape)
     for i, node in enumerate(nodes):

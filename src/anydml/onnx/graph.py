@@ -14,6 +14,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.text import printable
 
 MICROSOFT = "com.microsoft"
 
@@ -109,8 +110,8 @@ class Node:
         if attribute.type != kind:
             kinds: Any = AttributeProto.AttributeType
             expected = kinds.Name(kind)
-            message = f"attribute {attribute.name} is no {expected}"
-            raise self.error(message, attribute.name, f"{attribute.name} is {expected}")
+            name = printable(attribute.name)
+            raise self.error(f"attribute {name} is no {expected}", attribute.name, f"{name} is {expected}")
         return attribute
 
 
@@ -149,7 +150,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
         ModelError: its operator, its version or one of its attributes is none that anydml has.
     """
     domain, kind = plain_domain(proto.domain), proto.op_type
-    label = f"node {show(name)} ({f'{domain}:' if domain else ''}{kind})"
+    label = f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
     known = VERSIONS.get((domain, kind))
     if known is None:
         have = ", ".join(sorted(f"{d}:{k}" if d else k for d, k in VERSIONS))
@@ -166,7 +167,9 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     attributes = {attribute.name: attribute for attribute in proto.attribute}
     for attribute in proto.attribute:
         if attribute.ref_attr_name:
-            message = f"{label}: attribute {attribute.name} refers to a function's attribute outside of a function"
+            message = (
+                f"{label}: attribute {show(attribute.name)} refers to a function's attribute outside of a function"
+            )
             raise ModelError(message, kind, attribute.name)
     return Node(label, name, kind, version, tuple(proto.input), tuple(proto.output), attributes)
 

@@ -136,6 +136,8 @@ class Input:
         if array.dtype != self.dtype:
             message = f"input {show(self.name)} is {array.dtype}, but the graph has {type_name(self.elem_type)}"
             raise ModelError(message, field=self.name, rule="inputs have the graph's types")
+        if self.sizes is None:
+            return array
         fits = len(array.shape) == len(self.sizes) and all(
             not isinstance(size, int) or size == actual for size, actual in zip(self.sizes, array.shape, strict=True)
         )

@@ -133,11 +133,13 @@ def _texts(tensor: TensorProto, shape: tuple[int, ...]) -> Array:
     return texts.reshape(shape)
 
 
-def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None]]:
+def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:
     """Element type and sizes of a graph's input or output; a size that is not known is its name or None.
 
+    Without a shape, not even the rank is known: the sizes are None.
+
     Raises:
-        ModelError: it is no tensor, its rank is not given, or it has more than 64 dimensions.
+        ModelError: it is no tensor, or it has more than 64 dimensions.
     """
     label = f"{show(value.name)}"
     kind = value.type.WhichOneof("value")
@@ -146,12 +148,11 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None]]:
         raise ModelError(message, field=value.name, rule="inputs are tensors")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        raise ModelError(f"{label} has no shape", field=value.name, rule="the rank of an input is known")
+        return tensor.elem_type, None
     check_rank(label, len(tensor.shape.dim), value.name)
-    sizes: list[int | str | None] = [
+    return tensor.elem_type, [
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
     ]
-    return tensor.elem_type, sizes
 
 
 def sizes_text(sizes: Iterable[int | str | None]) -> str:
