@@ -129,7 +129,7 @@ def portable(source: str, target: str) -> None:
     from anydml.dxdispatch.files import write_whole
     from anydml.dxdispatch.place import Place
     from anydml.onnx import load, make_portable
-    from anydml.onnx.checks import check
+    from anydml.onnx.checks import check, serialized
     from anydml.onnx.external import external_tensors
     from anydml.onnx.portable import training_nodes
 
@@ -140,7 +140,7 @@ def portable(source: str, target: str) -> None:
     if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:
         raise place.error(f"has external data beside it; write {target} into the same folder")
     result = _placed(place, lambda: make_portable(model))
-    data = Path(source).read_bytes() if result is model else result.SerializeToString()
+    data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
     write_whole(out, lambda file: file.write(data), Place(target))
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     click.echo(printable(f"{source}: {what}, written to '{target}'"))

@@ -7,6 +7,7 @@ from graphlib import TopologicalSorter
 
 import onnx.checker
 import onnx.inliner
+from google.protobuf.message import EncodeError
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
@@ -38,13 +39,13 @@ Name = tuple[str, str, str]
 def check(model: ModelProto) -> None:
     """Hold a model against ONNX's own rules. What its external data holds is no part of that.
 
-    One rule is left out: inputs and outputs of the graph may come without a shape, and outputs without a type, as onnx's
+    One rule is left out: the graph's inputs and outputs may come without a shape, and outputs without a type, as onnx's
     own evaluator has it.
 
     Raises:
         ModelError: onnx's checker refuses it, or there is not enough memory to check it.
     """
-    size = model.ByteSize()
+    size = _byte_size(model)
     if size > MOST_BYTES:
         # The checker reads serialised models only; those that are larger came here with their external data loaded.
         return
@@ -56,6 +57,19 @@ def check(model: ModelProto) -> None:
         onnx.checker.check_model(_without_external_data(_with_shapes(model)))
     except Exception as error:
         raise ModelError(f"the model breaks a rule of ONNX: {reason(error)}") from None
+
+
+def serialized(model: ModelProto) -> bytes:
+    """The bytes of a model.
+
+    Raises:
+        ModelError: it has 2 GiB or more, or there is not enough memory.
+    """
+    try:
+        return bytes(model.SerializeToString())
+    except EncodeError:
+        message = "the model cannot be serialised: it has 2 GiB or more, or there is not enough memory"
+        raise ModelError(message, rule="protobuf writes less than 2 GiB") from None
 
 
 def inlined(model: ModelProto) -> ModelProto:
@@ -135,6 +149,14 @@ def _called(one: NodeProto | FunctionProto) -> Name:
 def reason(error: Exception) -> str:
     """The first line of an error; onnx's own have many, and types that have nothing in common."""
     return printable((str(error).strip() or repr(error)).splitlines()[0])
+
+
+def _byte_size(model: ModelProto) -> int:
+    try:
+        return int(model.ByteSize())
+    except EncodeError:
+        # It was read, so that it is no larger than protobuf can write: only memory can lack.
+        raise MemoryError from None
 
 
 def _with_shapes(model: ModelProto) -> ModelProto:
