@@ -48,7 +48,8 @@ class Budget:
             ModelError: it is larger than the memory that is left.
         """
         need = size + arrays * ARRAY
-        if need <= SMALL and self.held + need <= self._asked_at + SMALL:
+        after = self.held + need
+        if after <= self._asked_at + SMALL and (self._limit is None or after <= self._limit):
             return
         available = memory.available_memory()
         self._asked_at = self.held
@@ -57,7 +58,7 @@ class Budget:
         # What is held is no longer available; and others take memory, too.
         limit = available + self.held
         self._limit = limit if self._limit is None else min(limit, self._limit)
-        if self.held + need > self._limit:
+        if after > self._limit:
             have = memory.text(max(0, self._limit - self.held))
             message = f"{label}: {what} needs {memory.text(need)}, but {have} of memory are available"
             raise ModelError(message, rule="what is alive at one time fits into memory")

@@ -14,7 +14,7 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors
 from anydml.onnx.graph import plain_domain
-from anydml.onnx.walk import Body, all_bodies, bodies, names
+from anydml.onnx.walk import Body, all_bodies, bodies, names, tensors
 from anydml.text import printable
 
 MOST_BYTES = 2**31 - 1
@@ -152,11 +152,18 @@ def reason(error: Exception) -> str:
 
 
 def _byte_size(model: ModelProto) -> int:
+    """The bytes of a model; of one that protobuf cannot serialise, those of its tensors.
+
+    Raises:
+        MemoryError: there is not enough memory to find out.
+    """
     try:
         return int(model.ByteSize())
     except EncodeError:
-        # It was read, so that it is no larger than protobuf can write: only memory can lack.
-        raise MemoryError from None
+        size = sum(len(tensor.raw_data) for tensor in tensors(model))
+    if size <= MOST_BYTES:
+        raise MemoryError
+    return size
 
 
 def _with_shapes(model: ModelProto) -> ModelProto:

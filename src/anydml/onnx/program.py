@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,11 +70,7 @@ class Program:
         foreign = {id(array): array for array in values.values()}
         for i, node in enumerate(self.nodes):
             found = run_node(node, [_value(values, node, name) for name in node.inputs], budget)
-            for name, array in zip(node.outputs, found, strict=False):
-                if name:
-                    if id(array) not in foreign:
-                        budget.hold(array)
-                    values[name] = array
+            _keep(node, found, values, foreign, budget)
             # Not kept until the next node has run.
             del found
             dropped = (values.pop(name, None) for name in self._last_use.get(i, ()))
@@ -95,6 +91,17 @@ class Program:
             results.append(array)
             foreign[id(array)] = array
         return tuple(results)
+
+
+def _keep(
+    node: Node, found: Sequence[Array], values: dict[str, Array], foreign: Mapping[int, Array], budget: Budget
+) -> None:
+    """Give a node's results their names."""
+    for name, array in zip(node.outputs, found, strict=False):
+        if name:
+            if id(array) not in foreign:
+                budget.hold(array)
+            values[name] = array
 
 
 def _defaults(graph: GraphProto) -> dict[str, Array]:

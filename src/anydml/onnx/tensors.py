@@ -28,6 +28,9 @@ VALUE = 48
 TEXT = 72
 """Bytes that a Python string takes beside its characters, which are of up to 4 bytes."""
 
+_PACKED = frozenset(("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"))
+"""Types of which a byte holds more than one element, or parts of them."""
+
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 _DIRECTML: dict[int, DataType] = {
@@ -121,8 +124,8 @@ def _cost(tensor: TensorProto, shape: tuple[int, ...]) -> int:
         return sum(8 + TEXT + 4 * len(text) for text in tensor.string_data)
     itemsize = getattr(numpy_type(tensor.data_type), "itemsize", 1)
     if tensor.HasField("raw_data"):
-        # Types of fewer than 8 bits are unpacked, in steps.
-        return math.prod(shape) * (itemsize if itemsize > 1 else 4)
+        # What is packed is unpacked in steps.
+        return math.prod(shape) * (4 if type_name(tensor.data_type) in _PACKED else itemsize)
     return VALUE * sum(len(getattr(tensor, field)) for field in _FIELDS)
 
 
