@@ -19,7 +19,7 @@ from anydml.onnx.walk import Body, names
 Lengths = MutableMapping[str, int]
 """Known lengths of one-dimensional values, by name."""
 
-LONGEST_BASE = 200
+LONGEST_BASE = 100
 """Characters of a name that are repeated in new ones: a node of n inputs makes 2n of them."""
 
 
