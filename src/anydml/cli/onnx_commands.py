@@ -58,6 +58,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
     _need_onnx()
     from anydml.dxdispatch.place import Place, names, show
     from anydml.onnx import load, npy
+    from anydml.onnx.budget import Budget
     from anydml.onnx.program import Program
 
     place = Place(model)
@@ -73,6 +74,10 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
     results = _placed(place, lambda: program.run(arrays))
     for name, array in zip(program.outputs, results, strict=True):
         if name in targets:
+            if array.dtype.hasobject:
+                # A .npy file stores every string as long as the longest; there it is an array, and as bytes.
+                size = 8 * array.size * max(map(len, array.flat), default=0)
+                Budget().ask(f"output {show(name)}", "writing strings of one length", size)
             npy.write(targets[name], array, Place(f"--output {name}"))
             log(printable(f"Output '{name}' written to '{targets[name]}'"))
         else:
