@@ -139,7 +139,7 @@ def _called(rng: random.Random) -> ModelProto:
             nodes.append(_node(f"F{i + 1}", [name], [f"t{k}"]))
             name = f"t{k}"
         functions.append(helper.make_function("my", f"F{i}", ["a"], [name], nodes, OPSETS))
-    names = [f"n{i}" for i in range(rng.choice([1, 100, 2000]))]
+    names = [f"n{i}" for i in range(rng.choice([1, 100, 1000]))]
     last = [_node("Identity", ["a"], [name]) for name in [*names, "b"]]
     call = _node("F0", ["x"], ["y"])
     if rng.random() < 0.5:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     return Node(label, name, kind, version, tuple(proto.input), tuple(proto.output), attributes)
 
 
+@lru_cache(1024)
 def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int | None:
     """The newest known version at or below `opset`, unless onnx knows of one in between."""
     ours = max((version for version in known if version <= opset), default=None)
