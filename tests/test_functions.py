@@ -202,3 +202,45 @@ def test_more_dimensions_than_a_desc_may_have():
     same(dml.gather(x, [[1, 0]], 11), np.take(x, [[1, 0]], 11))
     y = np.arange(3.0).reshape((1,) * 63 + (3,))
     same(dml.slice1(y, [0] * 64, y.shape, [-1] * 64), y[..., ::-1].copy())
+
+
+@pytest.mark.parametrize("kind", ["f4", "c16", "S3", "O"])
+@pytest.mark.parametrize("out_of_range", ["clamp", "error"])
+@pytest.mark.parametrize("ranks", [(33, 32), (32, 33), (64, 1), (1, 64), (64, 0)])
+def test_gather_of_as_many_dimensions_as_numpy_has(ranks, out_of_range, kind):
+    x = np.ones((1,) * ranks[0], kind)
+    indices = np.zeros((1,) * ranks[1], np.int64)
+    for axis in (0, -1):
+        result = dml.gather(x, indices, axis, out_of_range=out_of_range)
+        same(result, np.ones((1,) * (sum(ranks) - 1), kind))
+
+
+@pytest.mark.parametrize("kind", ["f4", "c16", "S3", "O"])
+@pytest.mark.parametrize("out_of_range", ["clamp", "error"])
+@pytest.mark.parametrize("ranks", [(33, 33), (2, 64), (64, 2), (64, 64), (40, 40)])
+def test_gather_of_more_dimensions_is_refused(ranks, out_of_range, kind):
+    """NumPy's `take` crashes."""
+    x = np.ones((1,) * ranks[0], kind)
+    message = f"gather: the result has {sum(ranks) - 1} dimensions, but arrays have at most 64"
+    out = np.ones((1,) * 64, kind)
+    for size in (1, 0):
+        indices = np.zeros((size,) + (1,) * (ranks[1] - 1), np.int64)
+        for given in (None, out):
+            with pytest.raises(dml.DescError, match=message):
+                dml.gather(x, indices, out_of_range=out_of_range, out=given)
+    assert np.array_equal(out, np.ones((1,) * 64, kind))
+
+
+@pytest.mark.parametrize("name", ["split", "join", "slice", "slice1", "gather"])
+def test_sixty_four_dimensions(name):
+    x = np.arange(6).reshape((1,) * 40 + (2, 3) + (1,) * 22)
+    shape, zeros, ones = x.shape, (0,) * 64, (1,) * 64
+    work = {
+        "split": lambda: dml.join(dml.split(x, [1, 2], 41), 41),
+        "join": lambda: dml.join([x, x], 63)[..., :1],
+        "slice": lambda: dml.slice(x, zeros, shape),
+        "slice1": lambda: dml.slice1(dml.slice1(x, zeros, shape, (-1,) * 64), zeros, shape, (-1,) * 64),
+        "gather": lambda: dml.gather(x, [0, 1, 2], 41),
+    }
+    assert np.array_equal(work[name](), x)
+    assert np.array_equal(dml.slice1(x, zeros, ones, ones), x[(slice(1),) * 64])

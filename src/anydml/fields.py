@@ -7,7 +7,10 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.errors import DescTypeError
+from anydml.errors import DescError, DescTypeError
+
+MOST_DIMENSIONS = 64
+"""Of an array, in NumPy (NPY_MAXDIMS) and in PyTorch's operators; NumPy's `take` does not ask, and crashes."""
 
 
 def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
@@ -47,6 +50,17 @@ def integers(name: str, field: str, values: Any) -> tuple[int, ...]:
     except TypeError:
         # One by one, to say which.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
+
+
+def check_dimensions(name: str, field: str, count: int) -> None:
+    """Refuse arrays of more dimensions than NumPy has, before NumPy sees them.
+
+    Raises:
+        DescError: there are more than 64.
+    """
+    if count > MOST_DIMENSIONS:
+        message = f"{name}: {field} has {count} dimensions, but arrays have at most {MOST_DIMENSIONS}: reshape first"
+        raise DescError(message, name, field, f"arrays have at most {MOST_DIMENSIONS} dimensions")
 
 
 def _items(name: str, field: str, values: Any) -> Sequence[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import integer
+from anydml.fields import check_dimensions, integer
 from anydml.operators.slice1 import max_copied_elements
 from anydml.symbols import are_at_least, are_equal, are_known, either, holds, integers_or_symbols
 
@@ -232,11 +232,13 @@ def gather(
         out_of_range: ``"clamp"`` or ``"error"``.
 
     Raises:
-        DescError: indices are not integers, the axis is out of range, or it is empty and indices are not.
+        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
+            has more than 64 dimensions.
     """
     if not is_integer:
         raise DescError(f"{name}: indices are {dtype}", name, "indices", "indices are integers")
     axis = axis_of(name, len(shape), axis)
+    check_dimensions(name, "the result", len(shape) - 1 + len(index_shape))
     if out_of_range not in ("clamp", "error"):
         message = f"{name}: out_of_range is {out_of_range!r}"
         raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")

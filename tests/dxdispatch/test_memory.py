@@ -63,6 +63,87 @@ def test_a_control_group_takes_its_share(system, limit, used, stat, left):
     assert system(MEMINFO, limit, used, stat) == left
 
 
+V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+V2 = ("memory.max", "memory.current", "inactive_file")
+HUGE = str(2**63 - 4096)
+"""What version 1 says where there is no limit."""
+
+
+@pytest.fixture
+def groups(system, tmp_path):
+    """As `system`, with groups of either version: ``folder=(limit, used, unused pages of files)``."""
+
+    def say(own, names, folders, meminfo=MEMINFO):
+        (tmp_path / "proc/self").mkdir(parents=True)
+        (tmp_path / "proc/self/cgroup").write_text(own)
+        for folder, (limit, used, unused) in folders.items():
+            group = tmp_path / "sys/fs/cgroup" / folder
+            group.mkdir(parents=True, exist_ok=True)
+            (group / names[0]).write_text(f"{limit}\n")
+            (group / names[1]).write_text(f"{used}\n")
+            (group / "memory.stat").write_text(f"cache 7\n{names[2]} {unused}\n")
+        return system(meminfo)
+
+    return say
+
+
+@pytest.mark.parametrize(
+    ("folders", "left"),
+    [
+        ({"a/b": (1000, 300, 40)}, 740),
+        ({"a/b": ("max", 300, 40), "a": (900, 300, 0)}, 600),
+        ({"a/b": (1000, 300, 0), "a": (900, 800, 50), "": ("max", 5, 5)}, 150),
+        ({"a/b": (500, 300, 0), "a": (900, 300, 0)}, 200),
+        ({"a/b": ("max", 300, 40), "a": ("max", 300, 0)}, 5000 * 1024),
+        # A container: the kernel names the group as the machine does, but only the root is to be seen.
+        ({"": (1000, 300, 0)}, 700),
+        # Of others.
+        ({"a/c": (10, 3, 0), "b": (10, 3, 0)}, 5000 * 1024),
+    ],
+)
+@pytest.mark.parametrize("top", ["", "unified"])
+def test_nested_groups_of_version_2(groups, folders, left, top):
+    placed = {f"{top}/{name}".strip("/"): numbers for name, numbers in folders.items()}
+    assert groups("1:name=systemd:/\n0::/a/b\n", V2, placed) == left
+
+
+@pytest.mark.parametrize(
+    ("folders", "left"),
+    [
+        ({"memory/a/b": (1000, 300, 40)}, 740),
+        ({"memory/a/b": (HUGE, 300, 40), "memory/a": (900, 300, 0), "memory": (HUGE, 9, 0)}, 600),
+        ({"memory/a/b": (1000, 3000, 0)}, 0),
+        ({"memory/a/b": (HUGE, 300, 40), "memory/a": (HUGE, 300, 0), "memory": (HUGE, 9, 0)}, 5000 * 1024),
+        ({"memory": (1000, 300, 0)}, 700),
+    ],
+)
+def test_groups_of_version_1(groups, folders, left):
+    assert groups("5:cpu,cpuacct:/x\n4:hugetlb,memory:/a/b\n0::/\n", V1, folders) == left
+
+
+def test_no_limit_is_no_amount_of_memory(groups, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    assert groups("4:memory:/a\n", V1, {"memory/a": (HUGE, 300, 40)}, meminfo=None) == 7 * 4096
+
+
+@pytest.mark.parametrize("own", ["", "nonsense", "0::", "0::/../../x", "4:memory:/none"])
+def test_groups_that_are_not_there(groups, own):
+    assert groups(own, V2, {"": (1000, 300, 0)}) == 700
+
+
+@pytest.mark.parametrize("limit", [None, 100 << 20])
+def test_a_limit_on_address_space(system, monkeypatch, tmp_path, limit):
+    resource = pytest.importorskip("resource")
+    soft = resource.RLIM_INFINITY if limit is None else limit
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (soft, soft))
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/statm").write_text("10000 1 2 3 0 4 0\n")
+    left = None if limit is None else limit - 10_000 * resource.getpagesize()
+    assert system("MemAvailable: 500000 kB\n") == (left if limit else 500_000 * 1024)
+    (tmp_path / "proc/self/statm").write_text("100000 1 2 3 0 4 0\n")
+    assert system("MemAvailable: 500000 kB\n") == (0 if limit else 500_000 * 1024)
+
+
 @pytest.mark.parametrize("meminfo", [None, "", "MemTotal: 9000 kB\n", "MemAvailable: many kB\n"])
 def test_other_machines_have_their_physical_memory(system, monkeypatch, meminfo):
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)

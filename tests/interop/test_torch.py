@@ -137,3 +137,30 @@ def test_sizes_and_indices_may_be_numpys_beside_tensors():
     assert dml.gather(x, np.uint64(2**64 - 1)).item() == 5
     with pytest.raises(dml.DescError, match="indices are bool"):
         dml.gather(x, torch.tensor([True]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [65, 100])
+def test_more_dimensions_than_arrays_have(count, dtype):
+    """PyTorch makes such tensors, and NumPy's arrays end at 64."""
+    x = torch.zeros((1,) * count, dtype=dtype)
+    indices = torch.zeros((1,) * count, dtype=torch.int64)
+    few = torch.zeros(3, dtype=dtype)
+    for name, field, work in (
+        ("split", "x", lambda: dml.split(x, 1)),
+        ("split", r"out\[0\]", lambda: dml.split(few, [3], out=[x])),
+        ("SplitTraining", "x", lambda: dml.split_training(x, [1])),
+        ("SplitTraining", "split", lambda: dml.split_training(few, indices)),
+        ("join", r"arrays\[1\]", lambda: dml.join([few, x])),
+        ("join", "out", lambda: dml.join([few, few], out=x)),
+        ("ConcatTraining", r"arrays\[0\]", lambda: dml.concat_training([x])),
+        ("slice", "x", lambda: dml.slice(x, [0] * count, [1] * count)),
+        ("slice1", "x", lambda: dml.slice1(x, [0] * count, [1] * count, [1] * count)),
+        ("gather", "x", lambda: dml.gather(x, [0])),
+        ("gather", "indices", lambda: dml.gather(few, indices)),
+        ("gather", "out", lambda: dml.gather(few, [0], out=x)),
+    ):
+        with pytest.raises(dml.DescError, match=f"{name}: {field} has {count} dimensions, but arrays have at most 64"):
+            work()
+    with pytest.raises(dml.DescError, match="gather: the result has 79 dimensions, but arrays have at most 64"):
+        dml.gather(x.reshape((1,) * 40), indices.reshape((1,) * 40))

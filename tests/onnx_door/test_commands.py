@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml.cli import main
 from anydml.dxdispatch import memory
@@ -171,6 +171,20 @@ def test_results_beyond_the_memory_end_with_one_line(folder, anydml, monkeypatch
     assert "the result of shape [8192, 4096] needs 128.0 MiB, but 64.0 MiB of memory are available" in err
 
 
+def test_strings_of_one_length_that_do_not_fit_are_not_written(folder, anydml, monkeypatch):
+    texts = np.array(["x" * 100_000, *[""] * 20_000], object)
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["t"], ["y"])], "g", [],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, ["N"])], [numpy_helper.from_array(texts, "t")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), "model.onnx")
+    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
+    code, out, err = anydml("run", "model.onnx", "--output", "y=y.npy")
+    assert (code, out) == (2, "")
+    assert err.startswith('anydml: output "y": writing strings of one length needs 14.9 GiB, but 1.0 GiB')
+    assert not (folder / "y.npy").exists()
+
+
 def with_external_data(folder, location):
     found = parser.parse_model(HEADER + "g (float[6] x) => (float[M] y) { y = Concat <axis = 0> (x, w) }")
     weight = found.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2])
@@ -232,7 +246,7 @@ def test_check_needs_known_sizes(folder, anydml):
     model(SPLIT)
     code, out, err = anydml("check", "model.onnx")
     assert (code, out) == (2, "")
-    assert err == 'anydml: model.onnx: input "x" has sizes [N]; give it fixed ones\n'
+    assert err == 'anydml: model.onnx: input "x" has sizes [N]; give it fixed sizes\n'
 
 
 def test_portable(folder, anydml):

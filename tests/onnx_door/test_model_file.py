@@ -226,7 +226,7 @@ def test_functions_that_call_each_other(written, tmp_path):
     model = load(written(calling(60)))
     for use in (backend.prepare, to_descs):
         with pytest.raises(
-            ModelError, match="functions, which call each other, come to more than 1000000 nodes or 2 GiB"
+            ModelError, match="functions, which call each other, come to more than 100000 nodes or 2 GiB"
         ):
             use(model)
     assert not backend.is_compatible(model)
@@ -238,7 +238,7 @@ def test_functions_that_call_each_other(written, tmp_path):
         "one = Constant <value = bool {{1}}> () b = If (one) <then_branch = t () => (float[N] p) {{ u = my.F{next} (a) "
     )
     nested += "p = my.F{next} (u) }}, else_branch = e () => (float[N] q) {{ q = Identity (a) }}>"
-    with pytest.raises(ModelError, match="come to more than 1000000 nodes"):
+    with pytest.raises(ModelError, match="come to more than 100000 nodes"):
         backend.prepare(load(written(calling(40, nested))))
 
 

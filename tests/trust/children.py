@@ -7,6 +7,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, with tests on the path and without coverage."""
+    """This process's environment, with tests first on the path and without coverage."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
-    return {**kept, "PYTHONPATH": str(TESTS), **more}
+    path = os.pathsep.join([str(TESTS), *filter(None, [kept.get("PYTHONPATH")])])
+    return {**kept, "PYTHONPATH": path, **more}

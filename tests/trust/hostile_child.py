@@ -2,7 +2,8 @@
 
     python -m trust.hostile_child json|onnx FIRST COUNT FOLDER
 
-FOLDER holds the files of the last case. A case may take a second of processor time, and 200 MiB.
+FOLDER holds the files of the last case. A case may take a second of processor time, and 200 MiB; the whole process has
+ADDRESS_SPACE, which whoever starts it sets, with ENVIRONMENT.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 import shutil
 import signal
 import sys
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -23,13 +25,18 @@ import numpy as np
 
 import anydml.cli
 from anydml.backends.cpu import engine
+from anydml.dxdispatch import memory
 
 from .hostile_json import hostile_text, lying_npy
 
 MEMORY = 200 << 20
 SECONDS = 1.0
+ADDRESS_SPACE = 1 << 30
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "ANYDML_NUM_THREADS": "1"}
+"""Stacks and arenas of threads take address space that nobody uses, more on a machine with more cores."""
 OUTSIDE = b"nobody may touch this"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def prepare(folder: Path) -> Path:
@@ -80,6 +87,16 @@ def run(command: list[str]) -> tuple[int, str, str]:
     raise AssertionError("the command line returned")
 
 
+def look_at_lines(out: str, errors: str, folder: Path) -> None:
+    """Nothing in a file's names may be taken for a line of the command's own, nor change how one is shown."""
+    hidden = {c for c in {*out, *errors} - {"\n"} if unicodedata.category(c) in HIDDEN}
+    assert not hidden, f"this is shown as something else: {hidden}"
+    begins = ("Output '", f"{folder / 'model' / 'model.onnx'}: ", "    ")
+    for line in out.splitlines():
+        assert line.startswith(begins), line
+        assert not line.strip().startswith("FORGED"), line
+
+
 def look(code: int, allowed: set[int], out: str, errors: str, folder: Path) -> None:
     """A case must end well, or with one line; and nothing outside of its folder may change."""
     assert not CONTROL.search(out + errors), "this commands a terminal"
@@ -108,17 +125,24 @@ def main() -> None:
     run(["run", str(prepare(folder) / "none.json")])
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
+    assert resource.getrlimit(resource.RLIMIT_AS)[1] <= ADDRESS_SPACE, "whoever starts this limits its address space"
+    assert used + MEMORY < ADDRESS_SPACE, f"{used >> 20} MiB are taken before the first case"
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    available_memory = memory.available_memory
     codes: Counter[int] = Counter()
     for number in range(first, first + count):
         inside = prepare(folder)
         command, allowed = arguments(kind, random.Random(number), inside)
         print(number, file=sys.__stderr__)
+        # In some cases nobody knows how much memory there is, as on some systems, until there is none.
+        memory.available_memory = (lambda: None) if number % 4 == 3 else available_memory
         # Kills the process, wherever it is.
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         code, out, errors = run(command)
         signal.setitimer(signal.ITIMER_PROF, 0)
         look(code, allowed, out, errors, folder)
+        if kind == "onnx":
+            look_at_lines(out, errors, folder)
         codes[code] += 1
     print(*(f"{code}:{codes[code]}" for code in sorted(codes)))
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from onnx import ModelProto, TensorProto, parser
 
+from .hostile_graphs import PRETENDING, deep_file, hostile_graph
+
 MODELS = [
     """<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]>
     g (float[4, 2] x) => (float[A, B] a, float[C, D] b) <int64[1] one = {1}> {
@@ -27,11 +29,16 @@ MODELS = [
 ]
 NUMBERS = [-1, 0, 1, 2, 7, 127, 2**31 - 1, -(2**31), 2**31, 2**32, 2**62, 2**63 - 1, -(2**63)]
 TEXTS = ["", "x", "a", "Split", "Loop", "com.microsoft", "\0", "é" * 3, "x" * 10_000, "../outside.bin",
-         "/dev/zero", "w.bin", "99999999999"]  # fmt: skip
+         "/dev/zero", "w.bin", "99999999999", *PRETENDING]  # fmt: skip
 
 
 def hostile_model(rng: random.Random) -> bytes:
     """The bytes of one model file."""
+    kind = rng.random()
+    if kind < 0.02:
+        return deep_file(rng)
+    if kind < 0.5:
+        return _bytes(rng, hostile_graph(rng), broken=0.1)
     model = parser.parse_model(rng.choice(MODELS))
     if len(model.graph.initializer) == 3:
         weights = model.graph.initializer[2]
@@ -40,8 +47,13 @@ def hostile_model(rng: random.Random) -> bytes:
             _store_outside(rng, weights)
     for _ in range(rng.choice([0, 1, 1, 1, 3, 8])):
         _change(rng, model)
+    return _bytes(rng, model, broken=3 / 8)
+
+
+def _bytes(rng: random.Random, model: ModelProto, broken: float) -> bytes:
+    """A model's bytes, some of which are sometimes wrong."""
     data = bytearray(model.SerializePartialToString())
-    kind = rng.randrange(8)
+    kind = rng.randrange(3) if rng.random() < broken else None
     if kind == 0:
         data = data[: rng.randrange(len(data) + 1)]
     elif kind == 1:

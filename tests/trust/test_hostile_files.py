@@ -7,17 +7,21 @@ import sys
 import pytest
 
 from trust.children import environment
+from trust.hostile_child import ADDRESS_SPACE, ENVIRONMENT
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
 
-HANG = 600
+HANG = 600 + float(os.environ.get("ANYDML_HOSTILE_FILES", "0"))
 FILES = int(os.environ.get("ANYDML_HOSTILE_FILES", "400"))
+FIRST = int(os.environ.get("ANYDML_HOSTILE_FIRST", "0"))
 
 
 @pytest.mark.parametrize("kind", ["json", "onnx"])
 def test_nothing_but_an_explanation(kind, tmp_path):
-    command = [sys.executable, "-m", "trust.hostile_child", kind, "0", str(FILES), str(tmp_path)]
-    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    command = [sys.executable, "-m", "trust.hostile_child", kind, str(FIRST), str(FILES), str(tmp_path)]
+    limited = ["sh", "-c", f'ulimit -v {ADDRESS_SPACE >> 10} && exec "$@"', "sh", *command]
+    given = environment(**ENVIRONMENT)
+    done = subprocess.run(limited, check=False, env=given, capture_output=True, text=True, timeout=HANG)
     # The last number is the case; -27 is too long, other negative codes are crashes.
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr[-3000:]}"
     codes = dict(map(int, entry.split(":")) for entry in done.stdout.split())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 import click
 
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.text import printable
 
 if TYPE_CHECKING:
     from anydml.dxdispatch import Model
@@ -75,7 +76,7 @@ def _fail(message: str) -> int:
     if len(line) > MOST_CHARACTERS:
         line = f"{line[: MOST_CHARACTERS // 2]} … {line[-MOST_CHARACTERS // 2 :]}"
     try:
-        print("anydml:", _printable(line), file=sys.stderr, flush=True)
+        print("anydml:", printable(line), file=sys.stderr, flush=True)
     except OSError:
         _give_up(sys.stderr)
     return 2

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from anydml.errors import ModelError
+from anydml.text import printable
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from anydml.feature_level import FeatureLevel
 
 SHOWN = 100
 """Elements of an output that are printed where nobody asked for a file."""
+
+LONGEST = 200
+"""Characters of each, where they are strings."""
 
 Log = Callable[[str], object]
 
@@ -52,6 +58,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
     _need_onnx()
     from anydml.dxdispatch.place import Place, names, show
     from anydml.onnx import load, npy
+    from anydml.onnx.budget import Budget
     from anydml.onnx.program import Program
 
     place = Place(model)
@@ -67,10 +74,14 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
     results = _placed(place, lambda: program.run(arrays))
     for name, array in zip(program.outputs, results, strict=True):
         if name in targets:
+            if array.dtype.hasobject:
+                # A .npy file stores every string as long as the longest; there it is an array, and as bytes.
+                size = 8 * array.size * max(map(len, array.flat), default=0)
+                Budget().ask(f"output {show(name)}", "writing strings of one length", size)
             npy.write(targets[name], array, Place(f"--output {name}"))
-            log(f"Output '{name}' written to '{targets[name]}'")
+            log(printable(f"Output '{name}' written to '{targets[name]}'"))
         else:
-            log(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}")
+            log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
 
 
 def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
@@ -82,10 +93,16 @@ def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
     _need_onnx()
     from anydml.dxdispatch.place import Place
     from anydml.onnx import load
+
+    # All at once, so that nothing is said of a file that turns out to be broken; the descs are not kept.
+    for line in _placed(Place(model), lambda: list(_problems(model, load(model, external_data=False), level))):
+        yield printable(line)
+
+
+def _problems(model: str, loaded: ModelProto, level: FeatureLevel) -> Iterator[str]:
     from anydml.onnx.descs import describe
 
-    descs = _placed(Place(model), lambda: list(describe(load(model, external_data=False))))
-    for name, desc in descs:
+    for name, desc in describe(loaded):
         if isinstance(desc, ModelError):
             yield from (f"{model}: {desc}", f"    rule: {desc.rule}", "    no feature level allows it")
             continue
@@ -117,7 +134,7 @@ def portable(source: str, target: str) -> None:
     from anydml.dxdispatch.files import write_whole
     from anydml.dxdispatch.place import Place
     from anydml.onnx import load, make_portable
-    from anydml.onnx.checks import check
+    from anydml.onnx.checks import check, serialized
     from anydml.onnx.external import external_tensors
     from anydml.onnx.portable import training_nodes
 
@@ -128,10 +145,10 @@ def portable(source: str, target: str) -> None:
     if external_tensors(model) and out.resolve().parent != Path(source).resolve().parent:
         raise place.error(f"has external data beside it; write {target} into the same folder")
     result = _placed(place, lambda: make_portable(model))
-    data = Path(source).read_bytes() if result is model else result.SerializeToString()
+    data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
     write_whole(out, lambda file: file.write(data), Place(target))
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
-    click.echo(f"{source}: {what}, written to '{target}'")
+    click.echo(printable(f"{source}: {what}, written to '{target}'"))
 
 
 def _need_onnx() -> None:
@@ -165,9 +182,13 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, Path]:
 
 
 def _text(array: Any) -> str:
+    import numpy as np
+
     from anydml.dxdispatch.printing import format_elements
 
     flat = array.reshape(-1)
     shown = flat[:SHOWN]
+    if shown.dtype.hasobject:
+        shown = np.array([text if len(text) <= LONGEST else f"{text[:LONGEST]}…" for text in shown], np.object_)
     text = format_elements(shown.astype("f4") if flat.dtype.kind == "V" else shown)
     return text if flat.size <= SHOWN else f"{text}, … {flat.size} in all"

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+NO_LIMIT = 2**62
+"""Version 1 of control groups has no word for "no limit": its files then say some number just below 2⁶³."""
+
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+"""Files that hold a group's limit and its use, and the line of its memory.stat that says how many of the used bytes
+are pages of files that nobody uses (Linux, admin-guide/cgroup-v1/memory.rst and admin-guide/cgroup-v2.rst)."""
 
 
 def available_memory() -> int | None:
     """Bytes that can be allocated without swapping, or None where the system does not say.
 
-    Linux promises memory that it does not have, so an allocation that succeeds proves nothing: the smaller of
-    MemAvailable and what the control group has left is the answer. Elsewhere it is the physical memory.
+    Linux promises memory that it does not have, so an allocation that succeeds proves nothing: the least of
+    MemAvailable, of what this process's control groups have left, the outer ones included, and of what its own limit
+    on address space (``ulimit -v``) leaves is the answer. Elsewhere it is the physical memory.
     """
-    found = [amount for amount in (_meminfo(), _control_group()) if amount is not None]
+    found = [amount for amount in (_meminfo(), _control_group(), _address_space()) if amount is not None]
     if found:
         return min(found)
     try:
@@ -30,15 +40,65 @@ def _meminfo() -> int | None:
 
 
 def _control_group() -> int | None:
-    group = Path("/sys/fs/cgroup")
+    """The least that any of this process's control groups, of either version, has left; None without a limit."""
+    left = [_left(group, *files) for group, files in _groups()]
+    return min((amount for amount in left if amount is not None), default=None)
+
+
+def _groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
+    """Folders of the groups that this process is in, inner ones first, and what their files are called.
+
+    A container often sees its own group as the root, while the kernel still names it as the machine does: folders that
+    do not exist are left to `_left`, which finds no limit in them.
+    """
+    root = Path("/sys/fs/cgroup")
+    paths = {"": "/", "memory": "/"}
     try:
-        limit = int((group / "memory.max").read_text(encoding="ascii"))
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        return max(0, limit - used + int(stat.get("inactive_file", 0)))
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers or "memory" in controllers.split(","):
+                paths["memory" if controllers else ""] = path
+    except (OSError, ValueError):
+        # The roots remain.
+        pass
+    for top, path, files in (
+        (root, paths[""], _VERSION_2),
+        (root / "unified", paths[""], _VERSION_2),
+        (root / "memory", paths["memory"], _VERSION_1),
+    ):
+        names = [name for name in path.split("/") if name not in ("", ".", "..")]
+        for depth in range(len(names), -1, -1):
+            yield top.joinpath(*names[:depth]), files
+
+
+def _left(group: Path, limit_file: str, used_file: str, unused: str) -> int | None:
+    try:
+        limit = int((group / limit_file).read_text(encoding="ascii"))
+        used = int((group / used_file).read_text(encoding="ascii"))
     except (OSError, ValueError):
         # No such file, or "max": no limit.
         return None
+    if limit >= NO_LIMIT:
+        return None
+    try:
+        stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        return max(0, limit - used + int(stat.get(unused, 0)))
+    except (OSError, ValueError):
+        return max(0, limit - used)
+
+
+def _address_space() -> int | None:
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, AttributeError, OSError, ValueError, IndexError):
+        # Another system than Linux.
+        return None
+    return max(0, limit - pages * resource.getpagesize())
 
 
 def text(size: float) -> str:

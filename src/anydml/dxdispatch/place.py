@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.text import printable
 
 _PLAIN = re.compile(r"[\w$-]+")
 
@@ -48,7 +49,7 @@ def show(value: Any) -> str:
         return f"an array of {len(value)}"
     if isinstance(value, int) and abs(value) >= 10**40:
         return "an integer of more than 40 digits"
-    text = json.dumps(value, ensure_ascii=False)
+    text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

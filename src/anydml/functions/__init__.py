@@ -6,8 +6,9 @@ current stream, where the parts of a split share one block of memory. Lists and 
 call are of one library and on one device; only sizes and `gather`'s indices may be lists, or NumPy's, beside another's.
 A mask is not moved, so masked arrays are refused.
 
-No feature level binds them, nor a limit on dimensions or elements; empty arrays and parts are welcome. Arguments that
-break a rule raise `DescError`, an `out` that does not fit raises `BindingError`; nothing is written before.
+No feature level binds them, nor a limit on elements; arrays have at most 64 dimensions, as NumPy's do; empty arrays and
+parts are welcome. Arguments that break a rule raise `DescError`, an `out` that does not fit raises `BindingError`;
+nothing is written before.
 """
 
 from __future__ import annotations
@@ -228,7 +229,8 @@ def gather(
         An array of shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers, the axis is out of range, or it is empty and indices are not.
+        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
+            has more than 64 dimensions.
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
     """

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.backends.device_array import DeviceArray
 from anydml.errors import BindingError, DescError
-from anydml.fields import wrong
+from anydml.fields import check_dimensions, wrong
 from anydml.interop.guest import ONE_PLACE, Array, Guest
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
@@ -71,9 +71,15 @@ def received(name: str, array: Any, field: str = "x") -> tuple[Array, Guest | No
 
     Raises:
         BindingError: it has no memory that could be read.
+        DescError: it has more dimensions than NumPy's arrays.
     """
     guest = guest_of(array)
-    return (as_numpy(name, field, array) if guest is None else guest.view(name, field)), guest
+    return (as_numpy(name, field, array) if guest is None else _view(name, field, guest)), guest
+
+
+def _view(name: str, field: str, guest: Guest) -> Array:
+    check_dimensions(name, field, getattr(guest.array, "ndim", 0))
+    return guest.view(name, field)
 
 
 def as_numpy(name: str, field: str, array: Any) -> Array:
@@ -110,7 +116,7 @@ def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], G
     guests = [guest_of(array) for array in arrays]
     check_alike(name, guests)
     views = tuple(
-        as_numpy(name, f"arrays[{i}]", array) if guest is None else guest.view(name, f"arrays[{i}]")
+        as_numpy(name, f"arrays[{i}]", array) if guest is None else _view(name, f"arrays[{i}]", guest)
         for i, (array, guest) in enumerate(zip(arrays, guests, strict=True))
     )
     return views, guests[0]
@@ -145,7 +151,7 @@ def received_indices(name: str, indices: Any, x: Guest | None) -> Array:
     if guest is None:
         return as_numpy(name, "indices", indices)
     check_place(name, "indices", guest, x, "x")
-    return guest.view(name, "indices")
+    return _view(name, "indices", guest)
 
 
 def host_values(name: str, field: str, values: Any) -> Array:
@@ -193,6 +199,7 @@ def target_array(name: str, field: str, array: Any, guest: Guest | None) -> Arra
     if _dtype(out) != _dtype(guest):
         message = f"{name}: {field} is {_dtype(out)}, but the result is {_dtype(guest)}"
         raise BindingError(message, name, field, "out has the result's shape and dtype")
+    check_dimensions(name, field, getattr(out.array, "ndim", 0))
     return out.target(name, field)
 
 

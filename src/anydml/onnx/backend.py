@@ -19,11 +19,13 @@ import onnx.defs
 from onnx import ModelProto, NodeProto
 
 from anydml.errors import ModelError
+from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined, reason
 from anydml.onnx.graph import MICROSOFT, plain_domain, read_node, read_nodes
 from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
 from anydml.onnx.tensors import Array
+from anydml.text import printable
 
 
 class Prepared(onnx.backend.base.BackendRep):
@@ -55,7 +57,9 @@ class Prepared(onnx.backend.base.BackendRep):
         every = list(self.program.inputs)
         needed = [name for name in every if name not in self.program.defaults]
         if len(values) not in (len(every), len(needed)):
-            message = f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(needed)})"
+            message = (
+                f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(map(printable, needed))})"
+            )
             raise ModelError(message, rule="one value an input")
         return dict(zip(every if len(values) == len(every) else needed, values, strict=True))
 
@@ -114,7 +118,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
             raise ModelError(f"the node breaks a rule of ONNX: {reason(error)}") from None
         read = read_node(node, opsets, node.name or node.op_type)
         values = list(inputs) if isinstance(inputs, Sequence) else [inputs]
-        found = _run_node(read, values)
+        found = _run_node(read, values, Budget())
         return tuple(found[: len(node.output)]) if plain_domain(node.domain) else found
 
     @classmethod

@@ -1,26 +1,35 @@
 """What a graph amounts to in DirectML: SPLIT, JOIN, SLICE1 and GATHER descs.
 
-Sizes and the few integer tensors that decide them (split sizes, starts, ends …) are followed through the graph; no
-other tensor is read. Shorter tensors get leading 1s up to 4 dimensions, which the older feature levels need; ONNX
-Runtime's DirectML provider does the same.
+Sizes and the small integer tensors that decide them (split sizes, starts, ends …) are followed through the graph; no
+other tensor is read, and nothing else is evaluated. Shorter tensors get leading 1s up to 4 dimensions, which the older
+feature levels need; ONNX Runtime's DirectML provider does the same.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, TensorProto
 
 from anydml.dxdispatch.place import show
 from anydml.errors import DescError, ModelError
+from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
-from anydml.onnx.graph import Node, read_nodes
-from anydml.onnx.operators import concat_axis, optional, required, run_node
-from anydml.onnx.parameters import Sizes, slice_window, split_parts
-from anydml.onnx.tensors import Array, directml_type, tensor_type, to_array, type_name
+from anydml.onnx.graph import Node, last_use, read_nodes
+from anydml.onnx.operators import concat_axis, constant_type, optional, required, run_node
+from anydml.onnx.parameters import Sizes, gathered_sizes, slice_window, split_parts
+from anydml.onnx.tensors import (
+    Array,
+    directml_type,
+    sizes_text,
+    tensor_shape,
+    tensor_type,
+    to_array,
+    type_name,
+)
 from anydml.operators import (
     GatherOperatorDesc,
     JoinOperatorDesc,
@@ -83,21 +92,37 @@ def describe(model: ModelProto, min_dimensions: int = 4) -> Iterator[tuple[str, 
     check(model)
     model = inlined(model)
     nodes = read_nodes(model)
-    values = {tensor.name: _known_tensor(tensor) for tensor in model.graph.initializer}
+    needed, drops, budget = _needed(nodes), last_use(nodes, ()), Budget()
+    values = {tensor.name: _known_tensor(tensor, needed, budget) for tensor in model.graph.initializer}
     for value in model.graph.input:
         elem_type, sizes = tensor_type(value)
-        shape = tuple(size for size in sizes if isinstance(size, int))
-        if len(shape) != len(sizes):
-            text = ", ".join("?" if size is None else str(size) for size in sizes)
-            message = f"input {show(value.name)} has sizes [{text}]; give it fixed ones"
+        shape = tuple(size for size in sizes or () if isinstance(size, int))
+        if sizes is None or len(shape) != len(sizes):
+            has = "no shape" if sizes is None else f"sizes {sizes_text(sizes)}"
+            message = f"input {show(value.name)} has {has}; give it fixed sizes"
             raise ModelError(message, field=value.name, rule="descs have known sizes")
         values[value.name] = Known(elem_type, shape)
-    for node in nodes:
+    for i, node in enumerate(nodes):
         inputs = [_value(values, node, name) for name in node.inputs]
-        found, desc = _describe(node, inputs, min_dimensions)
+        found, desc = _describe(node, inputs, min_dimensions, needed, budget)
         values.update((name, known) for name, known in zip(node.outputs, found, strict=False) if name)
         if desc is not None:
             yield node.name, desc
+        dropped = (values.pop(name, None) for name in drops.get(i, ()))
+        budget.release(known.value for known in dropped if known is not None and known.value is not None)
+
+
+def _needed(nodes: Sequence[Node]) -> set[str]:
+    """The values that decide sizes, and those that they are made from: no other is ever evaluated."""
+    needed: set[str] = set()
+    for node in reversed(nodes):
+        # The second output of ConcatTraining follows from sizes alone.
+        made = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
+        decisive = node.inputs if not needed.isdisjoint(made) else node.inputs[1:]
+        if decisive is node.inputs or node.operator in ("Split", "SplitTraining", "Slice"):
+            needed.update(decisive)
+            needed.discard("")
+    return needed
 
 
 def _value(values: Mapping[str, Known], node: Node, name: str) -> Known | None:
@@ -108,25 +133,32 @@ def _value(values: Mapping[str, Known], node: Node, name: str) -> Known | None:
     return values[name]
 
 
-def _known_tensor(tensor: TensorProto) -> Known:
-    shape = tuple(tensor.dims)
-    followed = _is_followed(tensor.data_type, shape) and tensor.data_location != TensorProto.EXTERNAL
-    return Known(tensor.data_type, shape, to_array(tensor) if followed else None)
+def _known_tensor(tensor: TensorProto, needed: Set[str], budget: Budget) -> Known:
+    known = Known(tensor.data_type, tensor_shape(tensor))
+    if tensor.name not in needed or tensor.data_location == TensorProto.EXTERNAL or not _is_followed(known):
+        return known
+    return _held(known, to_array(tensor, budget), budget)
 
 
-def _is_followed(elem_type: int, shape: Sizes) -> bool:
-    return elem_type in (TensorProto.INT32, TensorProto.INT64) and math.prod(shape) <= FOLLOWED
+def _held(known: Known, value: Array, budget: Budget) -> Known:
+    budget.hold(value)
+    return replace(known, value=value)
 
 
-def _describe(node: Node, inputs: Inputs, min_dimensions: int) -> tuple[Outputs, OperatorDesc | ModelError | None]:
-    if node.operator == "Constant":
-        return _known_arrays(run_node(node, [])), None
+def _is_followed(known: Known) -> bool:
+    return known.elem_type in (TensorProto.INT32, TensorProto.INT64) and math.prod(known.shape) <= FOLLOWED
+
+
+def _describe(
+    node: Node, inputs: Inputs, min_dimensions: int, needed: Set[str], budget: Budget
+) -> tuple[Outputs, OperatorDesc | ModelError | None]:
     try:
         outputs, make = _RULES[node.operator](node, inputs)
     except DescError as error:
-        raise node.error(str(error), error.field, error.rule) from None
-    if all(known is None or known.value is not None for known in inputs):
-        outputs = _known_arrays(run_node(node, [None if known is None else known.value for known in inputs]))
+        raise node.reworded(error) from None
+    if not needed.isdisjoint(node.outputs) and _can_be_followed(node, inputs, outputs):
+        found = run_node(node, [None if known is None else known.value for known in inputs], budget)
+        outputs = tuple(_held(known, value, budget) for known, value in zip(outputs, found, strict=True))
     if make is None:
         return outputs, None
     moved = outputs[0].elem_type
@@ -136,12 +168,16 @@ def _describe(node: Node, inputs: Inputs, min_dimensions: int) -> tuple[Outputs,
     return outputs, make(min_dimensions)
 
 
-def _known_arrays(arrays: Sequence[Array]) -> Outputs:
-    found = []
-    for array in arrays:
-        elem_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        found.append(Known(elem_type, array.shape, array if _is_followed(elem_type, array.shape) else None))
-    return tuple(found)
+def _can_be_followed(node: Node, inputs: Inputs, outputs: Outputs) -> bool:
+    if node.operator == "Constant" and any(
+        attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
+    ):
+        return False
+    return all(map(_is_followed, outputs)) and all(known is None or known.value is not None for known in inputs)
+
+
+def _constant(node: Node, inputs: Inputs) -> Described:
+    return (Known(*constant_type(node)),), None
 
 
 def _split(node: Node, inputs: Inputs) -> Described:
@@ -200,7 +236,7 @@ def _gather(node: Node, inputs: Inputs) -> Described:
     if indices.elem_type not in (TensorProto.INT32, TensorProto.INT64):
         raise node.error(f"indices are {type_name(indices.elem_type)}", "indices", "indices are INT32 or INT64")
     axis = node.axis(len(x.shape))
-    result = Known(x.elem_type, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+    result = Known(x.elem_type, gathered_sizes(node, x.shape, indices.shape, axis))
 
     def make(dimensions: int) -> OperatorDesc:
         # The three have one DimensionCount; leading 1s of the input are cropped where the index has more dimensions.
@@ -238,6 +274,7 @@ def _tensors(dimensions: int, *every: Known) -> list[TensorDesc]:
 _RULES: Mapping[str, Callable[[Node, Inputs], Described]] = {
     "Concat": _concat,
     "ConcatTraining": _concat,
+    "Constant": _constant,
     "Gather": _gather,
     "Identity": _identity,
     "Slice": _slice,

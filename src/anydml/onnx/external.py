@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto
 from anydml.dxdispatch.files import Folder
 from anydml.dxdispatch.place import Place, show
 from anydml.onnx.walk import tensors
+from anydml.text import printable
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Stretch:
                 file.seek(self.offset)
                 data = file.read(self.length)
         except OSError as error:
-            raise self.place.error(f"{self.path} cannot be read: {error.strerror}") from None
+            raise self.place.error(f"{printable(str(self.path))} cannot be read: {error.strerror}") from None
         if len(data) != self.length:
-            raise self.place.error(f"{self.path} changed while it was read")
+            raise self.place.error(f"{printable(str(self.path))} changed while it was read")
         self.tensor.raw_data = data
         self.tensor.data_location = TensorProto.DEFAULT
         del self.tensor.external_data[:]
@@ -62,7 +63,7 @@ def find_external(tensor: TensorProto, folder: Folder, place: Place) -> Stretch:
     try:
         size = path.stat().st_size
     except OSError as error:
-        raise at.error(f"{path} cannot be read: {error.strerror}") from None
+        raise at.error(f"{printable(str(path))} cannot be read: {error.strerror}") from None
     start = _number(entries, "offset", at) or 0
     length = _number(entries, "length", at)
     count = max(0, size - start) if length is None else length

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.text import printable
 
 MICROSOFT = "com.microsoft"
 
@@ -54,6 +56,12 @@ class Node:
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message` about this node."""
         return ModelError(f"{self.label}: {message}", self.operator, field, rule)
+
+    def reworded(self, error: Exception) -> ModelError:
+        """What a function of anydml's says, as an error of this node: the node's label says of which operator."""
+        name = getattr(error, "operator", None) or self.operator.lower()
+        message = str(error).removeprefix(f"{name}: ")
+        return self.error(message, getattr(error, "field", None), getattr(error, "rule", None))
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An INT attribute, or `default`.
@@ -103,8 +111,8 @@ class Node:
         if attribute.type != kind:
             kinds: Any = AttributeProto.AttributeType
             expected = kinds.Name(kind)
-            message = f"attribute {attribute.name} is no {expected}"
-            raise self.error(message, attribute.name, f"{attribute.name} is {expected}")
+            name = printable(attribute.name)
+            raise self.error(f"attribute {name} is no {expected}", attribute.name, f"{name} is {expected}")
         return attribute
 
 
@@ -143,7 +151,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
         ModelError: its operator, its version or one of its attributes is none that anydml has.
     """
     domain, kind = plain_domain(proto.domain), proto.op_type
-    label = f"node {show(name)} ({f'{domain}:' if domain else ''}{kind})"
+    label = f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
     known = VERSIONS.get((domain, kind))
     if known is None:
         have = ", ".join(sorted(f"{d}:{k}" if d else k for d, k in VERSIONS))
@@ -160,11 +168,14 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     attributes = {attribute.name: attribute for attribute in proto.attribute}
     for attribute in proto.attribute:
         if attribute.ref_attr_name:
-            message = f"{label}: attribute {attribute.name} refers to a function's attribute outside of a function"
+            message = (
+                f"{label}: attribute {show(attribute.name)} refers to a function's attribute outside of a function"
+            )
             raise ModelError(message, kind, attribute.name)
     return Node(label, name, kind, version, tuple(proto.input), tuple(proto.output), attributes)
 
 
+@lru_cache(1024)
 def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int | None:
     """The newest known version at or below `opset`, unless onnx knows of one in between."""
     ours = max((version for version in known if version <= opset), default=None)
@@ -175,3 +186,19 @@ def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int 
     except onnx.defs.SchemaError:
         return ours
     return ours if newest <= ours else None
+
+
+def last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]:
+    """Names that are not needed after each node, by its number, so that their memory can be given back.
+
+    Args:
+        nodes: in order.
+        kept: names that are needed in the end.
+    """
+    last: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        last.update(dict.fromkeys((*node.inputs, *node.outputs), i))
+    drops: dict[int, list[str]] = {}
+    for name in last.keys() - {*kept, ""}:
+        drops.setdefault(last[name], []).append(name)
+    return drops

@@ -15,11 +15,19 @@ from onnx import IR_VERSION, ModelProto
 from anydml.dxdispatch import memory
 from anydml.dxdispatch.files import Folder
 from anydml.dxdispatch.place import Place
+from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names
+from anydml.onnx.wire import count_messages
 
 MOST_BYTES = 2**31 - 1
 """Protobuf's limit for one message."""
+
+MOST_MESSAGES = 1_000_000
+"""Of a file: nodes, attributes, tensors, sizes … An empty one has 2 bytes."""
+
+MESSAGE = 256
+"""Bytes that a message takes in memory, beside its texts and numbers."""
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_data: bool = True) -> ModelProto:
@@ -40,6 +48,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
         data = file.read_bytes()
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror}") from None
+    _check_messages(data, place)
     model = ModelProto()
     try:
         model.ParseFromString(data)
@@ -77,6 +86,14 @@ def _check_memory(size: int, place: Place) -> None:
     if available is not None and 2 * size > available:
         have = memory.text(available)
         raise place.error(f"loading it takes {memory.text(2 * size)}, but {have} of memory are available")
+
+
+def _check_messages(data: bytes, place: Place) -> None:
+    count = count_messages(data, ModelProto.DESCRIPTOR, MOST_MESSAGES)
+    if count > MOST_MESSAGES:
+        reason = f"has more than {MOST_MESSAGES} nodes, attributes, sizes and other parts"
+        raise place.error(reason, rule=f"a model has at most {MOST_MESSAGES} parts")
+    Budget().ask(str(place), f"loading its {count} parts", count * MESSAGE)
 
 
 def _check_model(model: ModelProto, place: Place) -> None:

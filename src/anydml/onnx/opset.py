@@ -47,23 +47,26 @@ def raise_opset(model: ModelProto) -> ModelProto:
         raise _refused(version, f"onnx's converter says: {reason(error)}") from None
 
 
-def raise_function_opset(function: FunctionProto, model: ModelProto) -> None:
-    """Give a function at least opset 13, in place.
+def raise_function_opsets(functions: Iterable[FunctionProto], model: ModelProto) -> None:
+    """Give functions at least opset 13, in place, and the model an opset where it has none.
 
     Raises:
-        ModelError: it uses an older one, which nothing converts.
+        ModelError: one uses an older opset, which nothing converts.
     """
-    version = opsets_of(function.opset_import).get("")
-    if version is not None and version >= NEEDED:
-        return
-    if version is not None and _uses("", [function]):
-        reason = (
-            f"function {show(function.name)} has its own opset {version}, and onnx's converter leaves functions out"
-        )
-        raise _refused(version, reason)
-    _set_version(function.opset_import, max(NEEDED, opsets_of(model.opset_import).get("", NEEDED)))
-    if "" not in opsets_of(model.opset_import):
-        _set_version(model.opset_import, opsets_of(function.opset_import)[""])
+    models = opsets_of(model.opset_import).get("")
+    for function in functions:
+        version = opsets_of(function.opset_import).get("")
+        if version is not None and version >= NEEDED:
+            continue
+        if version is not None and _uses("", [function]):
+            name = show(function.name)
+            reason = f"function {name} has its own opset {version}, and onnx's converter leaves functions out"
+            raise _refused(version, reason)
+        raised = max(NEEDED, models or NEEDED)
+        _set_version(function.opset_import, raised)
+        if models is None:
+            models = raised
+            _set_version(model.opset_import, raised)
 
 
 def drop_import(model: ModelProto, domain: str) -> None:
@@ -95,9 +98,13 @@ def _set_version(imports: Any, version: int) -> None:
 
 def _remove(imports: Any, domain: str) -> None:
     """Remove a domain from a repeated field of opset imports."""
-    for i in reversed(range(len(imports))):
-        if imports[i].domain == domain:
-            del imports[i]
+    kept = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
+    if len(kept) == len(imports):
+        return
+    # At once: to delete one from a list moves all that follow.
+    del imports[:]
+    for name, version in kept:
+        imports.add(domain=name, version=version)
 
 
 def _refused(version: int, reason: str) -> ModelError:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from anydml.functions.arguments import split_sizes
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
+from anydml.onnx.tensors import check_rank
 
 Sizes = tuple[int, ...]
 
@@ -115,6 +116,22 @@ def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, st
         offsets[d] = min(indices[0], indices[-1]) if indices else 0
         sizes[d] = abs(indices[-1] - indices[0]) + 1 if indices else 0
     return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
+
+
+def gathered_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
+    """The sizes of Gather's result.
+
+    Args:
+        node: the node.
+        shape: sizes of the data.
+        indices: sizes of the indices.
+        axis: 0 to rank − 1.
+
+    Raises:
+        ModelError: there are more than 64.
+    """
+    check_rank(f"{node.label}: the result", len(shape) - 1 + len(indices))
+    return (*shape[:axis], *indices, *shape[axis + 1 :])
 
 
 def _walk(start: int, end: int, step: int, size: int) -> range:

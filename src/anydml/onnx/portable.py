@@ -7,16 +7,20 @@ as it is. Standard Split takes its sizes as an input since opset 13, so older mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import ChainMap
+from collections.abc import Iterable, Set
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, ModelProto, NodeProto
 
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
 from anydml.onnx.graph import MICROSOFT
-from anydml.onnx.opset import drop_import, raise_function_opset, raise_opset
+from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset
 from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes
 from anydml.onnx.walk import Body, all_bodies, bodies, main_graphs, subgraphs
+
+Name = tuple[str, str, str]
+"""A function's domain, name and overload."""
 
 
 def make_portable(model: ModelProto) -> ModelProto:
@@ -39,49 +43,59 @@ def make_portable(model: ModelProto) -> ModelProto:
     """
     if not training_nodes(model):
         return model
+    own = _own_functions(model)
     result = ModelProto()
     result.CopyFrom(model)
-    if any(_is_training(model, node) for body in bodies(main_graphs(model)) for node in body.node):
+    if any(_is_training(own, node) for node in _nodes(bodies(main_graphs(model)))):
         result = raise_opset(result)
     rewriter = _Rewriter(result)
     for graph in main_graphs(result):
-        rewriter.rewrite(graph, {})
-    for function in result.functions:
-        if any(_is_training(model, node) for body in bodies([function]) for node in body.node):
-            raise_function_opset(function, result)
-            rewriter.rewrite_function(function)
+        rewriter.rewrite(graph)
+    functions = [one for one in result.functions if any(_is_training(own, node) for node in _nodes(bodies([one])))]
+    raise_function_opsets(functions, result)
+    _check_axes_are_passed(result, functions)
+    for function in functions:
+        rewriter.rewrite(function)
     drop_import(result, MICROSOFT)
     return result
 
 
 def training_nodes(model: ModelProto) -> list[NodeProto]:
     """The nodes that `make_portable` rewrites, wherever they are in a model."""
-    return [node for node in _nodes(all_bodies(model)) if _is_training(model, node)]
+    own = _own_functions(model)
+    return [node for node in _nodes(all_bodies(model)) if _is_training(own, node)]
 
 
-def _is_training(model: ModelProto, node: NodeProto) -> bool:
+def _own_functions(model: ModelProto) -> frozenset[Name]:
+    """The model's own functions, some of which may have the name of an operator."""
+    return frozenset((function.domain, function.name, function.overload) for function in model.functions)
+
+
+def _is_training(own: Set[Name], node: NodeProto) -> bool:
     """Whether a node is one of the two, and no function of the model's own under their name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
-    return not any(
-        (function.domain, function.name, function.overload) == (node.domain, node.op_type, node.overload)
-        for function in model.functions
-    )
+    return _called(node) not in own
+
+
+def _called(node: NodeProto) -> Name:
+    return node.domain, node.op_type, node.overload
 
 
 class _Rewriter:
     """Replaces the nodes of graphs and functions of one model, in place."""
 
     def __init__(self, model: ModelProto) -> None:
-        self._model = model
+        self._own = _own_functions(model)
         self._fresh = FreshNames(model)
 
-    def rewrite(self, body: Body, outer: Lengths) -> None:
-        lengths = {**outer, **lengths_in(body)}
+    def rewrite(self, body: Body, outer: ChainMap[str, int] | None = None) -> None:
+        # A graph inside another sees the names of that one; copied into each, they would be too many.
+        lengths: ChainMap[str, int] = ChainMap(lengths_in(body), *(outer.maps if outer else ()))
         nodes: list[NodeProto] = []
         changed = False
         for node in body.node:
-            is_training = _is_training(self._model, node)
+            is_training = _is_training(self._own, node)
             if is_training:
                 nodes += self._standard_nodes(node, lengths)
                 changed = True
@@ -95,38 +109,35 @@ class _Rewriter:
             del body.node[:]
             body.node.extend(kept)
 
-    def rewrite_function(self, function: FunctionProto) -> None:
-        self._check_axis_is_passed(function)
-        self.rewrite(function, {})
-
     def _standard_nodes(self, node: NodeProto, lengths: Lengths) -> list[NodeProto]:
         if node.op_type == "ConcatTraining":
             return concat_nodes(node, self._fresh)
         return split_nodes(node, lengths, self._fresh)
 
-    def _check_axis_is_passed(self, function: FunctionProto) -> None:
-        """The new nodes read a function's attribute as a tensor, so that it must have a value in every call."""
+
+def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]) -> None:
+    """The new nodes read a function's attribute as a tensor, so that it must have a value in every call."""
+    own = _own_functions(model)
+    referred: dict[Name, set[str]] = {}
+    for function in functions:
         required = {*function.attribute}
-        referred = {
+        referred.setdefault((function.domain, function.name, function.overload), set()).update(
             attribute.ref_attr_name
-            for body in bodies([function])
-            for node in body.node
-            if _is_training(self._model, node)
+            for node in _nodes(bodies([function]))
+            if _is_training(own, node)
             for attribute in node.attribute
             if attribute.ref_attr_name in required
-        }
-        for node in _nodes(all_bodies(self._model)):
-            if (node.domain, node.op_type, node.overload) != (function.domain, function.name, function.overload):
-                continue
-            missing = referred - {attribute.name for attribute in node.attribute}
-            if missing:
-                name = show(min(missing))
-                message = f"node {show(node.name)} calls {show(function.name)} without the attribute {name}"
-                reason = "SplitTraining takes it as its axis; give it, or a default in the function"
-                raise ModelError(f"{message}; {reason}", node.op_type, min(missing))
+        )
+    for node in _nodes(all_bodies(model)):
+        missing = referred.get(_called(node), set()) - {attribute.name for attribute in node.attribute}
+        if missing:
+            name = show(min(missing))
+            message = f"node {show(node.name)} calls {show(node.op_type)} without the attribute {name}"
+            reason = "SplitTraining takes it as its axis; give it, or a default in the function"
+            raise ModelError(f"{message}; {reason}", node.op_type, min(missing))
 
 
-def _nodes(every: Iterable[GraphProto | FunctionProto]) -> Iterable[NodeProto]:
+def _nodes(every: Iterable[Body]) -> Iterable[NodeProto]:
     return (node for body in every for node in body.node)
 
 

@@ -7,20 +7,31 @@ for the 4-bit ones), strings are objects.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
-from anydml.dxdispatch import memory
 from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.fields import MOST_DIMENSIONS
+from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
+from anydml.text import printable
 
 Array = np.ndarray[Any, Any]
 
-SMALL = 2**26
-"""Bytes that are allocated without asking the system what it has left."""
+VALUE = 48
+"""Bytes that one number of a repeated field takes while NumPy reads it: as Python's, and in a list."""
+
+TEXT = 72
+"""Bytes that a Python string takes beside its characters, which are of up to 4 bytes."""
+
+_PACKED = frozenset(("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"))
+"""Types of which a byte holds more than one element, or parts of them."""
+
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 _DIRECTML: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
@@ -54,36 +65,84 @@ def numpy_type(elem_type: int) -> np.dtype[Any] | None:
         return None
 
 
-def to_array(tensor: TensorProto) -> Array:
+def to_array(tensor: TensorProto, budget: Budget) -> Array:
     """The elements of a tensor, read-only where they need no copy.
 
+    Args:
+        tensor: the tensor.
+        budget: is asked before anything is allocated; it does not hold the array.
+
     Raises:
-        ModelError: its sizes do not fit its data, its type is unknown, or its data lies in another file.
+        ModelError: its sizes do not fit its data, its type is unknown, its data lies in another file, it has more than
+            64 dimensions, or there is not enough memory.
     """
     label = f"tensor {show(tensor.name)}"
     if tensor.data_location == TensorProto.EXTERNAL:
         message = f"{label} is stored in another file; read the model with onnx.load or anydml.onnx.load"
         raise ModelError(message, field=tensor.name, rule="tensors are loaded before they are used")
-    if any(size < 0 for size in tensor.dims):
-        raise ModelError(f"{label} has sizes {list(tensor.dims)}", field=tensor.name, rule="sizes are 0 or more")
+    shape = tensor_shape(tensor)
+    budget.ask(label, "reading it", _cost(tensor, shape))
     try:
-        array = numpy_helper.to_array(tensor)
+        return _texts(tensor, shape) if tensor.data_type == TensorProto.STRING else numpy_helper.to_array(tensor)
     except MemoryError:
         raise
     except Exception as error:
         # onnx lets the errors of all that it uses pass through; whatever they are, the tensor is to blame.
-        reason = (str(error) or repr(error)).splitlines()[0]
+        reason = printable((str(error) or repr(error)).splitlines()[0])
         kind = type_name(tensor.data_type)
-        message = f"{label} ({kind}, sizes {list(tensor.dims)}) cannot be read: {reason}"
+        message = f"{label} ({kind}, sizes {list(shape)}) cannot be read: {reason}"
         raise ModelError(message, field=tensor.name, rule="sizes, type and data agree") from None
-    return array
 
 
-def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None]]:
-    """Element type and sizes of a graph's input or output; a size that is not known is its name or None.
+def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
+    """The sizes that a tensor declares.
 
     Raises:
-        ModelError: it is no tensor, or its rank is not given.
+        ModelError: one is negative, or there are more than 64.
+    """
+    label = f"tensor {show(tensor.name)}"
+    check_rank(label, len(tensor.dims), tensor.name)
+    if any(size < 0 for size in tensor.dims):
+        raise ModelError(f"{label} has sizes {list(tensor.dims)}", field=tensor.name, rule="sizes are 0 or more")
+    return tuple(tensor.dims)
+
+
+def check_rank(label: str, rank: int, field: str | None = None) -> None:
+    """Refuse more dimensions than NumPy's arrays have, before NumPy sees them.
+
+    Raises:
+        ModelError: there are more than 64.
+    """
+    if rank > MOST_DIMENSIONS:
+        message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MOST_DIMENSIONS}"
+        raise ModelError(message, field=field, rule=f"tensors have at most {MOST_DIMENSIONS} dimensions")
+
+
+def _cost(tensor: TensorProto, shape: tuple[int, ...]) -> int:
+    """Bytes that reading a tensor takes, at most."""
+    if tensor.data_type == TensorProto.STRING:
+        return sum(8 + TEXT + 4 * len(text) for text in tensor.string_data)
+    itemsize = getattr(numpy_type(tensor.data_type), "itemsize", 1)
+    if tensor.HasField("raw_data"):
+        # What is packed is unpacked in steps.
+        return math.prod(shape) * (4 if type_name(tensor.data_type) in _PACKED else itemsize)
+    return VALUE * sum(len(getattr(tensor, field)) for field in _FIELDS)
+
+
+def _texts(tensor: TensorProto, shape: tuple[int, ...]) -> Array:
+    """Strings one by one: in between, onnx has an array whose every element is as long as the longest string."""
+    texts = np.empty(len(tensor.string_data), np.object_)
+    texts[:] = [text.decode("utf-8") for text in tensor.string_data]
+    return texts.reshape(shape)
+
+
+def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:
+    """Element type and sizes of a graph's input or output; a size that is not known is its name or None.
+
+    Without a shape, not even the rank is known: the sizes are None.
+
+    Raises:
+        ModelError: it is no tensor, or it has more than 64 dimensions.
     """
     label = f"{show(value.name)}"
     kind = value.type.WhichOneof("value")
@@ -92,23 +151,13 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None]]:
         raise ModelError(message, field=value.name, rule="inputs are tensors")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
-        raise ModelError(f"{label} has no shape", field=value.name, rule="the rank of an input is known")
-    sizes: list[int | str | None] = [
+        return tensor.elem_type, None
+    check_rank(label, len(tensor.shape.dim), value.name)
+    return tensor.elem_type, [
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in tensor.shape.dim
     ]
-    return tensor.elem_type, sizes
 
 
-def check_allocation(label: str, shape: tuple[int, ...], itemsize: int) -> None:
-    """Refuse a result that this machine has no memory for; an allocation that succeeds proves nothing.
-
-    Raises:
-        ModelError: it is larger than the memory that is available.
-    """
-    size = math.prod(shape) * max(itemsize, 1)
-    if size > SMALL:
-        available = memory.available_memory()
-        if available is not None and size > available:
-            have, need = memory.text(available), memory.text(size)
-            message = f"{label}: the result of shape {list(shape)} needs {need}, but {have} of memory are available"
-            raise ModelError(message, rule="results fit into memory")
+def sizes_text(sizes: Iterable[int | str | None]) -> str:
+    """Sizes for an error message: ``"[2, N, ?]"``."""
+    return f"[{', '.join('?' if size is None else printable(str(size)) for size in sizes)}]"

@@ -19,20 +19,26 @@ from anydml.onnx.walk import Body, names
 Lengths = MutableMapping[str, int]
 """Known lengths of one-dimensional values, by name."""
 
+LONGEST_BASE = 100
+"""Characters of a name that are repeated in new ones: a node of n inputs makes 2n of them."""
+
 
 class FreshNames:
     """Names that nothing in a model has."""
 
     def __init__(self, model: ModelProto) -> None:
         self._taken = set(names(model))
+        self._counts: dict[str, int] = {}
 
     def new(self, base: str, what: str) -> str:
         """A name such as ``parts/split_sizes``."""
-        wanted = name = f"{base}/{what}"
-        count = 1
+        wanted = name = f"{base[:LONGEST_BASE]}/{what}"
+        # All below were tried before: a thousand functions may have values of one name.
+        count = self._counts.get(wanted, 1)
         while name in self._taken:
             count += 1
             name = f"{wanted}_{count}"
+        self._counts[wanted] = count
         self._taken.add(name)
         return name
 

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+import pytest
+
+from anydml.text import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("plain name/0:1", "plain name/0:1"),
+        ("é 🙂 名前 עברית", "é 🙂 名前 עברית"),
+        ("a\nb\r\tc", r"a\nb\r\tc"),
+        ("\x1b[2J\x9b2J\x7f\0", r"\x1b[2J\x9b2J\x7f\x00"),
+        ("a\u202eb\u2066c\u2069\u200f", r"a\u202eb\u2066c\u2069\u200f"),
+        ("a\u2028b\u2029c\x85d", r"a\u2028b\u2029c\x85d"),
+        ("\ud800\ufeff", r"\ud800\ufeff"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_is_shown(text, shown):
+    assert printable(text) == shown
+
+
+def test_nothing_hidden_is_left_of_any_character():
+    shown = printable("".join(map(chr, range(sys.maxunicode + 1))))
+    assert len(shown.splitlines()) == 1
+    hidden = {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    assert not hidden
+    assert shown.encode("utf-8")
