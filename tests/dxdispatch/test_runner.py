@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from anydml import dxdispatch
 from anydml.dxdispatch import memory
 from anydml.dxdispatch.model import Resource
-from anydml.dxdispatch.place import Place
 from anydml.dxdispatch.plan import DispatchStep, Range, check_overlap, plan
 from anydml.errors import ModelError
+from anydml.files.place import Place
 
 
 def values(*numbers, kind="FLOAT32"):

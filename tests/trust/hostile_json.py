@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.dxdispatch import jsonc
-from anydml.dxdispatch.place import Place
+from anydml.files.place import Place
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.json"))
 

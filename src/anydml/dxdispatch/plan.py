@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anydml.dxdispatch.files import extension
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
-from anydml.dxdispatch.place import Place, names, show
 from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
+from anydml.files.folder import extension
+from anydml.files.place import Place, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """The bytes of a resource that a tensor is bound to.
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
 
-from anydml.dxdispatch.place import show
 from anydml.errors import DescError, ModelError
+from anydml.files.place import show
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, read_nodes
 from anydml.onnx.operators import concat_axis, optional, required, run_node

@@ -13,8 +13,8 @@ import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.dxdispatch import memory
-from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.files.place import show
 from anydml.tensor import DataType
 
 Array = np.ndarray[Any, Any]

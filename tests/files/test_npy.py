@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import math
 import pickle
 
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from anydml.dxdispatch import npy
-from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
+from anydml.files import npy
+from anydml.files.place import Place
 from anydml.tensor import DataType
 
 HERE = Place("m.json", "here")
@@ -26,7 +27,7 @@ def saved(array, **options) -> bytes:
 
 def read(path):
     found = npy.read_header(path, HERE)
-    target = np.empty(found.byte_count // found.dtype.itemsize, found.data_type.dtype)
+    target = np.empty(math.prod(found.shape), found.dtype.newbyteorder("="))
     npy.read_elements(found, target, HERE)
     return found, target
 
@@ -52,14 +53,6 @@ def test_versions(version, tmp_path):
     assert read(path)[1].tolist() == [1, 2]
 
 
-def test_bools_are_bytes(tmp_path):
-    path = tmp_path / "x.npy"
-    path.write_bytes(saved(np.array([True, False])))
-    found, elements = read(path)
-    assert found.data_type == DataType.INT8
-    assert elements.tolist() == [1, 0]
-
-
 GOOD = saved(np.arange(6, dtype=np.float32))
 
 
@@ -79,7 +72,6 @@ class Bomb:
         (GOOD.replace(b"(6,), }" + b" " * 20, b"(60000000000000000000,), } "), "bytes, but 24 bytes follow it"),
         (GOOD.replace(b"(6,), ", b"(-6,),"), "shape (-6,)"),
         (GOOD.replace(b"(6,)", b"(1+"), "is not a .npy file"),
-        (GOOD.replace(b"'<f4'", b"'<c8'"), "elements of type complex64"),
         (GOOD[:6] + b"\x09\x00" + GOOD[8:], "version 9 is not known"),
         (GOOD[:20], "is not a .npy file"),
         (b"\x93NUMPY", "is not a .npy file"),
@@ -87,7 +79,7 @@ class Bomb:
         (pickle.dumps(Bomb()), "is not a .npy file"),
         (saved(np.array([Bomb()]), allow_pickle=True), "elements of type object"),
         (saved(np.zeros(2, [("a", "f4")])), "elements of type"),
-        (saved(np.zeros(2, "U3")), "elements of type <U3"),
+        (saved(np.zeros(2, [("a", "f4")])).replace(b"[('a', '<f4')]", b"'(2,)f4'       "), "elements of type"),
     ],
 )
 def test_files_that_lie(data, message, tmp_path):
