@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from anydml.backends import open_backend
-from anydml.binding import bind_tensors
+from anydml.binding import bind_tensors, check_host_values, has_host_values
 from anydml.feature_level import FeatureLevel
 from anydml.operators.base import OperatorDesc
+from anydml.tensor import Layout
 
 
 class Device:
@@ -61,7 +62,8 @@ class CompiledOperator:
         Args:
             inputs: one a tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
                 or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, which
-                the desc's strides read. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
+                the desc's strides read. A contiguous array of one dimension is flat where the desc has Strides other
+                than 1, whatever its length. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
                 ``__cuda_array_interface__``; SplitTensor and PerInputLengthTensor lie in host memory there too.
             outputs: likewise, writeable.
 
@@ -74,7 +76,10 @@ class CompiledOperator:
         program = self._program
         if layouts != self._layouts:
             program = self.device._backend.compile(desc, layouts)
-        return BoundOperator(desc, program.bind((*operands, *desc.constants)), operands)
+        dispatch = program.bind((*operands, *desc.constants))
+        if has_host_values(desc):
+            dispatch = _checked(desc, operands, layouts, dispatch)
+        return BoundOperator(desc, dispatch, operands)
 
     def __str__(self) -> str:
         return str(self._program)
@@ -83,11 +88,27 @@ class CompiledOperator:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
 
 
+def _checked(
+    desc: OperatorDesc, operands: Sequence[Any], layouts: Sequence[Layout], dispatch: Callable[[], object]
+) -> Callable[[], None]:
+    """A dispatch that asks once more whether values on the host agree with the desc, where they have changed."""
+    watched = [operands[number] for number, (name, _) in enumerate(desc.inputs) if name in desc.HOST]
+    checked = [operand.tobytes() for operand in watched]
+
+    def run() -> None:
+        if [operand.tobytes() for operand in watched] != checked:
+            check_host_values(desc, operands, layouts)
+        dispatch()
+
+    return run
+
+
 class BoundOperator:
     """An operator with its buffers.
 
     Attributes:
-        dispatch: does the work; call it as often as the buffers' contents change.
+        dispatch: does the work; call it as often as the buffers' contents change. Values that are read on the host
+            (SplitTensor) are checked each time: a `BindingError` where they no longer agree with the desc.
     """
 
     __slots__ = ("_operands", "desc", "dispatch")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.binding import has_host_values
 from anydml.dxdispatch import memory
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.plan import DispatchStep, Plan, PrintStep, Range, WriteStep, plan
@@ -20,7 +21,6 @@ from anydml.errors import BindingError
 from anydml.feature_level import FeatureLevel
 from anydml.files import npy
 from anydml.files.folder import write_whole
-from anydml.operators.base import OperatorDesc
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _try_bindings(
     written: set[Resource] = set()
     for step in todo.steps:
         if isinstance(step, DispatchStep):
-            reads_values = type(step.dispatchable.desc).host_problem is not OperatorDesc.host_problem
+            reads_values = has_host_values(step.dispatchable.desc)
             if not (reads_values and any(bound.resource in written for bound in step.inputs)):
                 _bind(step, operators[step.dispatchable], contents, initial)
             written.update(bound.resource for bound in step.outputs)
