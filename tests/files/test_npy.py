@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import tracemalloc
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -45,6 +47,55 @@ def test_what_numpy_writes_is_read_in_c_order(data, tmp_path_factory):
     assert elements.astype(dtype).tobytes() == array.tobytes(order="C")
 
 
+@given(
+    array=hnp.arrays(np.int16, hnp.array_shapes(min_dims=2, max_dims=5, max_side=5), elements=st.integers(-9, 9)),
+    chunk=st.integers(1, 40),
+    order=st.sampled_from("<>"),
+)
+def test_columns_are_turned_piece_by_piece(array, chunk, order, tmp_path_factory):
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    path.write_bytes(saved(np.asfortranarray(array.astype(f"{order}i2"))))
+    with mock.patch.object(npy, "CHUNK", chunk):
+        assert read(path)[1].tolist() == array.reshape(-1).tolist()
+
+
+def test_columns_take_no_second_copy(tmp_path):
+    path = tmp_path / "x.npy"
+    for shape in ((2, 4_000_000), (4_000_000, 2), (200, 200, 200)):
+        np.save(path, np.asfortranarray(np.zeros(shape, np.uint8)))
+        found = npy.read_header(path, HERE)
+        target = np.empty(found.byte_count, np.uint8)
+        tracemalloc.start()
+        npy.read_elements(found, target, HERE)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < npy.CHUNK + 100_000
+
+
+@pytest.mark.parametrize("fortran", [False, True])
+@given(shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3))
+def test_a_file_is_mapped_as_it_is(fortran, shape, tmp_path_factory):
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    array = np.arange(np.prod(shape, dtype=int), dtype=">i4").reshape(shape)
+    path.write_bytes(saved(np.asarray(array, order="F" if fortran else "C")))
+    found = npy.mapped(npy.read_header(path, HERE), HERE)
+    np.testing.assert_array_equal(found, array, strict=True)
+
+
+def test_a_declared_header_is_not_read(tmp_path):
+    path = tmp_path / "x.npy"
+    for version, length, size in ((2, 1_500_000_000, 1_600_000_000), (3, 2**32 - 1, 100), (1, 65_535, 70_000)):
+        with path.open("wb") as file:
+            file.write(b"\x93NUMPY" + bytes([version, 0]) + length.to_bytes(2 if version == 1 else 4, "little"))
+            file.truncate(size)
+        tracemalloc.start()
+        with pytest.raises(ModelError, match=f"its header is said to have {length} bytes, but 10000 are the most"):
+            npy.read_header(path, HERE)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1_000_000
+
+
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_versions(version, tmp_path):
     path = tmp_path / "x.npy"
@@ -72,6 +123,7 @@ class Bomb:
         (GOOD.replace(b"(6,), }" + b" " * 20, b"(60000000000000000000,), } "), "bytes, but 24 bytes follow it"),
         (GOOD.replace(b"(6,), ", b"(-6,),"), "shape (-6,)"),
         (GOOD.replace(b"(6,)", b"(1+"), "is not a .npy file"),
+        (GOOD[:8] + b"\xf6\x00" + GOOD[10:-24].replace(b"(6,)", b"(%s)" % (b"1," * 65)), "header with 65 dimensions"),
         (GOOD[:6] + b"\x09\x00" + GOOD[8:], "version 9 is not known"),
         (GOOD[:20], "is not a .npy file"),
         (b"\x93NUMPY", "is not a .npy file"),

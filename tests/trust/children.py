@@ -3,10 +3,14 @@
 import os
 from pathlib import Path
 
+import anydml
+
 TESTS = Path(__file__).resolve().parents[1]
+PACKAGE = Path(anydml.__file__).parents[1]
+"""Where the package under test lies; another one may be installed."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, with tests on the path and without coverage."""
+    """This process's environment, with tests and the package under test on the path, and without coverage."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
-    return {**kept, "PYTHONPATH": str(TESTS), **more}
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE)]), **more}

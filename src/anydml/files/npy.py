@@ -140,12 +140,14 @@ def _read_columns(file: BinaryIO, target: Array) -> bool:
     if each > CHUNK and target.ndim > 1:
         return all(_read_columns(file, target[..., i]) for i in range(target.shape[-1]))
     step = max(1, CHUNK // each)
-    for start in range(0, target.shape[-1], step):
-        piece = target[..., start : start + step]
-        stored = np.empty(piece.shape[::-1], piece.dtype)
-        if not _read_all(file, stored):
-            return False
-        piece[...] = stored.T
+    return all(_read_piece(file, target[..., start : start + step]) for start in range(0, target.shape[-1], step))
+
+
+def _read_piece(file: BinaryIO, piece: Array) -> bool:
+    stored = np.empty(piece.shape[::-1], piece.dtype)
+    if not _read_all(file, stored):
+        return False
+    piece[...] = stored.T
     return True
 
 
