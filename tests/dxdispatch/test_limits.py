@@ -9,6 +9,7 @@ import pytest
 from models import bytes_of, copy_of, dispatch, model, values
 
 from anydml import dxdispatch
+from anydml.cli import MOST_PROBLEMS, main
 from anydml.dxdispatch import memory
 from anydml.dxdispatch import model as model_module
 from anydml.errors import ModelError
@@ -110,3 +111,17 @@ def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
         file.truncate(model_module.MOST_BYTES + 1)
     monkeypatch.setattr(memory, "available_memory", lambda: None)
     assert folder.error_of(folder.file).startswith("has 256.0 MiB, but a model file has at most 256.0 MiB")
+
+
+def test_of_many_problems_the_first_are_shown(folder, capsys):
+    def edit(m):
+        m["dispatchables"]["k" * 10_000] = copy_of(1)
+        m["dispatchables"]["k" * 10_000]["desc"]["InputTensors"][0]["Sizes"] = [0] * 5000
+
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(folder.edit(edit))])
+    out, err = capsys.readouterr()
+    assert (ended.value.code, err) == (1, "")
+    assert len(out.splitlines()) == 3 * MOST_PROBLEMS + 1
+    assert out.endswith(f"and more; {MOST_PROBLEMS} problems are shown\n")
+    assert len(out) < 400 * MOST_PROBLEMS
