@@ -66,7 +66,7 @@ class WriteStep:
     dimensions: tuple[int, ...] = ()
 
 
-MOST_BOUND = 1_000_000
+MOST_BOUND = 250_000
 """Tensors that all commands together may bind: a command of 60 bytes can bind as many as its dispatchable has."""
 
 Contents = tuple[DataType | None, int, tuple[int, ...]]
