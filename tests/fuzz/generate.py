@@ -96,7 +96,7 @@ def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int |
         if door == "model":
             # A resource is bound from an element on.
             before -= before % item
-    elif door == "device" and draw.integer(0, 2) == 0 and not (len(sizes) == 1 and strides[0] == item):
+    elif door == "device" and draw.integer(0, 2) == 2 and not (len(sizes) == 1 and strides[0] == item):
         # The strides of the desc are not those of the array. (A packed array of one dimension would be flat.)
         scale = draw.integer(1, 3)
         desc = tuple(scale * math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
@@ -107,7 +107,7 @@ def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int |
 
 def _cuts(draw: Draw, size: int, smallest: int) -> Sizes:
     kind = draw.integer(0, 4)
-    if kind == 0 and smallest <= 1 and size <= 600:
+    if kind == 4 and smallest <= 1 and size <= 600:
         return (1,) * size
     if kind == 1 and size % 3 == 0:
         return (size // 3,) * 3

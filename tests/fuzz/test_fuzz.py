@@ -41,9 +41,10 @@ def test_every_way_agrees_with_numpy(operator, data):
 
 def test_every_kernel_is_reached():
     seen = Seen(60)
-    for number in range(700):
+    # Half of the kernels are for lookups, which one operator in seven has.
+    for number, operator in enumerate([None] * 600 + ["gather"] * 300):
         try:
-            check(random_case(Seeded(number), CPU_WAYS), seen)
+            check(random_case(Seeded(number), CPU_WAYS, operator), seen)
         except TooManyKernels:
             continue
     assert set(seen.counts) == {"few", "numpy", *KERNELS, *(f"{kernel}, streamed" for kernel in KERNELS)}
