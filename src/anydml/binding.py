@@ -58,21 +58,35 @@ def bind_tensors(
             operands.append(operand)
             layouts.append(layout)
     check_overlap(desc.OPERATOR, names, operands, first_output=len(inputs))
+    check_host_values(desc, operands, layouts)
+    return tuple(operands), tuple(layouts)
 
-    def host_values(number: int) -> Array:
+
+def has_host_values(desc: OperatorDesc) -> bool:
+    """Whether an operator has inputs whose values are read on the host."""
+    return type(desc).host_problem is not OperatorDesc.host_problem
+
+
+def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Sequence[Layout]) -> None:
+    """Values of inputs that lie on the host agree with the desc.
+
+    Raises:
+        BindingError: they do not, or no longer.
+    """
+
+    def values(number: int) -> Array:
         dtype, operand, layout = desc.inputs[number][1].data_type.dtype, operands[number], layouts[number]
         return operand if operand.dtype == dtype else np.ndarray(layout.sizes, dtype, operand, 0, layout.strides)
 
-    if problem := desc.host_problem(host_values):
+    if problem := desc.host_problem(values):
         raise BindingError(f"{desc.OPERATOR}: {problem}", desc.OPERATOR, None, "host data agrees with the desc")
-    return tuple(operands), tuple(layouts)
 
 
 def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> tuple[Array, Layout]:
     dtype = tensor.data_type.dtype
     if isinstance(buffer, np.ndarray):
         array = buffer
-        if array.shape == tensor.sizes and array.dtype == dtype:
+        if array.shape == tensor.sizes and array.dtype == dtype and not _is_flat(array, tensor):
             return array, Layout.of(array)
         if array.ndim != 1 or array.dtype not in (dtype, np.uint8):
             message = (
@@ -91,8 +105,21 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
         message = f"{operator}: {name} is bound to {array.nbytes} bytes, but the tensor needs {tensor.size_in_bytes}"
+        if array.shape == tensor.sizes:
+            message += f": Strides {list(tensor.element_strides)} read a flat array; leave them out to bind it as it is"
         raise BindingError(message, operator, name, "a flat buffer has at least TotalTensorSizeInBytes bytes")
     return array.view(np.uint8)[: tensor.size_in_bytes], tensor.layout
+
+
+def _is_flat(array: Array, tensor: TensorDesc) -> bool:
+    """Whether an array of the tensor's one size is a flat buffer all the same: the desc's strides would read others."""
+    return (
+        tensor.strides is not None
+        and array.ndim == 1
+        and array.size > 1
+        and tensor.strides != (1,)
+        and bool(array.flags.c_contiguous)
+    )
 
 
 def check_output(operator: str, name: str, array: Array) -> None:

@@ -8,9 +8,10 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from anydml.backends import CompiledProgram, open_backend
-from anydml.binding import bind_tensors, check_output
+from anydml.binding import bind_tensors, check_host_values, check_output, has_host_values
 from anydml.feature_level import FeatureLevel
 from anydml.operators.base import OperatorDesc
+from anydml.tensor import Layout
 
 
 class Device:
@@ -67,7 +68,8 @@ class CompiledOperator:
         Args:
             inputs: one a tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
                 or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, which
-                the desc's strides read. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
+                the desc's strides read. A contiguous array of one dimension is flat where the desc has Strides other
+                than 1, whatever its length. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
                 ``__cuda_array_interface__``; SplitTensor and PerInputLengthTensor lie in host memory there too.
             outputs: likewise, writeable.
 
@@ -80,7 +82,10 @@ class CompiledOperator:
         program = self._program
         if layouts != self._layouts:
             program = self.device._backend.compile(desc.program(layouts))
-        return BoundOperator(desc, program.bind(operands), operands, tuple(outputs), program)
+        run = program.bind(operands)
+        if has_host_values(desc):
+            run = _checked(desc, operands, layouts, run)
+        return BoundOperator(desc, run, operands, tuple(outputs), program)
 
     def __str__(self) -> str:
         return str(self._program)
@@ -91,6 +96,21 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
+
+
+def _checked(
+    desc: OperatorDesc, operands: Sequence[Any], layouts: Sequence[Layout], dispatch: Callable[[], object]
+) -> Callable[[], None]:
+    """A dispatch that asks once more whether values on the host agree with the desc, where they have changed."""
+    watched = [operands[number] for number, (name, _) in enumerate(desc.inputs) if name in desc.HOST]
+    checked = [operand.tobytes() for operand in watched]
+
+    def run() -> None:
+        if [operand.tobytes() for operand in watched] != checked:
+            check_host_values(desc, operands, layouts)
+        dispatch()
+
+    return run
 
 
 class BoundOperator:
@@ -122,7 +142,8 @@ class BoundOperator:
         """Do the work; call it as often as the buffers' contents change.
 
         Raises:
-            BindingError: an output was made read-only since it was bound. Nothing was written.
+            BindingError: an output was made read-only since it was bound, or values that are read on the host
+                (SplitTensor) no longer agree with the desc. Nothing was written.
         """
         for output in self._outputs:
             if not output.flags.writeable:

@@ -1,22 +1,15 @@
-"""Text that others wrote, such as names in a model file, made safe to show on one line."""
+"""Text of a file as a terminal may show it."""
 
 from __future__ import annotations
 
-import unicodedata
-
-_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode categories: controls, formats (bidi controls among them), surrogates, line and paragraph separators."""
-
 
 def printable(text: str) -> str:
-    r"""Text on one line that neither commands a terminal nor changes the order in which its characters are shown.
+    r"""Text in which nothing commands a terminal, ends a line, or turns the order of what stands around it.
 
-    Control and format characters, lone surrogates, and line and paragraph separators become Python's escapes, such as
-    ``\n``, ``\x1b`` and ``\u202e``; all others stay as they are.
+    Every character that Unicode calls no visible one (controls, bidirectional and other format characters, line and
+    paragraph separators, surrogates, unassigned ones, spaces but the usual) becomes its escape: a newline ``\n``,
+    U+202E ``\u202e``. Text without any is returned as it is, not copied.
     """
     if text.isprintable():
         return text
-    return "".join(
-        character.encode("unicode_escape").decode("ascii") if unicodedata.category(character) in _HIDDEN else character
-        for character in text
-    )
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -84,7 +84,7 @@ class Folder:
         from anydml.errors import ModelError
 
         with pytest.raises(ModelError) as caught:
-            dxdispatch.run(dxdispatch.load(file), log=lines.append, **options)
+            dxdispatch.run(dxdispatch.load(file), log=lines.append, warn=lambda line: None, **options)
         message = str(caught.value)
         assert message.startswith(f"{file}: ")
         assert "\n" not in message

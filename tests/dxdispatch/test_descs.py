@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from anydml.dxdispatch.descs import parse_desc, parse_operator_type, parse_tensor
-from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
+from anydml.files.place import Place
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from anydml import dxdispatch
-from anydml.dxdispatch import npy
-from anydml.dxdispatch.files import write_whole
-from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
+from anydml.files import npy
+from anydml.files.folder import write_whole
+from anydml.files.place import Place
 
 
 def write(**fields):

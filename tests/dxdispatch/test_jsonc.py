@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anydml.dxdispatch.jsonc import loads
-from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
+from anydml.files.place import Place
 
 HERE = Place("m.json")
 VALUES = st.recursive(
@@ -69,6 +69,8 @@ def test_strings_are_left_alone(text):
 
 def test_what_follows_the_root_is_ignored():
     assert loads("[1] } garbage", HERE) == [1]
+    assert loads("[]" + "[" * 1000, HERE) == []
+    assert loads("[" * 100 + "]" * 100, HERE)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +87,8 @@ def test_what_follows_the_root_is_ignored():
         ("[1, NaN]", 'line 1, column 5: NaN is not JSON; write "nan"'),
         ("[-Infinity]", 'line 1, column 2: -Infinity is not JSON; write "-inf"'),
         ("[12/**/3]", None),
-        ("[" * 100_000, "arrays and objects are nested too deeply to be read"),
+        ("[" * 101, "line 1, column 101: arrays and objects are nested too deeply to be read, more than 100"),
+        ('{"a":\n' * 100_000, "line 101, column 1: arrays and objects are nested too deeply to be read, more than 100"),
         ("[" + "9" * 5000 + "]", "a number has more digits than can be read"),
     ],
 )

@@ -54,3 +54,7 @@ def test_verbose_lines():
     lines = format_verbose(np.arange(11, dtype=np.uint16)).splitlines()
     assert lines[0] == "[ 0] 0 (0x   0)"
     assert lines[10] == "[10] 10 (0x   A)"
+
+
+def test_texts_cannot_command_a_terminal():
+    assert format_elements(np.array(["a\nb\u202ec", "é"])) == r"a\nb\u202ec, é"

@@ -7,35 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from models import copy_of, dispatch, model, show, values
 
 from anydml import dxdispatch
-from anydml.dxdispatch import memory
 from anydml.dxdispatch.model import Resource
-from anydml.dxdispatch.place import Place
 from anydml.dxdispatch.plan import DispatchStep, Range, check_overlap, plan
 from anydml.errors import ModelError
-
-
-def values(*numbers, kind="FLOAT32"):
-    return {"initialValuesDataType": kind, "initialValues": list(numbers)}
-
-
-def copy_of(size, **tensor):
-    """A JOIN of one part: a copy."""
-    floats = {"DataType": "FLOAT32", "Sizes": [size]}
-    return {"type": "JOIN", "desc": {"InputTensors": [{**floats, **tensor}], "OutputTensor": floats, "Axis": 0}}
-
-
-def dispatch(name, **bindings):
-    return {"type": "dispatch", "dispatchable": name, "bindings": bindings}
-
-
-def show(name, **fields):
-    return {"type": "print", "resource": name, **fields}
-
-
-def model(resources, dispatchables, *commands):
-    return lambda m: m.update(resources=resources, dispatchables=dispatchables, commands=list(commands))
+from anydml.files.place import Place
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
@@ -276,38 +254,6 @@ def test_values_that_a_command_makes_are_checked_in_their_turn(folder):
         folder.run(model(resources, dispatchables, first, last))
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """A machine with 1000 bytes."""
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
-
-
-def bytes_of(count):
-    return {"initialValuesDataType": "UINT8", "initialValues": {"valueCount": count, "value": 0}}
-
-
-def test_all_resources_share_the_memory(folder, small):
-    folder.run(model({"A": bytes_of(600), "B": bytes_of(400)}, {}))
-    error = folder.error(model({"A": bytes_of(400), "B": bytes_of(604)}, {}))
-    assert error.startswith("resources.B: the model's resources need 1004 bytes, but 1000 bytes are available")
-
-
-def test_copies_of_initial_contents_count_too(folder, small):
-    resources = {"A": bytes_of(400), "B": bytes_of(400)}
-    commands = [dispatch("copy", InputTensors="B", OutputTensor="A"), dispatch("owner", OutputTensor="B")]
-    dispatchables = {"copy": copy_of(100), "owner": {**copy_of(100), "bindings": {"InputTensors": "A"}}}
-    assert "need 1.2 KiB" in folder.error(model(resources, dispatchables, *commands))
-    folder.run(model(resources, dispatchables, commands[1]))
-
-
-@pytest.mark.parametrize("size", [2**50, 2**63, 2**64 - 1])
-def test_sizes_that_no_machine_has(folder, size, monkeypatch):
-    huge = {**values(1), "sizeInBytes": size}
-    assert folder.error(model({"A": huge}, {})).startswith("resources.A: the model's resources need ")
-    monkeypatch.setattr(memory, "available_memory", lambda: None)
-    assert folder.error(model({"A": {**huge, "sizeInBytes": 2**63}}, {})).endswith("cannot be allocated")
-
-
 def test_the_feature_level_is_the_devices(folder):
     error = folder.error(lambda m: None, feature_level="2_1")
     assert error.startswith('dispatchables["every other"].desc.InputTensor.Sizes: DML_SLICE: ')
@@ -328,3 +274,25 @@ def test_a_model_runs_as_often_as_one_likes(folder):
     first["A"][:] = 9
     second = dxdispatch.run(loaded, log=lambda line: None)
     assert second["B"].tolist() == [1, 3, 5, 0, 0, 0]
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize(("sizes", "strides"), [([4], [0]), ([1, 4], [4, 0]), ([4], [1]), ([2], [3])])
+@pytest.mark.parametrize("kind", ["UINT8", "INT8"])
+def test_resources_are_read_by_the_descs_strides_whatever_their_length(folder, kind, sizes, strides, device):
+    zeros, ones = [0] * len(sizes), [1] * len(sizes)
+    desc = {
+        "InputTensor": {"DataType": kind, "Sizes": sizes, "Strides": strides},
+        "OutputTensor": {"DataType": kind, "Sizes": sizes},
+        "InputWindowOffsets": zeros,
+        "InputWindowSizes": sizes,
+        "InputWindowStrides": ones,
+    }
+    resources = {
+        "A": {"initialValuesDataType": kind, "initialValues": [9, 8, 7, 6]},
+        "B": {"initialValues": "deferred"},
+    }
+    commands = [dispatch("d", InputTensor="A", OutputTensor="B"), {"type": "print", "resource": "B"}]
+    lines = folder.run(model(resources, {"d": {"type": "SLICE1", "desc": desc}}, *commands), device=device)
+    wanted = [[9, 8, 7, 6][i * strides[-1]] for i in range(sizes[-1])]
+    assert lines == [f"Resource 'B': {', '.join(map(str, wanted))}"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anydml.dxdispatch.place import Place
 from anydml.dxdispatch.values import array_of, fill_sequence, scalar_of
 from anydml.errors import ModelError
+from anydml.files.place import Place
 from anydml.tensor import DataType
 
 ROOT = Place("m.json", "v")

@@ -15,6 +15,10 @@ DATA_TYPES = {
 """NumPy's names of the types that tensors have."""
 
 
+FLAT = ("uint8", "typed", "exact", "bytearray", "memoryview")
+"""Flat buffers: arrays of bytes, of the tensor's type, of the tensor's type and size, and buffers of Python's."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """A tensor in a block of bytes.
@@ -25,7 +29,8 @@ class Memory:
         strides: one byte stride a dimension, of either sign.
         offset: where the first element lies in the block.
         size: bytes of the block.
-        flat: whether it is bound as a flat buffer, which the desc's strides read, or as an array.
+        flat: how it is bound as a flat buffer, which the desc's strides read (one of FLAT), or "" for an array.
+        desc: the strides that the desc of an array has, in elements; None for none. The array's own are what counts.
     """
 
     sizes: Sizes
@@ -33,7 +38,8 @@ class Memory:
     strides: Sizes
     offset: int
     size: int
-    flat: bool = False
+    flat: str = ""
+    desc: Sizes | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,8 @@ class Case:
 
     Attributes:
         operator: name of the function; the desc is the one of that name.
-        door: ``"device"`` binds a desc, ``"function"`` calls the function with `out`, ``"new"`` without.
+        door: ``"device"`` binds a desc, ``"model"`` runs a model file with resources, ``"function"`` calls the function
+            with `out`, ``"new"`` without.
         inputs: where they lie; of `gather`, the indices are the second.
         outputs: likewise.
         arguments: the operator's own, as the function has them.

@@ -11,6 +11,7 @@ import anydml as dml
 from .case import DATA_TYPES, Case, How, Memory, Sizes
 from .forced import forced
 from .model import contents, results, view
+from .model_file import run_model
 from .seen import Seen, TooManyKernels
 
 
@@ -70,6 +71,9 @@ def _run(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> lis
     if case.door == "device":
         _dispatch(case, inputs, outputs)
         return []
+    if case.door == "model":
+        run_model(case, _desc(case), inputs, outputs)
+        return []
     sources = [view(memory, block) for memory, block in zip(case.inputs, inputs, strict=True)]
     targets: Any = None
     if case.door == "function":
@@ -99,12 +103,18 @@ def _run(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> lis
 
 def _tensor(memory: Memory) -> dml.TensorDesc:
     item = np.dtype(memory.dtype).itemsize
-    strides: Sizes | None = tuple(s // item for s in memory.strides) if memory.flat else None
+    strides: Sizes | None = tuple(s // item for s in memory.strides) if memory.flat else memory.desc
     return dml.TensorDesc(DATA_TYPES[memory.dtype], memory.sizes, strides)
 
 
-def _bound(memory: Memory, block: np.ndarray) -> np.ndarray:
-    return block[memory.offset :] if memory.flat else view(memory, block)
+def _bound(memory: Memory, block: np.ndarray) -> Any:
+    if not memory.flat:
+        return view(memory, block)
+    rest = block[memory.offset :]
+    if memory.flat in ("typed", "exact"):
+        item = np.dtype(memory.dtype).itemsize
+        return rest[: rest.size // item * item].view(memory.dtype)
+    return {"bytearray": bytearray, "memoryview": memoryview}.get(memory.flat, lambda array: array)(rest)
 
 
 def _dispatch(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
@@ -114,6 +124,10 @@ def _dispatch(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -
         sources.append(np.array(case.arguments["lengths"], np.int64))
     operator = dml.Device(case.how.engine).compile_operator(_desc(case))
     operator.bind(sources, targets).dispatch()
+    for memory, block, target in zip(case.outputs, outputs, targets, strict=True):
+        if isinstance(target, bytearray):
+            # A copy of the block's end.
+            block[memory.offset :] = np.frombuffer(target, np.uint8)
 
 
 def _desc(case: Case) -> Any:

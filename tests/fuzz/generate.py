@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .case import DATA_TYPES, Case, How, Memory, Sizes
+from .case import DATA_TYPES, FLAT, Case, How, Memory, Sizes
 from .draw import Draw
 
 OPERATORS = ("split", "join", "slice", "slice1", "gather", "split_training", "concat_training")
@@ -21,13 +21,18 @@ def random_case(draw: Draw, ways: Sequence[How], operator: str | None = None) ->
     """A valid case, to be run in one of some ways."""
     how = draw.pick(ways)
     operator = operator or draw.pick(OPERATORS)
-    door = draw.pick(("device", "function", "new")) if how.engine == "cpu" else "device"
-    types = [t for t in DATA_TYPES if operator != "split" or t[1] != "8"] if door == "device" else OTHER_TYPES
-    if door != "device" and draw.integer(0, 1):
+    doors = {"cpu": ("device", "device", "model", "function", "new"), "reference": ("device", "model")}
+    door = draw.pick(doors.get(how.engine, ("device",)))
+    described = door in ("device", "model")
+    types = [t for t in DATA_TYPES if operator != "split" or t[1] != "8"] if described else OTHER_TYPES
+    if not described and draw.integer(0, 1):
         types = list(DATA_TYPES)
     dtype = draw.pick(types)
     limit = 1000 if how.engine != "cpu" else draw.pick((200, 200, 8000, 8000, LARGE))
     sizes = random_sizes(draw, limit // np.dtype(dtype).itemsize, 6 if operator == "gather" else 8)
+    if door == "model" and draw.integer(0, 4) == 0:
+        # A range of a resource is as long as an array of such a tensor.
+        dtype, sizes = "u1", (4,)
     make = {"slice": _slice, "slice1": _slice, "gather": _gather}.get(operator, _parts)
     inputs, outputs, arguments = make(draw, operator, door, sizes)
     index = draw.pick(INDEX_TYPES)
@@ -59,7 +64,9 @@ def random_sizes(draw: Draw, elements: int, most: int) -> Sizes:
 def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int | None) -> Memory:
     """Where a tensor lies; outputs (their number is None) have no two elements in one place."""
     item = np.dtype(dtype).itemsize
-    flat = door == "device" and draw.integer(0, 1) == 1
+    flat = ""
+    if door == "model" or (door == "device" and draw.integer(0, 1)):
+        flat = "uint8" if door == "model" else draw.pick(FLAT)
     unit = item if flat else 1
     style = draw.pick(("packed", "packed", "gaps", "permuted", "odd"))
     order = list(range(len(sizes)))[::-1]
@@ -70,25 +77,37 @@ def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int |
         gap = 0 if style in ("packed", "permuted") else draw.integer(0, 3) * (item if style == "gaps" else unit)
         strides[d] = span + gap
         span += (sizes[d] - 1) * strides[d]
-    if number is not None and draw.integer(0, 5) == 0:
+    if number is not None and draw.integer(0, 2 if flat else 5) == 0:
         # An input may repeat itself, and its elements may overlap.
-        strides = [draw.pick((0, s, s, item, item * draw.integer(0, 4))) for s in strides]
+        strides = [draw.pick((0, 0, s, s, item, item * draw.integer(0, 4))) for s in strides]
     if not flat:
         strides = [-s if draw.integer(0, 3) == 0 else s for s in strides]
     reach = [(n - 1) * s for n, s in zip(sizes, strides, strict=True)]
     first = -sum(r for r in reach if r < 0)
     end = first + sum(r for r in reach if r > 0) + item
     before, after = (draw.pick((0, 1, item, 7, 64)) for _ in range(2))
+    desc = None
     if flat:
-        after = (-end) % 4 + draw.pick((0, 3))
-        # Bytes of the tensor's own sizes would be an array of it, with strides of its own.
-        after += 4 * (sizes == (end + after,))
-    return Memory(sizes, dtype, tuple(strides), before + first, before + end + after, flat)
+        needed = end + (-end) % 4
+        after = needed - end + draw.pick((0, 3))
+        if flat == "exact" and math.prod(sizes) * item >= needed:
+            # As long as a packed tensor: what tells such an array from one with strides of its own is the desc.
+            after = math.prod(sizes) * item - end
+        if door == "model":
+            # A resource is bound from an element on.
+            before -= before % item
+    elif door == "device" and draw.integer(0, 2) == 2 and not (len(sizes) == 1 and strides[0] == item):
+        # The strides of the desc are not those of the array. (A packed array of one dimension would be flat.)
+        scale = draw.integer(1, 3)
+        desc = tuple(scale * math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+        if number is not None and draw.integer(0, 1):
+            desc = (0,) * len(sizes)
+    return Memory(sizes, dtype, tuple(strides), before + first, before + end + after, flat, desc)
 
 
 def _cuts(draw: Draw, size: int, smallest: int) -> Sizes:
     kind = draw.integer(0, 4)
-    if kind == 0 and smallest <= 1 and size <= 600:
+    if kind == 4 and smallest <= 1 and size <= 600:
         return (1,) * size
     if kind == 1 and size % 3 == 0:
         return (size // 3,) * 3
@@ -99,7 +118,7 @@ def _cuts(draw: Draw, size: int, smallest: int) -> Sizes:
 
 def _parts(draw, operator, door, sizes):
     axis = draw.integer(0, len(sizes) - 1)
-    lengths = _cuts(draw, sizes[axis], 1 if door == "device" else 0)
+    lengths = _cuts(draw, sizes[axis], 1 if door in ("device", "model") else 0)
     parts = [(*sizes[:axis], n, *sizes[axis + 1 :]) for n in lengths]
     arguments = {"axis": axis}
     if "training" in operator and draw.integer(0, 1):
@@ -135,7 +154,7 @@ def _gather(draw, operator, door, sizes):
     index = tuple(draw.integer(1, 4) for _ in range(draw.integer(0, 2)))
     if draw.integer(0, 2):
         index = (*index, draw.integer(1, min(room, 3000)) if draw.integer(0, 1) else draw.integer(1, min(room, 40)))
-    if door != "device":
+    if door not in ("device", "model"):
         return [(0, sizes), (1, index)], [(*sizes[:axis], *index, *sizes[axis + 1 :])], {"axis": axis}
     # A desc's tensors have one number of dimensions: 1s fill up from the left.
     extra, k = max(0, len(index) - 1), len(index)

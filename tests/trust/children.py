@@ -3,11 +3,15 @@
 import os
 from pathlib import Path
 
+import anydml
+
 TESTS = Path(__file__).resolve().parents[1]
+PACKAGE = Path(anydml.__file__).parents[1]
+"""Where the package under test lies; another one may be installed."""
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, with tests first on the path and without coverage."""
+    """This process's environment, with tests and the package under test first on the path, and without coverage."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
-    path = os.pathsep.join([str(TESTS), *filter(None, [kept.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(TESTS), str(PACKAGE), *filter(None, [kept.get("PYTHONPATH")])])
     return {**kept, "PYTHONPATH": path, **more}

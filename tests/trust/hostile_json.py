@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.dxdispatch import jsonc
-from anydml.dxdispatch.place import Place
+from anydml.files.place import Place
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.json"))
 
@@ -23,12 +23,13 @@ NUMBERS = [
 WORDS = [
     "", "x", "\x1b[2J\x9b2J", "\0", "\ud800", "🙂" * 50, "x" * 10_000, "deferred", "UNKNOWN", "FLOAT32", "NaN",
     "Infinity", "1e400", "DML_TENSOR_DATA_TYPE_FLOAT128", "DML_OPERATOR_CAST", "DML_OPERATOR_GATHER", "print",
-    "__class__", "%s%n",
+    "__class__", "%s%n", "a\nmodel.json: no problems at DML_FEATURE_LEVEL_6_4", "\u202egnp.x\u2066", "x\u2028y\u0085z",
+    "k" * 100_000,
 ]  # fmt: skip
 PATHS = [
     "../outside.bin", "..\\outside.bin", "/etc/passwd", "/dev/zero", "/dev/stdin", "/proc/self/mem", "link.bin",
     "up/outside.bin", "C:\\x.npy", ".", "..", "a/../../outside.bin", "model.json", "x" * 300, "a/" * 3000 + "x",
-    "nul\0.npy", "~/x.bin",
+    "nul\0.npy", "~/x.bin", "new\nline.bin", "\u202enib.x",
 ]  # fmt: skip
 OTHERS = [
     None, True, False, [], {}, [[]], [None], {"": {}}, [0] * 1000, {"value": 1},
@@ -36,7 +37,7 @@ OTHERS = [
 ]  # fmt: skip
 LYING = [
     "lie.npy", "short.npy", "objects.npy", "deep.npy", "huge.npy", "negative.npy", "magic.npy", "empty.npy",
-    "good.npy",
+    "good.npy", "columns.npy", "many.npy", "header.npy", "wide.npy",
 ]  # fmt: skip
 
 
@@ -45,6 +46,8 @@ def lying_npy() -> dict[str, bytes]:
     file = io.BytesIO()
     np.save(file, np.arange(6, dtype=np.float32))
     good = file.getvalue()
+    columns = io.BytesIO()
+    np.save(columns, np.asfortranarray(np.arange(24, dtype=">i4").reshape(2, 3, 4)))
     return {
         "good.npy": good,
         "lie.npy": good.replace(b"(6,)", b"(9,)"),
@@ -55,6 +58,17 @@ def lying_npy() -> dict[str, bytes]:
         "negative.npy": good.replace(b"(6,), ", b"(-6,),"),
         "magic.npy": b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
         "empty.npy": b"",
+        "columns.npy": columns.getvalue(),
+        "many.npy": good[:8] + b"\xf6\x00" + b"{'descr': '<f4', 'fortran_order': True, 'shape': (%s), }" % (b"1," * 95),
+    }
+
+
+def sparse_npy() -> dict[str, tuple[bytes, int]]:
+    """Files of gigabytes that take no room: how they begin, and how long they are."""
+    header = b"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1000000000), }".ljust(118)
+    return {
+        "header.npy": (b"\x93NUMPY\x02\x00" + (1_500_000_000).to_bytes(4, "little"), 1_600_000_000),
+        "wide.npy": (b"\x93NUMPY\x01\x00\x76\x00" + header, 128 + 2_000_000_000),
     }
 
 
@@ -150,7 +164,7 @@ def _number(rng: random.Random, data: bytes) -> bytes:
 
 def _deep(rng: random.Random, data: bytes) -> bytes:
     at = rng.choice([i for i, byte in enumerate(data) if byte in b"[{:,"])
-    depth = rng.choice([1000, 100_000])
+    depth = rng.choice([90, 1000, 100_000])
     return data[: at + 1] + rng.choice([b"[" * depth, b'{"a":' * depth, b"[" * depth + b"]" * depth]) + data[at + 1 :]
 
 
@@ -161,4 +175,19 @@ def _noise(rng: random.Random, data: bytes) -> bytes:
     return data[:at] + rng.choice(added) + data[at:]
 
 
-_TEXT_CHANGES = (_cut, _flip, _repeat, _number, _deep, _noise)
+def _wide(rng: random.Random, data: bytes) -> bytes:
+    """Many items where a list or an object begins."""
+    lists = [i for i, byte in enumerate(data) if byte == ord("[")]
+    objects = [i for i, byte in enumerate(data) if byte == ord("{")]
+    if lists and rng.random() < 0.7:
+        item = rng.choice([b"0", b"1", b"-1", b"1e9", b"{}", b"[]", b'"A"', b'{"":1}', b'{"type":"INT8","value":1}'])
+        return _inserted(data, rng.choice(lists) + 1, item + b",", rng.choice([10, 1000, 200_000 // len(item)]))
+    at, count = rng.choice(objects) + 1, rng.choice([10, 10_000])
+    return data[:at] + b"".join(b'"%x":%d,' % (i, rng.choice([0, i])) for i in range(count)) + data[at:]
+
+
+def _inserted(data: bytes, at: int, item: bytes, count: int) -> bytes:
+    return data[:at] + item * count + data[at:]
+
+
+_TEXT_CHANGES = (_cut, _flip, _repeat, _number, _deep, _noise, _wide)

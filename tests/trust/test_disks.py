@@ -92,7 +92,7 @@ def test_a_full_disk(folder, tmp_path):
 
 STOPPED = """
     import os, signal, sys
-    from anydml.dxdispatch import npy, runner
+    from anydml.dxdispatch import runner
     # As from a terminal: a shell starts what runs in the background with interrupts ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     def write_whole(target, write, place, real=runner.write_whole):

@@ -107,6 +107,21 @@ def test_functions_without_memory_raise_and_write_nothing(tmp_path):
 
 
 @linux
+def test_a_file_in_fortran_order_takes_no_second_copy(tmp_path):
+    with (tmp_path / "f.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": True, "shape": (2, 20 << 20)})
+        file.truncate(file.tell() + (40 << 20))
+    resources = {"A": {"initialValues": {"sourcePath": "f.npy"}}}
+    (tmp_path / "m.json").write_text(json.dumps({"resources": resources, "dispatchables": {}, "commands": []}))
+    limited(
+        """
+        assert dxdispatch.run(dxdispatch.load("m.json"), log=lambda line: None)["A"].size == 40 << 20
+        """,
+        tmp_path,
+    )
+
+
+@linux
 def test_models_without_memory_write_nothing(tmp_path):
     model(tmp_path / "m.json", [WRITE], count=200 << 20)
     limited(

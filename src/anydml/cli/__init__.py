@@ -5,11 +5,12 @@ Everything beyond click is imported by the command that needs it, so that each s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import click
@@ -26,7 +27,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_CHARACTERS = 2000
 """Of an error, which may repeat what a file says."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MOST_PROBLEMS = 1000
+"""That `check` shows; nobody reads more, and a file may have millions."""
+
+_STRANGE = re.compile(r"[^\n\t -~]+")
+"""What may command a terminal; tabs and newlines are ours, those of names are escaped where the line is made."""
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -89,16 +94,17 @@ def _give_up(stream: TextIO) -> None:
 
 def _say(line: str) -> None:
     try:
-        print(_printable(line), flush=True)
+        print(_STRANGE.sub(lambda match: printable(match[0]), line), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise OSError(f"the output cannot be written: {error.strerror}") from None
 
 
-def _printable(text: str) -> str:
-    """Text without control characters but tabs and newlines: names in a file may not command a terminal."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+def _warn(line: str) -> None:
+    # Standard error may be closed; the work goes on without it.
+    with contextlib.suppress(OSError):
+        print("anydml: warning:", printable(line), file=sys.stderr, flush=True)
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -170,6 +176,7 @@ def run(
         timing=dxdispatch.Timing(**timing),
         explain=explain,
         log=_say,
+        warn=_warn,
     )
 
 
@@ -189,31 +196,37 @@ def check(model: str, feature_level: str, allow_outside: bool) -> int:
 
     level = FeatureLevel.parse(feature_level)
     if is_onnx(model):
-        found = list(check_onnx(model, level))
+        lines = check_onnx(model, level)
     else:
-        found = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
-    for line in found:
+        lines = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
+    found = False
+    for line in lines:
+        found = True
         _say(line)
     if not found:
-        _say(f"{model}: no problems at {level}")
+        _say(f"{printable(model)}: no problems at {level}")
     return 1 if found else 0
 
 
-def _problems(model: Model, level: FeatureLevel) -> list[str]:
+def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
     from anydml.dxdispatch.plan import plan
     from anydml.errors import ModelError
 
-    lines = []
-    for place, problem in model.problems(level):
+    yield from model.warnings
+    sound = True
+    for count, (place, problem) in enumerate(model.problems(level)):
+        sound = False
+        if count == MOST_PROBLEMS:
+            yield f"{model.place}: and more; {MOST_PROBLEMS} problems are shown"
+            break
         allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
-        lines += [f"{place}: {problem.operator}: {problem.message}", f"    rule: {problem.rule}", f"    {allowed}"]
-    if not lines:
+        yield from (f"{place}: {problem.operator}: {problem.message}", f"    rule: {problem.rule}", f"    {allowed}")
+    if sound:
         try:
             # What is bound is only worth a look once the tensors are sound.
             plan(model)
         except ModelError as error:
-            lines.append(str(error))
-    return lines
+            yield str(error)
 
 
 anydml.add_command(onnx_group)

@@ -56,7 +56,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
         ModelError: a file or the graph is not as it should be.
     """
     _need_onnx()
-    from anydml.dxdispatch.place import Place, names, show
+    from anydml.files.place import Place, names, show
     from anydml.onnx import load, npy
     from anydml.onnx.budget import Budget
     from anydml.onnx.program import Program
@@ -91,7 +91,7 @@ def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
         ModelError: the file cannot be read, has another operator, or sizes that are not known.
     """
     _need_onnx()
-    from anydml.dxdispatch.place import Place
+    from anydml.files.place import Place
     from anydml.onnx import load
 
     # All at once, so that nothing is said of a file that turns out to be broken; the descs are not kept.
@@ -131,8 +131,8 @@ def portable(source: str, target: str) -> None:
     External data is neither read nor copied: where there is any, OUT.onnx belongs into the folder of IN.onnx.
     """
     _need_onnx()
-    from anydml.dxdispatch.files import write_whole
-    from anydml.dxdispatch.place import Place
+    from anydml.files.folder import write_whole
+    from anydml.files.place import Place
     from anydml.onnx import load, make_portable
     from anydml.onnx.checks import check, serialized
     from anydml.onnx.external import external_tensors

@@ -13,13 +13,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from anydml.dxdispatch.initializers import parse_data_type
-from anydml.dxdispatch.place import Place, names, show
+from anydml.files.place import Place, names, show
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.base import camel
 from anydml.tensor import TensorDesc, TensorFlags
 
 _OTHER_DISPATCHABLES = ("hlsl", "onnx", "dmlserializedgraph")
 _LARGEST = 2**64
+
+TENSOR_FIELDS = (
+    "DataType", "Flags", "DimensionCount", "Sizes", "Strides", "TotalTensorSizeInBytes",
+    "GuaranteedBaseOffsetAlignment",
+)  # fmt: skip
+"""Of DML_BUFFER_TENSOR_DESC (directml.h)."""
 
 
 def parse_operator_type(text: str, place: Place) -> type[OperatorDesc]:

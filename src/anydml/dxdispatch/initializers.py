@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dxdispatch import npy, schema
-from anydml.dxdispatch.files import IMAGES, Folder, extension
-from anydml.dxdispatch.place import Place, show
+from anydml.dxdispatch import schema
 from anydml.dxdispatch.values import Array, array_of, fill_sequence, scalar_of
+from anydml.files import npy
+from anydml.files.folder import IMAGES, Folder, extension
+from anydml.files.place import Place, show
 from anydml.tensor import DataType
 
 
@@ -76,7 +77,7 @@ def _array(values: list[Any], data_type: DataType, place: Place) -> Initializer:
 
 
 def _list(values: list[Any], place: Place) -> Initializer:
-    parts = [np.empty(0, np.uint8)]
+    stored = bytearray()
     for i, value in enumerate(values):
         at = place / i
         if not isinstance(value, dict):
@@ -85,8 +86,8 @@ def _list(values: list[Any], place: Place) -> Initializer:
         data_type = parse_data_type(element.type, at / "type")
         if data_type is None:
             raise (at / "type").error("UNKNOWN is not the type of a value")
-        parts.append(scalar_of(element.value, data_type, at / "value").view(np.uint8))
-    return _stored(None, np.concatenate(parts))
+        stored += scalar_of(element.value, data_type, at / "value").tobytes()
+    return _stored(None, np.frombuffer(stored, np.uint8))
 
 
 def _stored(data_type: DataType | None, elements: Array) -> Initializer:
@@ -153,10 +154,22 @@ def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, pl
 
 def _npy(path: Path, data_type: DataType | None, place: Place) -> Initializer:
     stored = npy.read_header(path, place)
-    if data_type not in (None, stored.data_type):
-        raise place.error(f"{path} holds {stored.data_type}, but initialValuesDataType is {data_type}")
+    found = _stored_type(stored, place)
+    if data_type not in (None, found):
+        raise place.error(f"{path} holds {found}, but initialValuesDataType is {data_type}")
 
     def fill(target: Array) -> None:
-        npy.read_elements(stored, target.view(stored.data_type.dtype), place)
+        npy.read_elements(stored, target.view(found.dtype), place)
 
-    return Initializer(stored.data_type, stored.byte_count, fill)
+    return Initializer(found, stored.byte_count, fill)
+
+
+def _stored_type(stored: npy.NpyFile, place: Place) -> DataType:
+    """The data type of a .npy file's elements; NumPy's bool is read as INT8, as DxDispatch does."""
+    dtype = stored.dtype
+    kind = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)
+    for data_type in DataType:
+        if kind == (data_type.dtype.kind, data_type.itemsize):
+            return data_type
+    types = ", ".join(t.name for t in DataType)
+    raise place.error(f"{stored.path} holds elements of type {dtype}, which is none of {types}")

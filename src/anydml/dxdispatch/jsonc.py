@@ -1,24 +1,29 @@
 """JSON as DxDispatch reads it: comments and trailing commas are legal, and what follows the root value is ignored.
 
-The text is blanked, never shortened, before Python's own parser reads it, so its line and column numbers hold.
+The text is blanked, never shortened, before Python's own parser reads it, so its line and column numbers hold. Memory
+beside the values is at most three texts, whatever stands in them.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from anydml.dxdispatch.place import Place
 from anydml.errors import ModelError
+from anydml.files.place import Place
 
 # A string comes first, so that nothing inside one is taken for a comment. Every alternative matches to the end of the
 # text when its own end is missing: one pass, whatever the text.
 _COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|//[^\n\r]*|/\*.*?(?:\*/|\Z)|(?<![\w.])-?(?:NaN|Infinity)\b', re.DOTALL)
-_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
+_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|,(?=[ \t\r\n]*[\]}])|[\[{\]}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VISIBLE = re.compile(r"[^\r\n]")
+
+MOST_DEPTH = 100
+"""Arrays and objects in each other; a model needs eight."""
 
 
 class _Repeated(dict[str, Any]):
@@ -35,27 +40,41 @@ def loads(text: str, place: Place) -> Any:
         place: the file, for errors.
 
     Raises:
-        ModelError: a syntax error (with line and column), a repeated key (with its JSON path), or nesting beyond what
-            can be read.
+        ModelError: a syntax error (with line and column), a repeated key (with its JSON path), or nesting beyond
+            `MOST_DEPTH`.
     """
 
-    def blank(match: re.Match[str]) -> str:
+    def blank_comment(match: re.Match[str]) -> str | None:
         token = match[0]
         if token[0] == '"':
-            return token
+            return None
         if token[0] != "/":
             raise _syntax(text, match.start(), f'{token} is not JSON; write "{_quoted(token)}"', place)
         if token[1] == "*" and (len(token) < 4 or not token.endswith("*/")):
             raise _syntax(text, match.start(), "this comment has no end", place)
         return _VISIBLE.sub(" ", token)
 
-    plain = _COMMENT.sub(blank, text)
-    plain = _COMMA.sub(lambda match: match[0] if _stays(match) else " ", plain)
+    depth, ended = 0, False
+
+    def blank_comma(match: re.Match[str]) -> str | None:
+        nonlocal depth, ended
+        token = match[0]
+        if token in ("[", "{"):
+            depth += 1
+            if depth > MOST_DEPTH and not ended:
+                reason = f"arrays and objects are nested too deeply to be read, more than {MOST_DEPTH}"
+                raise _syntax(text, match.start(), reason, place)
+        elif token in ("]", "}"):
+            depth -= 1
+            ended = ended or depth <= 0
+        return " " if token == "," and not _stays(match) else None
+
+    plain = _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
     repeated: list[_Repeated] = []
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
-        if len(value) == len(pairs):
+        if len(value) == len(pairs) or repeated:
             return value
         seen: set[str] = set()
         marked = _Repeated(value)
@@ -69,8 +88,6 @@ def loads(text: str, place: Place) -> Any:
     except json.JSONDecodeError as error:
         message = error.msg[:1].lower() + error.msg[1:]
         raise _syntax(text, error.pos, message, place) from None
-    except RecursionError:
-        raise place.error("arrays and objects are nested too deeply to be read") from None
     except ValueError:
         # Python refuses to convert integers of thousands of digits.
         raise place.error("a number has more digits than can be read") from None
@@ -80,10 +97,23 @@ def loads(text: str, place: Place) -> Any:
     return root
 
 
+def _blanked(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:
+    """A text with the matches replaced for which `blank` has something to put there; itself where there are none."""
+    written, end = io.StringIO(), 0
+    for match in pattern.finditer(text):
+        instead = blank(match)
+        if instead is not None:
+            written.write(text[end : match.start()])
+            written.write(instead)
+            end = match.end()
+    if not end:
+        return text
+    written.write(text[end:])
+    return written.getvalue()
+
+
 def _stays(comma: re.Match[str]) -> bool:
-    """Whether a match is a string, or a comma before a bracket that has no value before it: an error, left to JSON."""
-    if comma[0] != ",":
-        return True
+    """Whether a comma before a bracket has no value before it: an error, left to JSON."""
     before = comma.start() - 1
     while before >= 0 and comma.string[before] in " \t\r\n":
         before -= 1
@@ -91,16 +121,13 @@ def _stays(comma: re.Match[str]) -> bool:
 
 
 def _find(root: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    """The objects with a repeated key, in the order of the file; a stack, since nesting has no bound here."""
-    stack: list[tuple[Any, Place]] = [(root, place)]
-    while stack:
-        value, where = stack.pop()
-        if isinstance(value, _Repeated):
-            yield where, value.key
-        if isinstance(value, dict):
-            stack.extend((item, where / key) for key, item in reversed(value.items()))
-        elif isinstance(value, list):
-            stack.extend((value[i], where / i) for i in range(len(value) - 1, -1, -1))
+    """The objects with a repeated key, in the order of the file."""
+    if isinstance(root, _Repeated):
+        yield place, root.key
+    items = root.items() if isinstance(root, dict) else enumerate(root) if isinstance(root, list) else ()
+    for key, item in items:
+        if isinstance(item, dict | list):
+            yield from _find(item, place / key)
 
 
 def _quoted(token: str) -> str:

@@ -12,15 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anydml.dxdispatch import jsonc, schema
+from anydml.dxdispatch import jsonc, memory, schema
 from anydml.dxdispatch.descs import parse_desc, parse_operator_type
-from anydml.dxdispatch.files import IMAGES, Folder, extension
 from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
-from anydml.dxdispatch.place import Place, names, show
+from anydml.dxdispatch.unknown import unknown_fields
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
+from anydml.files.folder import IMAGES, Folder, extension
+from anydml.files.place import Place, names, show
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
+
+MOST_BYTES = 256 << 20
+"""Of a model file; larger arrays belong into .npy files."""
+
+BYTES_PER_BYTE = 64
+"""Memory that a byte of a model file may take while it is read: ``[{},{}]`` makes an object of three."""
+
+SMALL = 1 << 20
+"""Bytes of a model file that are read however little memory there is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +50,7 @@ class Resource:
     size_in_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binding:
     """A resource from a byte on, bound to one tensor."""
 
@@ -100,12 +110,17 @@ Command = Dispatch | Print | WriteFile
 
 @dataclass(frozen=True)
 class Model:
-    """A model file."""
+    """A model file.
+
+    Attributes:
+        warnings: lines about fields that nobody reads, such as misspelt ones.
+    """
 
     place: Place
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
+    warnings: tuple[str, ...] = ()
 
     def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[Place, Problem]]:
         """Every rule that a dispatchable breaks at a feature level, with the place of the field."""
@@ -125,11 +140,13 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         allow_outside: whether those paths may leave the folder.
 
     Raises:
-        ModelError: the file is not such a model; the message has the line, or the JSON path, and what is wrong.
+        ModelError: the file is not such a model, or too large to be read; the message has the line, or the JSON path,
+            and what is wrong.
     """
     file = Path(path)
     place = Place(str(path))
-    raw = schema.parse(schema.FileFields, jsonc.loads(_text(file, place), place), place)
+    root = jsonc.loads(_text(file, place), place)
+    raw = schema.parse(schema.FileFields, root, place)
     folder = Folder(file.resolve().parent, allow_outside)
     resources = {
         name: _resource(name, value, folder, place / "resources" / name) for name, value in raw.resources.items()
@@ -142,20 +159,36 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         _command(value, resources, dispatchables, folder, place / "commands" / i)
         for i, value in enumerate(raw.commands)
     )
-    return Model(place, resources, dispatchables, commands)
+    return Model(place, resources, dispatchables, commands, unknown_fields(root, place))
 
 
 def _text(file: Path, place: Place) -> str:
     try:
         if not file.is_file():
             raise place.error("is not a file" if file.exists() else "there is no such file")
-        return file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as opened:
+            size = os.fstat(opened.fileno()).st_size
+            _check_size(size, place)
+            # Never more than was seen, whatever is written to the file meanwhile.
+            return opened.read(size).decode("utf-8-sig")
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror}") from None
     except ModelError:
         raise
     except ValueError as error:
         raise place.error(f"is not UTF-8 text: {error}") from None
+
+
+def _check_size(size: int, place: Place) -> None:
+    if size > MOST_BYTES:
+        reason = f"has {memory.text(size)}, but a model file has at most {memory.text(MOST_BYTES)}"
+        raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
+    if size < SMALL:
+        return
+    needed, available = size * BYTES_PER_BYTE, memory.available_memory()
+    if available is not None and needed > available:
+        have = f"{memory.text(available)} of memory are available"
+        raise place.error(f"reading it may take {memory.text(needed)}, but {have}; put its values into .npy files")
 
 
 def _resource(name: str, value: Any, folder: Folder, place: Place) -> Resource:

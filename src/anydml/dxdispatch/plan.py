@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from anydml.dxdispatch.files import extension
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
-from anydml.dxdispatch.place import Place, names, show
 from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
+from anydml.files.folder import extension
+from anydml.files.place import Place, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Range:
     """The bytes of a resource that a tensor is bound to.
 
@@ -66,6 +66,9 @@ class WriteStep:
     dimensions: tuple[int, ...] = ()
 
 
+MOST_BOUND = 250_000
+"""Tensors that all commands together may bind: a command of 60 bytes can bind as many as its dispatchable has."""
+
 Contents = tuple[DataType | None, int, tuple[int, ...]]
 """Element type, bytes of values without padding, and sizes where they are known."""
 
@@ -91,7 +94,7 @@ class Plan:
     def bytes_needed(self) -> int:
         """All the memory that running the plan takes, copies of initial contents and the longest print included."""
         copies = {
-            (step.dispatchable.name, bound.resource): bound.stop - bound.start
+            (step.dispatchable.name, bound.resource): self.sizes[bound.resource]
             for step in self.steps
             if isinstance(step, DispatchStep)
             for bound in step.inputs
@@ -116,8 +119,13 @@ def plan(model: Model) -> Plan:
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
     made: dict[Resource, TensorDesc] = {}
     steps: list[Step] = []
+    bound_tensors = 0
     for command in model.commands:
         if isinstance(command, Dispatch):
+            bound_tensors += command.dispatchable.desc.tensor_count
+            if bound_tensors > MOST_BOUND:
+                reason = f"with this one the commands bind more than {MOST_BOUND} tensors; split the model"
+                raise command.place.error(reason)
             steps.append(_dispatch(command, sizes, made))
         elif isinstance(command, Print):
             steps.append(_print(command, made))

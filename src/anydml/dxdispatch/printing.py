@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from anydml.dxdispatch.values import Array
+from anydml.text import printable
 
 CHUNK = 1 << 14
 """Elements that become Python's numbers and texts at a time: those take some twenty times the memory."""
@@ -39,7 +40,7 @@ def _lines(elements: Array, start: int, width: int, digits: int) -> str:
 
 def _texts(elements: Array) -> list[str]:
     if elements.dtype.kind != "f":
-        return [str(value) for value in elements.tolist()]
+        return [printable(str(value)) for value in elements.tolist()]
     texts = [f"{value:g}" for value in elements.tolist()]
     for i in np.flatnonzero(np.isnan(elements) & np.signbit(elements)).tolist():
         # Python forgets the sign of a nan; C does not.

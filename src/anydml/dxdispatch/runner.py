@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydml.dxdispatch import memory, npy
-from anydml.dxdispatch.files import write_whole
+from anydml.binding import has_host_values
+from anydml.dxdispatch import memory
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.plan import DispatchStep, Plan, PrintStep, Range, WriteStep, plan
 from anydml.dxdispatch.printing import format_elements, format_verbose
@@ -18,7 +19,9 @@ from anydml.dxdispatch.timing import Timing, measure, report
 from anydml.dxdispatch.values import Array
 from anydml.errors import BindingError
 from anydml.feature_level import FeatureLevel
-from anydml.operators.base import OperatorDesc
+from anydml.files import npy
+from anydml.files.folder import write_whole
+from anydml.text import printable
 
 if TYPE_CHECKING:
     from anydml.device import BoundOperator, CompiledOperator
@@ -35,6 +38,7 @@ def run(
     timing: Timing | None = None,
     explain: bool = False,
     log: Callable[[str], object] = print,
+    warn: Callable[[str], object] = warnings.warn,
 ) -> Mapping[str, Array]:
     """Run a model's commands in their order.
 
@@ -47,7 +51,8 @@ def run(
         feature_level: the level that the dispatchables are checked against.
         timing: how often to dispatch, and what to say about it.
         explain: whether to say what each dispatchable was compiled to.
-        log: takes each line of output, without its end.
+        log: takes each line of output, without its end. Names of the file are made printable in it.
+        warn: takes each of the model's warnings, before anything runs.
 
     Returns:
         The resources' contents after the last command, by name: 1-D arrays of their values without padding, in the
@@ -61,6 +66,8 @@ def run(
     """
     from anydml.device import Device
 
+    for line in model.warnings:
+        warn(line)
     timing = timing or Timing()
     machine = Device(device, feature_level)
     for where, problem in model.problems(machine.feature_level):
@@ -74,15 +81,15 @@ def run(
         start = time.perf_counter()
         operators[dispatchable] = machine.compile_operator(dispatchable.desc)
         if timing.verbosity >= 1:
-            log(f"Initialize '{name}': {(time.perf_counter() - start) * 1000:.4f} ms")
+            log(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
         if explain:
-            log(f"{name}: {operators[dispatchable]}")
+            log(f"{printable(name)}: {operators[dispatchable]}")
     initial = _initial(todo, contents)
     _try_bindings(todo, operators, contents, initial)
     for step in todo.steps:
         if isinstance(step, DispatchStep):
             bound = _bind(step, operators[step.dispatchable], contents, initial)
-            for line in report(step.dispatchable.name, measure(bound.dispatch, timing), timing):
+            for line in report(printable(step.dispatchable.name), measure(bound.dispatch, timing), timing):
                 log(line)
         elif isinstance(step, PrintStep):
             _print(step, contents[step.resource], log)
@@ -131,7 +138,7 @@ def _try_bindings(
     written: set[Resource] = set()
     for step in todo.steps:
         if isinstance(step, DispatchStep):
-            reads_values = type(step.dispatchable.desc).host_problem is not OperatorDesc.host_problem
+            reads_values = has_host_values(step.dispatchable.desc)
             if not (reads_values and any(bound.resource in written for bound in step.inputs)):
                 _bind(step, operators[step.dispatchable], contents, initial)
             written.update(bound.resource for bound in step.outputs)
@@ -152,9 +159,9 @@ def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, i
 def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None:
     elements = buffer[: step.count * step.data_type.itemsize].view(step.data_type.dtype)
     if step.verbose:
-        log(f"Resource '{step.resource.name}':\n{format_verbose(elements)}")
+        log(f"Resource '{printable(step.resource.name)}':\n{format_verbose(elements)}")
     else:
-        log(f"Resource '{step.resource.name}': {format_elements(elements)}")
+        log(f"Resource '{printable(step.resource.name)}': {format_elements(elements)}")
 
 
 def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None:
@@ -165,7 +172,7 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
         count = math.prod(step.dimensions)
         elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(step.dimensions)
         write_whole(step.target, lambda file: npy.write(file, elements), step.place)
-    log(f"Resource '{step.resource.name}' written to '{step.target}'")
+    log(f"Resource '{printable(step.resource.name)}' written to '{printable(str(step.target))}'")
 
 
 def _results(todo: Plan, contents: _Contents) -> Mapping[str, Array]:

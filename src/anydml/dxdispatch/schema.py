@@ -1,18 +1,18 @@
 """The objects of a model file, field by field, as the DxDispatch guide and its parser have them.
 
-Names are the file's own, in snake case. Fields that DxDispatch does not know are ignored, as it does; values are
-strict: a number is never read from a string, an integer never from ``1.0``.
+Names are the file's own, in snake case. Fields that DxDispatch does not know are ignored, as it does (`unknown` tells
+of them); values are strict: a number is never read from a string, an integer never from ``1.0``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from anydml.dxdispatch.place import Place, show
 from anydml.errors import ModelError
+from anydml.files.place import Place, show
 from anydml.tensor import UINT_MAX
 
 UInt32 = Annotated[int, Field(ge=0, le=UINT_MAX)]
@@ -21,14 +21,20 @@ Count = Annotated[int, Field(ge=1, le=UINT_MAX)]
 
 
 class Fields(BaseModel):
-    """Base of the file's objects."""
+    """Base of the file's objects.
 
+    Class attributes:
+        ELSEWHERE: more fields of the object: read in another place, or by DxDispatch alone.
+    """
+
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ()
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, alias_generator=to_camel)
 
 
 class FileFields(Fields):
     """The root. Each part is read by its own class, so that errors carry its own path."""
 
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("$schema",)
     resources: dict[str, Any]
     dispatchables: dict[str, Any]
     commands: list[Any]
@@ -38,9 +44,10 @@ class ResourceFields(Fields):
     """A buffer.
 
     DxDispatch writes initial values at the start whatever `initialValuesOffsetInBytes` says, and so do we; the offset
-    only has to fit.
+    only has to fit. DxDispatch resamples images.
     """
 
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("type", "resampleSize", "resampleMode")
     initial_values: Any
     initial_values_data_type: str = "UNKNOWN"
     initial_values_offset_in_bytes: UInt64 = 0
@@ -69,7 +76,9 @@ class FileSourceFields(Fields):
 
 
 class ListElementFields(Fields):
-    """One value of its own type, in a resource of type UNKNOWN."""
+    """One value of its own type, in a resource of type UNKNOWN. The guide gives it a name, which nobody reads."""
+
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("name",)
 
     type: str
     value: Any
@@ -81,6 +90,7 @@ class BindingFields(Fields):
     `elementCount`, `format` and `shape` say nothing to a DirectML operator, whose tensors know their sizes.
     """
 
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("counterOffsetBytes",)
     name: str
     element_count: UInt64 = 0
     element_size_in_bytes: UInt64 = 0
@@ -109,6 +119,7 @@ def _listed(flags: Any) -> Any:
 class DispatchableFields(Fields):
     """An operator. Its desc stands in `desc`, in `Desc`, or between these fields; it is read by its own class."""
 
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("Type", "desc", "Desc")
     type: str = Field(validation_alias=AliasChoices("type", "Type"))
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
     execution_flags: Annotated[list[_ExecutionFlag], BeforeValidator(_listed)] = []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dxdispatch.place import Place, show
+from anydml.files.place import Place, show
 from anydml.tensor import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from anydml.dxdispatch.place import show
 from anydml.errors import DescError, ModelError
+from anydml.files.place import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, last_use, read_nodes

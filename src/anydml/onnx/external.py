@@ -8,8 +8,8 @@ from pathlib import Path
 
 from onnx import ModelProto, TensorProto
 
-from anydml.dxdispatch.files import Folder
-from anydml.dxdispatch.place import Place, show
+from anydml.files.folder import Folder
+from anydml.files.place import Place, show
 from anydml.onnx.walk import tensors
 from anydml.text import printable
 

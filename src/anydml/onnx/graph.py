@@ -13,8 +13,8 @@ import onnx
 import onnx.defs
 from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
 
-from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.files.place import show
 from anydml.text import printable
 
 MICROSOFT = "com.microsoft"

@@ -13,8 +13,8 @@ from google.protobuf.message import DecodeError
 from onnx import IR_VERSION, ModelProto
 
 from anydml.dxdispatch import memory
-from anydml.dxdispatch.files import Folder
-from anydml.dxdispatch.place import Place
+from anydml.files.folder import Folder
+from anydml.files.place import Place
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 
-from anydml.dxdispatch.files import write_whole
-from anydml.dxdispatch.place import Place
+from anydml.dxdispatch import memory
+from anydml.files import npy
+from anydml.files.folder import write_whole
+from anydml.files.place import Place
 from anydml.onnx.tensors import Array
 
 
 def read(path: Path, dtype: np.dtype[Any], place: Place) -> Array:
-    """The array in a .npy file, mapped into memory rather than read.
+    """The array in a .npy file, mapped into memory rather than read; copied where its bytes are in foreign order.
 
     Args:
         path: the file.
@@ -26,20 +27,15 @@ def read(path: Path, dtype: np.dtype[Any], place: Place) -> Array:
         place: for errors.
 
     Raises:
-        ModelError: it is no .npy file, is shorter than its header says, or holds Python objects.
+        ModelError: it is no .npy file, is not as long as its header says, holds Python objects, or does not fit.
     """
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise place.error(f"{path} cannot be read: {error.strerror or error}") from None
-    except Exception as error:
-        # NumPy lets the errors of every parser that it uses pass through; whatever they are, the file is to blame.
-        reason = (str(error) or repr(error)).splitlines()[0]
-        raise place.error(f"{path} is not a .npy file of numbers or strings: {reason}") from None
-    if not isinstance(array, np.ndarray):
-        raise place.error(f"{path} is not a .npy file")
-    plain = np.asarray(array)
+    found = npy.read_header(path, place)
+    plain: Array = npy.mapped(found, place)
     if not plain.dtype.isnative:
+        available = memory.available_memory()
+        if available is not None and found.byte_count > available:
+            have = f"{memory.text(available)} of memory are available"
+            raise place.error(f"{path} takes {memory.text(found.byte_count)} in native byte order, but {have}")
         plain = plain.astype(plain.dtype.newbyteorder("="))
     if dtype.kind == "V" and plain.dtype != dtype and plain.itemsize == dtype.itemsize and plain.dtype.kind in "Vu":
         return plain.view(dtype)
@@ -56,4 +52,4 @@ def write(path: Path, array: Array, place: Place) -> None:
         array = array.astype(np.str_)
     elif array.dtype.kind == "V":
         array = array.view(np.dtype((np.void, array.itemsize)))
-    write_whole(path, lambda file: npy_format.write_array(file, array, allow_pickle=False), place)
+    write_whole(path, lambda file: npy.write(file, array), place)

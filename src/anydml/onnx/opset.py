@@ -8,8 +8,8 @@ from typing import Any
 import onnx.version_converter
 from onnx import FunctionProto, GraphProto, ModelProto
 
-from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.files.place import show
 from anydml.onnx.checks import check, reason
 from anydml.onnx.graph import MICROSOFT, opsets_of, plain_domain
 from anydml.onnx.walk import Body, bodies, main_graphs

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
-from anydml.dxdispatch.place import names, show
 from anydml.errors import ModelError
+from anydml.files.place import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, last_use, read_nodes

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
-from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
 from anydml.fields import MOST_DIMENSIONS
+from anydml.files.place import show
 from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
 from anydml.text import printable

@@ -12,8 +12,8 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from anydml.dxdispatch.place import show
 from anydml.errors import ModelError
+from anydml.files.place import show
 from anydml.onnx.walk import Body, names
 
 Lengths = MutableMapping[str, int]

@@ -79,6 +79,12 @@ class OperatorDesc:
         return tuple(self._named(self.OUTPUTS))
 
     @property
+    def tensor_count(self) -> int:
+        """Number of inputs and outputs."""
+        values = [getattr(self, field) for field in (*self.INPUTS, *self.OUTPUTS)]
+        return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)
+
+    @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
         """Operands that follow inputs and outputs, known from the desc alone."""
         return ()

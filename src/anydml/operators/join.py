@@ -35,6 +35,8 @@ class JoinOperatorDesc(OperatorDesc):
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensors", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+        # Not on the operator's page, but in DirectML's release notes and its feature-level history.
+        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_1_0, 4, 4, TYPES_16_AND_32),

@@ -1,0 +1,156 @@
+"""Fields of a model file that neither DxDispatch nor anydml reads: most of them are misspelt ones that both ignore.
+
+What DxDispatch reads stands in its schema, its guide and its parser (microsoft/DirectML, DxDispatch:
+models/_schema.json, doc/Guide.md, src/model/JsonParsers.cpp). A field that only it has a use for is a known one here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from anydml.dxdispatch import schema
+from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
+from anydml.files.place import MOST_KEY, Place, names, show
+from anydml.operators import OperatorDesc
+from anydml.operators.base import camel
+
+MOST_TOLD = 20
+"""Unknown fields that are told one by one."""
+
+SIMILAR = 0.55
+"""How alike (0 to 1, difflib's ratio) names are of which one is offered for the other."""
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COMMANDS: dict[str, type[schema.Fields]] = {
+    "dispatch": schema.DispatchFields,
+    "print": schema.PrintFields,
+    "writefile": schema.WriteFileFields,
+}
+
+_Found = tuple[Place, str, str, Iterable[str]]
+"""Where, what it is ("field", "bind point"), its name, and the names that are known there."""
+
+
+def unknown_fields(root: Mapping[str, Any], place: Place) -> tuple[str, ...]:
+    """What to tell the writer of a model file about fields that nobody reads, a line each, at most `MOST_TOLD` and one.
+
+    Args:
+        root: the file's root, known to be a model.
+        place: the file.
+    """
+    lines: list[str] = []
+    count = 0
+    for where, what, name, known in _model(root, place):
+        count += 1
+        if count <= MOST_TOLD:
+            lines.append(f"{where}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
+    if count > MOST_TOLD:
+        lines.append(f"{place}: and {count - MOST_TOLD} more unknown fields")
+    return tuple(lines)
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= MOST_KEY and _PLAIN.fullmatch(name) else show(name)
+
+
+def _advice(name: str, known: list[str]) -> str:
+    lower = {key.lower(): key for key in reversed(known)}
+    similar = difflib.get_close_matches(name.lower(), lower, 1, SIMILAR) if len(name) <= MOST_KEY else []
+    return f"; did you mean {lower[similar[0]]}?" if similar else f"; there are {names(known)}"
+
+
+def _model(root: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+    yield from _fields(root, place, schema.FileFields)
+    for name, resource in root["resources"].items():
+        yield from _resource(resource, place / "resources" / name)
+    points: dict[str, list[str]] = {}
+    for name, dispatchable in root["dispatchables"].items():
+        kind = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), place)
+        points[name] = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
+        yield from _dispatchable(kind, dispatchable, place / "dispatchables" / name)
+    for i, command in enumerate(root["commands"]):
+        at = place / "commands" / i
+        fields = _COMMANDS[command["type"].lower()]
+        yield from _fields(command, at, schema.CommandFields, fields)
+        if fields is schema.DispatchFields:
+            yield from _bindings(command["bindings"], at / "bindings", points[command["dispatchable"]])
+
+
+def _resource(resource: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+    yield from _fields(resource, place, schema.ResourceFields)
+    values, at = resource["initialValues"], place / "initialValues"
+    if isinstance(values, dict):
+        kinds: dict[str, type[schema.Fields]] = {"value": schema.ConstantFields, "valueStart": schema.SequenceFields}
+        yield from _fields(values, at, next((kinds[key] for key in kinds if key in values), schema.FileSourceFields))
+    elif isinstance(values, list):
+        for i, element in enumerate(values):
+            if isinstance(element, dict):
+                yield from _fields(element, at / i, schema.ListElementFields)
+
+
+def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+    key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
+    known = _known(schema.DispatchableFields)
+    own = _desc_fields(kind)
+    if key is None:
+        yield from _others(dispatchable, place, [*known, *own])
+        yield from _tensors(kind, dispatchable, place)
+    else:
+        yield from _others(dispatchable, place, known)
+        yield from _others(dispatchable[key], place / key, own)
+        yield from _tensors(kind, dispatchable[key], place / key)
+    points = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
+    yield from _bindings(dispatchable.get("bindings", {}), place / "bindings", points)
+
+
+def _desc_fields(kind: type[OperatorDesc]) -> list[str]:
+    fields = [camel(field.name) for field in dataclasses.fields(cast(Any, kind))]
+    counts = [f"{name.removesuffix('Tensors')}Count" for name in fields if name.endswith("Tensors")]
+    return [*fields, *counts, "DimensionCount"]
+
+
+def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+    for field in (*kind.INPUTS, *kind.OUTPUTS):
+        name = camel(field)
+        tensors = desc.get(name)
+        if isinstance(tensors, list):
+            for i, tensor in enumerate(tensors):
+                yield from _tensor(tensor, place / name / i)
+        elif tensors is not None:
+            yield from _tensor(tensors, place / name)
+
+
+def _tensor(tensor: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+    if "Desc" in tensor:
+        yield from _others(tensor, place, ["Type", "Desc"])
+        yield from _others(tensor["Desc"], place / "Desc", TENSOR_FIELDS)
+    else:
+        yield from _others(tensor, place, ["Type", *TENSOR_FIELDS])
+
+
+def _bindings(bindings: Mapping[str, Any], place: Place, points: Iterable[str]) -> Iterator[_Found]:
+    yield from _others(bindings, place, points, "bind point")
+    for point, bound in bindings.items():
+        for i, binding in enumerate(bound if isinstance(bound, list) else [bound]):
+            if isinstance(binding, dict):
+                at = place / point / i if isinstance(bound, list) else place / point
+                yield from _fields(binding, at, schema.BindingFields)
+
+
+def _fields(value: Mapping[str, Any], place: Place, *kinds: type[schema.Fields]) -> Iterator[_Found]:
+    yield from _others(value, place, [name for kind in kinds for name in _known(kind)])
+
+
+def _known(kind: type[schema.Fields]) -> list[str]:
+    return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
+
+
+def _others(value: Mapping[str, Any], place: Place, known: Iterable[str], what: str = "field") -> Iterator[_Found]:
+    known = list(known)
+    for name in value:
+        if name not in known:
+            yield place, what, name, known

@@ -1,0 +1,155 @@
+"""The files that a model names: found, kept inside the model's folder, and written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from anydml.files.place import Place, show
+
+IMAGES = (".png", ".jpg", ".jpeg")
+ACCESS_LIST = "system.posix_acl_access"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The folder that a model's paths are relative to, and may not leave unless `allow_outside`."""
+
+    root: Path
+    allow_outside: bool = False
+
+    def source(self, written: str, place: Place) -> Path:
+        """The file to read for a `sourcePath`: relative to the folder, else (as DxDispatch does) to the current one.
+
+        Raises:
+            ModelError: there is no such file, it is not a regular file, or it lies outside.
+        """
+        path = self._inside(written, place)
+        if not os.path.exists(path) and self.allow_outside:
+            path = Path.cwd() / _portable(written)
+        if not os.path.isfile(path):
+            what = "is not a file" if os.path.exists(path) else "does not exist"
+            raise place.error(f"{show(written)} {what}, looked for at {path}")
+        return path
+
+    def target(self, written: str, place: Place) -> Path:
+        """The file to write for a `targetPath`, relative to the folder.
+
+        Raises:
+            ModelError: it is a folder or another thing that is no file, or it lies outside.
+        """
+        path = self._inside(written, place)
+        if os.path.isdir(path):
+            raise place.error(f"{show(written)} is a folder; name a file in it")
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise place.error(f"{show(written)} is not a file; name another")
+        return path
+
+    def _inside(self, written: str, place: Place) -> Path:
+        # Resolved first, so that neither ".." nor a symbolic link leads out.
+        try:
+            root = self.root.resolve()
+            path = (root / _portable(written)).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise place.error(f"{show(written)} is not a path: {error}") from None
+        if not self.allow_outside and not path.is_relative_to(root):
+            raise place.error(f"{show(written)} leaves the model's folder {root}; allow it with --allow-outside")
+        return path
+
+
+def _portable(written: str) -> str:
+    """A path as written on Windows, too."""
+    return written if os.sep == "\\" else written.replace("\\", "/")
+
+
+def extension(written: str) -> str:
+    """The extension that says what a file is: ``".npy"``, in lower case."""
+    return Path(_portable(written)).suffix.lower()
+
+
+def write_whole(target: Path, write: Callable[[BinaryIO], object], place: Place) -> None:
+    """Write a file beside `target` and rename it, so that nobody ever finds half a file under the name.
+
+    A link is followed. What stood under the name hands on its permissions, owner, group and access list where the
+    system lets it; a right that cannot be kept as narrow as it was is given to nobody. Another hard link to it keeps
+    the old contents. What is no regular file, such as /dev/null, is written to as it is.
+
+    Raises:
+        ModelError: it cannot be written, or may not be; what stood under the name before still does.
+    """
+    try:
+        target = Path(os.path.realpath(target))
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                write(file)
+            return
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.parent / f".{secrets.token_hex(8)}.part"
+        try:
+            with _open_like(target, beside) as file:
+                write(file)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise place.error(f"{target} cannot be written: {error.strerror or error}") from None
+    except ValueError as error:
+        raise place.error(f"{str(target)!r} is not a path: {error}") from None
+
+
+def _open_like(target: Path, beside: Path) -> BinaryIO:
+    """A new file that whoever may not read or write `target` may not read or write either."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return beside.open("xb")
+    # Until it has its owner, nobody else may look into it.
+    file = os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb")
+    try:
+        mode = stat.S_IMODE(old.st_mode) & 0o777
+        new = beside.stat()
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid) and not (
+            _try(os.chown, beside, old.st_uid, old.st_gid) or _try(os.chown, beside, -1, old.st_gid)
+        ):
+            # The group is another one, and gets no more than everybody.
+            mode = mode & 0o707 | (mode & 0o007) << 3
+        if not _copy_attributes(target, beside):
+            # Under an access list the group's bits are the most that anyone named in it may do.
+            mode &= 0o707
+        beside.chmod(mode)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _copy_attributes(target: Path, beside: Path) -> bool:
+    """Copy the access list and the user's own attributes; whether there was no access list, or it came along."""
+    if not hasattr(os, "listxattr"):
+        return True
+    whole = True
+    try:
+        found = os.listxattr(target)
+    except OSError:
+        return True
+    for name in found:
+        if name == ACCESS_LIST or name.startswith("user."):
+            copied = _try(lambda name=name: os.setxattr(beside, name, os.getxattr(target, name)))
+            whole = whole and (copied or name != ACCESS_LIST)
+    return whole
+
+
+def _try(change: Callable[..., object], *arguments: object) -> bool:
+    try:
+        change(*arguments)
+    except OSError:
+        return False
+    return True

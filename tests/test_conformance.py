@@ -1,0 +1,292 @@
+"""Cases of other projects' suites: web-platform-tests, webnn-baseline, ONNX Runtime, DxDispatch.
+
+They are looked for beside the project, at ``../shared/conformance``, where a file says where it comes from and what its
+licence is. Each runs on every door that can say it: functions, descs on the CPU engine and on the reference, nodes of
+ONNX, model files.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import anydml as dml
+from anydml import dxdispatch
+from anydml.errors import AnydmlError
+from anydml.onnx import backend, to_descs
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "conformance"
+FILES = sorted(path.name for path in FOLDER.glob("*.json"))
+WAITING = {"cast", "expand", "reshape", "transpose"}
+"""Operators of WebNN that anydml does not have yet."""
+
+MOST_FOR_REFERENCE = 100_000
+"""Elements of an output."""
+
+pytestmark = pytest.mark.skipif(not FILES, reason="other projects' cases are not there: ../shared/conformance")
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))["cases"] if FILES else []
+
+
+def of_kind(kind: str) -> list[str]:
+    return [name for name in FILES if cases(name)[0]["kind"] == kind]
+
+
+WEBNN = [name for name in of_kind("webnn") if cases(name)[0]["op"] not in WAITING]
+
+
+def array(tensor: dict[str, Any]) -> np.ndarray:
+    """A tensor of a case; zeros where only its shape counts."""
+    kind = {"float32": "FLOAT", "float64": "DOUBLE"}.get(tensor["dtype"], tensor["dtype"].upper())
+    dtype = np.dtype(object)
+    if kind != "STRING":
+        dtype = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, kind))
+    if "data" in tensor:
+        return np.array(tensor["data"], dtype).reshape(tensor["shape"])
+    return np.full(tensor["shape"], tensor.get("fill", 0), dtype)
+
+
+def same(found: np.ndarray, expected: np.ndarray) -> bool:
+    if expected.dtype == object:
+        return found.shape == expected.shape and np.array_equal(found.astype(object), expected)
+    alike = (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    return alike and found.tobytes() == expected.tobytes()
+
+
+def report(wrong: list[str], count: int, least: int) -> None:
+    assert not wrong, f"{len(wrong)} of {count}:\n" + "\n".join(wrong)
+    assert count >= least, f"only {count} cases were run"
+
+
+def webnn_function(case: dict[str, Any]) -> list[Any]:
+    """What the functions answer."""
+    arrays = {name: array(tensor) for name, tensor in case["inputs"].items()}
+    given, options = case["arguments"], case["options"]
+    if case["op"] == "concat":
+        return [dml.join([arrays[name] for name in given["inputs"]], given["axis"])]
+    x = arrays[given["input"]]
+    if case["op"] == "split":
+        return dml.split(x, given["splits"], options.get("axis", 0))
+    if case["op"] == "gather":
+        return [dml.gather(x, arrays[given["indices"]], options.get("axis", 0))]
+    if case["op"] == "slice":
+        return [dml.slice(x, given["starts"], *slice_sizes(case))]
+    axes = options.get("axes", range(x.ndim))
+    return [dml.slice1(x, [0] * x.ndim, x.shape, [-1 if d in axes else 1 for d in range(x.ndim)])]
+
+
+def slice_sizes(case: dict[str, Any]) -> tuple[list[int], list[int]]:
+    """Sizes of the result, and strides; WebNN's sizes are those of the window."""
+    sizes = case["arguments"]["sizes"]
+    strides = case["options"].get("strides", [1] * len(sizes))
+    return [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)], strides
+
+
+def webnn_desc(case: dict[str, Any]) -> tuple[Any, list[np.ndarray]]:
+    """The desc and its inputs; all tensors of one rank, 1 at least."""
+    arrays = {name: array(tensor) for name, tensor in case["inputs"].items()}
+    given, options, op = case["arguments"], case["options"], case["op"]
+    expected = [tuple(tensor["shape"]) for tensor in case["expected"]]
+    rank = max(1, *map(len, expected), *(a.ndim for a in arrays.values()))
+    inputs = {name: a.reshape((1,) * (rank - a.ndim) + a.shape) for name, a in arrays.items()}
+    tensors = {name: dml.TensorDesc(a.dtype.name.upper(), a.shape) for name, a in inputs.items()}
+    first = given["inputs"][0] if op == "concat" else given["input"]
+    extra = rank - arrays[first].ndim
+    outputs = [dml.TensorDesc(tensors[first].data_type, (1,) * (rank - len(sizes)) + sizes) for sizes in expected]
+    zeros, ones = [0] * rank, [1] * rank
+    if op == "concat":
+        used = given["inputs"]
+        return dml.JoinOperatorDesc([tensors[n] for n in used], outputs[0], given["axis"] + extra), [
+            inputs[n] for n in used
+        ]
+    x = tensors[first]
+    if op == "split":
+        return dml.SplitOperatorDesc(x, outputs, options.get("axis", 0) + extra), [inputs[first]]
+    if op == "gather":
+        indices = given["indices"]
+        desc = dml.GatherOperatorDesc(
+            x, tensors[indices], outputs[0], options.get("axis", 0) + extra, arrays[indices].ndim
+        )
+        return desc, [inputs[first], inputs[indices]]
+    if op == "slice":
+        _, strides = slice_sizes(case)
+        strides = ones[:extra] + strides
+        return dml.SliceOperatorDesc(x, outputs[0], zeros[:extra] + given["starts"], outputs[0].sizes, strides), [
+            inputs[first]
+        ]
+    axes = [d + extra for d in options.get("axes", range(rank - extra))]
+    flips = [-1 if d in axes else 1 for d in range(rank)]
+    return dml.Slice1OperatorDesc(x, outputs[0], zeros, x.sizes, flips), [inputs[first]]
+
+
+def dispatched(device: str, desc: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    outputs = [np.empty(tensor.sizes, tensor.data_type.dtype) for _, tensor in desc.outputs]
+    dml.Device(device).compile_operator(desc).bind(inputs, outputs).dispatch()
+    return outputs
+
+
+@pytest.mark.parametrize("name", WEBNN)
+def test_webnn_by_functions(name):
+    wrong, found = [], cases(name)
+    for case in found:
+        try:
+            results = webnn_function(case)
+        except AnydmlError as error:
+            if case.get("expect") != "failure":
+                wrong.append(f"{case['name']}: {error}")
+            continue
+        if case.get("expect") == "failure" and any(result.size == 0 for result in results):
+            # WebNN has no empty tensors, nor has DirectML; the functions do.
+            desc, _ = webnn_desc({**case, "expected": [{"shape": result.shape} for result in results]})
+            with pytest.raises(dml.DescError):
+                desc.check()
+            continue
+        shapes = case.get("shapes", [tensor["shape"] for tensor in case.get("expected", [])])
+        right = [list(result.shape) for result in results] == shapes and case.get("expect") != "failure"
+        if "expected" in case:
+            right &= all(same(r, array(e)) for r, e in zip(results, case["expected"], strict=True))
+        if not right:
+            wrong.append(f"{case['name']}: {[result.shape for result in results]}")
+    report(wrong, len(found), len(found))
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("name", [name for name in WEBNN if name != "wpt_validation.json"])
+def test_webnn_by_descs(name, device):
+    wrong, count, found = [], 0, cases(name)
+    for case in found:
+        desc, inputs = webnn_desc(case)
+        try:
+            results = dispatched(device, desc, inputs)
+        except AnydmlError as error:
+            wrong.append(f"{case['name']}: {error}")
+            continue
+        count += 1
+        expected = [array(tensor) for tensor in case["expected"]]
+        if not all(same(r.reshape(e.shape), e) for r, e in zip(results, expected, strict=True)):
+            wrong.append(case["name"])
+    report(wrong, count, len(found))
+
+
+@pytest.mark.parametrize("operator", sorted(WAITING))
+def test_operators_that_are_waited_for(operator):
+    assert not hasattr(dml, operator), f"anydml has {operator} now: run wpt_{operator}.json"
+    pytest.skip(f"{len(cases(f'wpt_{operator}.json'))} cases of {operator} wait for their operator")
+
+
+def node_of(case: dict[str, Any]) -> tuple[onnx.NodeProto, list[np.ndarray | None]]:
+    """The node, and its inputs; None for one that is left out."""
+    inputs = [array(tensor) if "shape" in tensor else None for tensor in case["inputs"]]
+    names = ["" if value is None else tensor["name"] for tensor, value in zip(case["inputs"], inputs, strict=True)]
+    attributes = {key: value for key, (_, value) in case["attributes"].items()}
+    outputs = [tensor["name"] if "shape" in tensor else "" for tensor in case["outputs"]]
+    return helper.make_node(case["op"], names, outputs, domain=case["domain"], **attributes), inputs
+
+
+@pytest.mark.parametrize("name", of_kind("onnx"))
+def test_onnx_by_nodes(name):
+    wrong, found = [], [case for case in cases(name) if "disputed" not in case]
+    for case in found:
+        node, inputs = node_of(case)
+        expected = [array(tensor) for tensor in case["outputs"] if "shape" in tensor]
+        try:
+            options = {} if case["domain"] else {"opset_version": case["opset"]}
+            results = [
+                r for r, output in zip(backend.run_node(node, inputs, **options), node.output, strict=False) if output
+            ]
+        except AnydmlError as error:
+            if case["expect"] != "failure":
+                wrong.append(f"{case['name']}: {error}")
+            continue
+        if case["expect"] == "failure" or not all(same(r, e) for r, e in zip(results, expected, strict=True)):
+            wrong.append(f"{case['name']}: {[result.shape for result in results]}")
+    report(wrong, len(found), len(found))
+
+
+DESCRIBED = {"Concat": 12, "ConcatTraining": 5, "Gather": 20, "Slice": 60, "Split": 30, "SplitTraining": 5}
+"""Cases of an ONNX operator that DirectML has tensors and sizes for, at least."""
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("name", [name for name in of_kind("onnx") if name != "ort_identity.json"])
+def test_onnx_by_descs(name, device):
+    wrong, count, found = [], 0, cases(name)
+    for case in found:
+        if case["expect"] == "failure" or "disputed" in case or (device == "reference" and is_large(case)):
+            continue
+        node, inputs = node_of(case)
+        model = model_of(case, node, inputs)
+        try:
+            (desc,) = to_descs(model, min_dimensions=1).values()
+            desc.check()
+        except AnydmlError:
+            # Strings, small floats, sizes of zero: DirectML has none of them.
+            continue
+        count += 1
+        moved = [value.view(np.uint8) if value.dtype == bool else value for value in inputs if value is not None]
+        given = [value.reshape(tensor.sizes) for value, (_, tensor) in zip(moved, desc.inputs, strict=False)]
+        expected = [array(tensor) for tensor in case["outputs"] if "shape" in tensor]
+        for result, value in zip(dispatched(device, desc, given), expected, strict=False):
+            if result.reshape(value.shape).tobytes() != value.tobytes():
+                wrong.append(case["name"])
+    report(wrong, count, DESCRIBED[found[0]["op"]])
+
+
+def is_large(case: dict[str, Any]) -> bool:
+    """Whether a case would take the reference, which works element by element, more than a moment."""
+    return any(math.prod(tensor.get("shape", [0])) > MOST_FOR_REFERENCE for tensor in case["outputs"])
+
+
+def model_of(case: dict[str, Any], node: onnx.NodeProto, inputs: list[np.ndarray | None]) -> onnx.ModelProto:
+    """A model of one node, in which what says sizes is known."""
+    named = [(name, value) for name, value in zip(node.input, inputs, strict=True) if value is not None]
+    kinds = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in named}
+    values = named[1:] if case["op"] in ("Slice", "Split", "SplitTraining") else []
+    infos = [helper.make_tensor_value_info(name, kinds[name], value.shape) for name, value in named]
+    results = [tensor for tensor in case["outputs"] if "shape" in tensor]
+    kind = next(iter(kinds.values()))
+    outputs = [
+        helper.make_tensor_value_info(r["name"], TensorProto.INT64 if r["dtype"] == "int64" else kind, r["shape"])
+        for r in results
+    ]
+    stored = [onnx.numpy_helper.from_array(value, name) for name, value in values]
+    graph = helper.make_graph([node], "g", infos[: len(infos) - len(stored)], outputs, stored)
+    opsets = [helper.make_opsetid("", 13 if case["domain"] else case["opset"]), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+@pytest.mark.parametrize("name", of_kind("dxdispatch"))
+def test_dxdispatch_models(name, device, tmp_path):
+    wrong, found = [], cases(name)
+    for number, case in enumerate(found):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for file, data in case.get("files", {}).items():
+            (folder / file).write_bytes(base64.b64decode(data))
+        path = folder / "model.json"
+        path.write_text(case["model"], encoding="utf-8")
+        lines: list[str] = []
+        try:
+            model = dxdispatch.load(path)
+            dxdispatch.run(model, device=device, log=lines.append, warn=lambda line: None)
+        except AnydmlError as error:
+            if case.get("expect") != "failure":
+                wrong.append(f"{case['name']}: {error}")
+            continue
+        printed = [line for line in lines if line.startswith("Resource")]
+        if case.get("expect") == "failure" or printed != case["prints"]:
+            wrong.append(f"{case['name']}: {printed}")
+        elif name == "dxdispatch_models.json" and model.warnings:
+            wrong.append(f"{case['name']}: {model.warnings}")
+    report(wrong, len(found), len(found))
