@@ -2,9 +2,9 @@
 
 A block is a group of axes I, along which the source is read, by a group J, along which the destination is written. Two
 tables say where each element of either group lies, so that several small axes together make one long row. Elements of
-1, 2, 4, 8 and 16 bytes that lie side by side are turned in registers, a tile at a time; all others move one by one.
-Rows whose lines no tile fills are put together in scratch in the first cache, and leave as whole lines. Neighbouring
-blocks along J overlap by a line, so that the lines that two rows' blocks share leave whole, too.
+1, 2, 3, 4, 6, 8, 12 and 16 bytes that lie side by side are turned in registers, a tile at a time; all others move one
+by one. Rows whose lines no tile fills are put together in scratch in the first cache, and leave as whole lines.
+Neighbouring blocks along J overlap by a line, so that the lines that they share leave whole, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from anydml.backends.cpu.kernels.ir import (
     stream,
     stream_lines,
 )
-from anydml.backends.cpu.kernels.tiles import turn_tile
+from anydml.backends.cpu.kernels.tiles import PADDED, side_of, turn_tile
 
 FIELDS = (
     *("element", "rows", "columns", "pitch", "whole", "direct", "packed", "reach"),
@@ -64,8 +64,8 @@ SCRATCH = BLOCK + SLACK + STAGE
 
 @cache
 def turn_kernel(size: int) -> Kernel:
-    """The kernel for elements of `size` bytes, 1, 2, 4, 8 or 16, which lie side by side along both groups."""
-    side = LINE // size
+    """The kernel for elements of `size` bytes which lie side by side along both groups (see `tiles.turn_tile`)."""
+    side, is_padded = side_of(size), size in PADDED
 
     def turn(table, counter, chunks):
         units, past, step = word(table, UNITS), word(table, PAST), word(table, 1)
@@ -91,7 +91,7 @@ def turn_kernel(size: int) -> Kernel:
                 block_j = line - outer * count_j
                 to = block_of(table, outer, block_i, block_j, uint64(TO), uint64(TO_I), uint64(0))
                 source = block_of(table, outer, block_i, block_j, uint64(SOURCE), uint64(FROM_I), uint64(1))
-                if direct != uint64(0) and past == uint64(0):
+                if not is_padded and direct != uint64(0) and past == uint64(0):
                     j = uint64(0)
                     while j < columns:
                         at = min(j, columns - uint64(side))
@@ -103,7 +103,7 @@ def turn_kernel(size: int) -> Kernel:
                             i += uint64(side)
                         j += uint64(side)
                     continue
-                if direct == uint64(2) and to & uint64(LINE - 1) == uint64(0):
+                if not is_padded and direct == uint64(2) and to & uint64(LINE - 1) == uint64(0):
                     end = columns
                     if block_j + uint64(1) < count_j:
                         end = columns - uint64(side)
@@ -126,11 +126,11 @@ def turn_kernel(size: int) -> Kernel:
                         if rows >= uint64(side):
                             k = min(i, rows - uint64(side))
                         start, places = source + k * uint64(size), from_columns + uint64(8) * at
-                        if rows < uint64(side) and start + reach + uint64(LINE) > limit:
+                        if (is_padded or rows < uint64(side)) and start + reach + uint64(LINE) > limit:
                             # Lines would reach past the source.
                             for r in range(uint64(0), uint64(side)):
                                 copy_lines(stage + r * uint64(LINE), start + load(places + uint64(8) * r),
-                                           rows * uint64(size))  # fmt: skip
+                                           min(rows, uint64(side)) * uint64(size))  # fmt: skip
                             start, places = stage, stage_rows
                         turn_tile(start, places, buffer + at * uint64(size), scratch_rows + uint64(8) * k, size, 0)
                         i += uint64(side)
@@ -175,13 +175,31 @@ def table_kernel(size: int) -> Kernel:
                 for i in range(rows):
                     end = target + load(places + uint64(8) * i)
                     start = source + load(from_rows + uint64(8) * i)
-                    for j in range(columns):
-                        a = end + load(to_columns + uint64(8) * j)
-                        b = start + load(from_columns + uint64(8) * j)
-                        if size == 0:
-                            copy_lines(a, b, element)
-                        else:
-                            copy(a, b, uint64(size))
+                    if size == 0:
+                        for j in range(columns):
+                            at = uint64(8) * uint64(j)
+                            copy_lines(end + load(to_columns + at), start + load(from_columns + at), element)
+                        continue
+                    j = uint64(0)
+                    if packed != uint64(0):
+                        while j + uint64(4) <= columns:
+                            at = from_columns + uint64(8) * j
+                            a, b = load(at), load(at + uint64(8))
+                            c, d = load(at + uint64(16)), load(at + uint64(24))
+                            copy(end, start + a, uint64(size))
+                            copy(end + uint64(size), start + b, uint64(size))
+                            copy(end + uint64(2 * size), start + c, uint64(size))
+                            copy(end + uint64(3 * size), start + d, uint64(size))
+                            end += uint64(4 * size)
+                            j += uint64(4)
+                        while j < columns:
+                            copy(end, start + load(from_columns + uint64(8) * j), uint64(size))
+                            end += uint64(size)
+                            j += uint64(1)
+                    while j < columns:
+                        at = uint64(8) * j
+                        copy(end + load(to_columns + at), start + load(from_columns + at), uint64(size))
+                        j += uint64(1)
                 if target == buffer:
                     leave(table, to, buffer, to_rows, block_j, past, pitch)
         fence()
