@@ -110,8 +110,9 @@ def _turned(move: Move, past: bool) -> Step | None:
     size = move.element_size
     if size not in SIZES:
         return None
-    from anydml.backends.cpu.kernels.permute import BLOCK, turn_kernel
+    from anydml.backends.cpu.kernels.blocks import BLOCK
     from anydml.backends.cpu.kernels.tiles import side_of
+    from anydml.backends.cpu.kernels.turn import turn_kernel
 
     side = side_of(size)
     goals = [max(side, ROW_BYTES.get(size, ROWS) // size), max(side, COLUMN_BYTES.get(size, COLUMNS) // size)]
@@ -142,7 +143,8 @@ def _turned(move: Move, past: bool) -> Step | None:
 
 def _by_tables(move: Move, past: bool, admits: Admits) -> Step:
     """The step that moves elements one by one."""
-    from anydml.backends.cpu.kernels.permute import BLOCK, table_kernel
+    from anydml.backends.cpu.kernels.blocks import BLOCK
+    from anydml.backends.cpu.kernels.table import table_kernel
 
     size = move.element_size
     goals = [TABLE_ROWS, max(1, min(TABLE_COLUMNS, 2048 // size))]

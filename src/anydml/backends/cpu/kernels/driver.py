@@ -19,7 +19,7 @@ UNITS, STEP, PAST, PARTS, RANK = range(5)
 
 HEADER = 5
 
-SHARED = ("ir.py", "registers.py", "edges.py", "driver.py")
+SHARED = ("ir.py", "registers.py", "tiles.py", "edges.py", "blocks.py", "driver.py")
 SHARED_CODE = format(zlib.crc32(b"".join(Path(__file__).with_name(name).read_bytes() for name in SHARED)), "x")
 """Part of every kernel's name, because Numba's cache does not notice changes outside a kernel's own file."""
 
