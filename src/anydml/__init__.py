@@ -2,11 +2,12 @@
 
 Descs (`SplitOperatorDesc` …) say what an operator is; `desc.check` holds it against a feature level; `Device` compiles
 it, binds buffers and dispatches. `split`, `join`, `slice`, `slice1`, `gather`, `split_training` and `concat_training`
-do the same to arrays in one call.
+do the same to arrays in one call; `copy` moves the elements of any view.
 """
 
 from anydml._version import __version__
 from anydml.backends.cpu.pool import get_num_threads, set_num_threads
+from anydml.copying import copy
 from anydml.device import BoundOperator, CompiledOperator, Device
 from anydml.errors import BindingError, DescError, ModelError
 from anydml.feature_level import FeatureLevel
@@ -46,6 +47,7 @@ __all__ = [
     "TensorFlags",
     "__version__",
     "concat_training",
+    "copy",
     "gather",
     "get_num_threads",
     "join",

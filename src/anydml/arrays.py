@@ -18,7 +18,7 @@ Sizes = tuple[int, ...]
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
-_INPUTS = {"slice": ("x",), "slice1": ("x",), "gather": ("x", "indices")}
+_INPUTS = {"slice": ("x",), "copy": ("x",), "slice1": ("x",), "gather": ("x", "indices")}
 """What functions call their inputs, where it is not ``arrays[i]``."""
 
 

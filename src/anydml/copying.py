@@ -1,0 +1,27 @@
+"""`copy`: the elements of any view, packed. Views describe (transposed, reversed, stepped, repeated), anydml moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anydml import functions
+from anydml.interop import received
+
+
+def copy(x: Any, out: Any | None = None) -> Any:
+    """The elements of an array, moved: ``result[c] = x[c]``.
+
+    Args:
+        x: array of any shape, dtype and strides: a transposed, reversed, stepped or broadcast view, of any library.
+        out: array of x's shape and dtype to write to, with strides of its own.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        BindingError: x has no memory that could be read, or `out` does not fit, or overlaps x or itself.
+    """
+    array, guest = (x, None) if type(x) is np.ndarray else received("copy", x)
+    return functions._slice("copy", array, (0,) * array.ndim, array.shape, (1,) * array.ndim, out, guest)
