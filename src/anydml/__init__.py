@@ -2,7 +2,7 @@
 
 Descs (`SplitOperatorDesc` …) say what an operator is; `desc.check` holds it against a feature level; `Device` compiles
 it, binds buffers and dispatches. `split`, `join`, `slice`, `slice1`, `gather`, `split_training` and `concat_training`
-do the same to arrays in one call.
+do the same to arrays in one call; `copy` moves the elements of any view.
 """
 
 from anydml._version import __version__
@@ -11,6 +11,7 @@ from anydml.device import BoundOperator, CompiledOperator, Device
 from anydml.errors import BindingError, DescError, ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
+from anydml.functions.copying import copy
 from anydml.operators import (
     ConcatTrainingOperatorDesc,
     GatherOperatorDesc,
@@ -46,6 +47,7 @@ __all__ = [
     "TensorFlags",
     "__version__",
     "concat_training",
+    "copy",
     "gather",
     "get_num_threads",
     "join",

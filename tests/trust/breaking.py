@@ -3,6 +3,11 @@
 BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
     "shuffle": ("slack = ", "slack = 0 * "),
+    "turn": ("start + reach + uint64(LINE) > limit", "start > limit"),
+    "table": (
+        "copy(end, start + load(from_columns + uint64(8) * j), uint64(size))",
+        "copy(end, start + load(from_columns + uint64(8) * j), uint64(size + 1))",
+    ),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
     "lookup": ("at, uint64(size))", "at, uint64(size + 1))"),
 }

@@ -88,6 +88,8 @@ def main() -> None:
     from anydml.backends.cpu import admission, engine, plan
 
     admission.MOST = 1 << 30
+    plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
+    plan.SHORT_LINE = 1 if kernel == "shuffle" else plan.SHORT_LINE
 
     rng = np.random.default_rng(6)
     arenas = [Arena(ARENA_PAGES) for _ in range(ARENAS)]

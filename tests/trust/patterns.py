@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -168,4 +169,56 @@ def lookup(every: bool) -> Iterator[Pattern]:
                 yield Pattern(f"a box: {label}", "lookup", boxed)
 
 
-KERNELS = {"rows": rows, "elements": elements, "shuffle": shuffle, "lookup": lookup}
+def turn(every: bool) -> Iterator[Pattern]:
+    """Tiles of all sizes, full and not, at every kind of edge; rows made of several axes, upwards, with gaps."""
+    for size in (1, 2, 3, 4, 6, 8, 12, 16):
+        side = 64 // {3: 4, 6: 8, 12: 16}.get(size, size)
+        lengths = [side - side // 8, side, side + 1, 2 * side - 1, 2 * side + side // 2, *((60,) if side < 64 else ())]
+        lengths += [side // 3 + 1] * (side >= 16)
+        for rows, columns in itertools.product(lengths, repeat=2):
+            filled = min(rows, side) * min(columns, side) / side**2
+            if filled < (0.3 if size <= 4 else 0.75):
+                continue
+            for gap, back, up in [(0, 1, 1), (size, -1, 1), (64, 1, -1), (3, -1, -1)]:
+                to = Access(0, 0, (columns * size + gap, size))
+                source = Access(1, 0, (back * size, up * (rows * size + gap)))
+                label = f"{rows}×{columns} of {size} B, gap {gap}, source {source.strides}"
+                yield Pattern(label, "turn", [Move((rows, columns), to, source, size)])
+        few = side // 4 if side >= 16 else side
+        shape = (3, 4, few, 5, few)
+        for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:
+            yield Pattern(f"{shape} by {order} of {size} B", "turn", [permutation(shape, order, size)])
+
+
+def permutation(shape: tuple[int, ...], order: tuple[int, ...], size: int, gap: int = 0) -> Move:
+    """A packed copy of an array of this shape, with gaps between its elements, whose axes are put in this order."""
+
+    def packed(sizes: list[int], item: int) -> list[int]:
+        return [item * math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+
+    sizes, source = [shape[d] for d in order], packed(list(shape), size + gap)
+    to = Access(0, 0, tuple(packed(sizes, size)))
+    return Move(tuple(sizes), to, Access(1, 0, tuple(source[d] for d in order)), size)
+
+
+def table(every: bool) -> Iterator[Pattern]:
+    """Elements of all sizes at strides that fill no tile: short rows, gaps on either side, several axes."""
+    shapes = [(3, 5, 7), (2, 3, 4, 5), (3, 2, 2, 2, 2, 2), (50, 3), (5, 56), (10, 3, 2), (17, 40), (3, 7, 2, 11)]
+    for size in [*range(1, 25), 32, 48, 63, 64] if every else (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 64):
+        for shape in shapes:
+            orders = [
+                tuple(reversed(range(len(shape)))),
+                (*range(1, len(shape)), 0),
+                (len(shape) - 1, *range(len(shape) - 1)),
+            ]
+            for order, gap in itertools.product(orders, (1, size, 3 * size + 2)):
+                move = permutation(shape, order, size, gap)
+                yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", "table", [move])
+                wide = tuple(stride * (size + gap) // size for stride in move.destination.strides)
+                to, source = move.destination._replace(strides=wide), move.source
+                yield Pattern(
+                    f"{shape} by {order} of {size} B, gaps of {gap}", "table", [Move(move.sizes, to, source, size)]
+                )
+
+
+KERNELS = {"turn": turn, "table": table, "rows": rows, "elements": elements, "shuffle": shuffle, "lookup": lookup}

@@ -22,13 +22,17 @@ import numpy as np
 from anydml import infer
 from anydml.errors import BindingError
 from anydml.fields import integer, integers, wrong
-from anydml.functions.arguments import are_indices, index_array, joined_dtype, split_sizes
+from anydml.functions.arguments import are_indices, index_array, is_movable, joined_dtype, split_sizes
 from anydml.functions.calling import call
-from anydml.functions.operations import GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
+from anydml.functions.operations import COPY, GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
 from anydml.interop import Guest, received, received_all, received_indices
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
+
+APART = 64 << 10
+"""Bytes of an array whose single elements lie far apart: where at least all of more are picked, they are found faster
+in a copy in which they lie side by side."""
 
 
 def split(
@@ -247,6 +251,10 @@ def gather(
         axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
         _check_indices(seen, axis, x.shape[axis])
     indices = index_array(seen, x, guest)
+    if type(x) is np.ndarray and x.nbytes > APART and x.strides[-1] != x.itemsize and is_movable(x.dtype):
+        axis = infer.axis_of("gather", x.ndim, axis)
+        if indices.size >= x.shape[axis]:
+            (x,) = call("gather", COPY, (x,), (), None, None)
     return _one("gather", GATHER, (x, indices), (axis, indices.dtype), out, guest)
 
 

@@ -34,7 +34,7 @@ class Inferred(NamedTuple):
 
     parameters: Parameters
     shapes: list[Sizes]
-    views: Sequence[tuple[slice, ...]] = ()
+    views: Sequence[tuple[Any, ...]] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -127,6 +127,11 @@ def _window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
     return Inferred((starts, steps), [shape], [tuple(map(_taken, starts, shape, steps))])
 
 
+def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,) = shapes
+    return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
+
+
 def _lower_slice(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
@@ -166,4 +171,5 @@ SPLIT = Operation(_infer_split, _lower_split, _copy_views, has_parts=True)
 JOIN = Operation(_infer_join, _lower_join, _concatenate, input_names=())
 SLICE = Operation(_infer_slice, _lower_slice, _copy_views)
 SLICE1 = Operation(_infer_slice1, _lower_slice, _copy_views)
+COPY = Operation(_infer_copy, _lower_slice, _copy_views)
 GATHER = Operation(_infer_gather, _lower_gather, _pick, input_names=("x", "indices"), few=16, copies_all=True)

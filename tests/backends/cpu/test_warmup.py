@@ -19,7 +19,9 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             if sum(parts) == 3:
                 assert (step.load.func.__name__, step.load.args) in wanted
     names = {name for name, _ in wanted}
-    assert names == {"prepare", "rows_kernel", "elements_kernel", "lines_kernel", "shuffle_kernel"}
+    assert names == {
+        *("prepare", "rows_kernel", "elements_kernel", "lines_kernel", "shuffle_kernel", "turn_kernel", "table_kernel")
+    }
 
 
 def test_the_command_says_how_many(monkeypatch, capsys):

@@ -27,11 +27,11 @@ def shuffle(moves: Sequence[Move], past: bool, admits: Admits) -> Step | None:
     """The step for moves of one box that are columns side by side, or None where they are not, or not admitted.
 
     Args:
-        moves: what is to be done.
+        moves: what is to be done; there may be none.
         past: whether to store past the caches.
         admits: whether their pattern may have a kernel.
     """
-    for zipped in (False, True):
+    for zipped in (False, True) if moves else ():
         if (columns := _columns(moves, zipped)) is not None:
             return _shuffled(moves, past, admits, zipped, *columns)
     return None

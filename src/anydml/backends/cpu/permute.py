@@ -16,13 +16,16 @@ from anydml.backends.cpu.step import Step, Word, claim, step_of
 from anydml.moves import Move, extent
 
 LINE = 64
-TURNED_SIZES = (1, 2, 4, 8, 16)
-TABLE_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Bytes of elements that are turned in registers; that have kernels of their own where they move one by one."""
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Bytes of elements that are turned in registers, and that have kernels of their own where they move one by one."""
 
-ROW_BYTES = {1: 64, 2: 128, 4: 128, 8: 256, 16: 256}
-COLUMN_BYTES = {1: 256, 2: 256, 4: 512, 8: 512, 16: 512}
-"""Bytes of a block along I and along J, by the size of an element, about."""
+PAST_BYTES = 1 << 20
+"""Outputs larger than this are stored past the caches: lines of many rows at a time would drive each other out."""
+
+ROW_BYTES = {1: 64, 2: 128, 8: 256, 16: 256}
+COLUMN_BYTES = {1: 256, 2: 256}
+ROWS, COLUMNS = 128, 512
+"""Bytes of a block along I and along J, by the size of an element, about; of others."""
 
 WHOLE_BYTES = 12 << 10
 """Bytes of a block whose rows follow each other in the destination, about."""
@@ -30,7 +33,7 @@ WHOLE_BYTES = 12 << 10
 TABLE_COLUMNS, TABLE_ROWS = 64, 16
 """Elements of a block along J and along I where they move one by one, about."""
 
-FILLED = {1: 0.08, 2: 0.15, 4: 0.25, 8: 0.45, 16: 0.7}
+FILLED = {1: 0.08, 2: 0.15, 3: 0.25, 4: 0.25, 6: 0.45, 8: 0.45, 12: 0.7, 16: 0.7}
 """The share of a tile that must be filled for it to be faster than to move its elements one by one."""
 
 
@@ -98,16 +101,21 @@ def permuted(move: Move, past: bool, admits: Admits) -> Step:
         past: whether to store past the caches.
         admits: whether elements of an odd size may have a kernel.
     """
+    past = past or move.bytes_written > PAST_BYTES
     return _turned(move, past) or _by_tables(move, past, admits)
 
 
 def _turned(move: Move, past: bool) -> Step | None:
     """The step with tiles in registers, or None where elements do not lie side by side, or would fill no tiles."""
     size = move.element_size
-    if size not in TURNED_SIZES:
+    if size not in SIZES:
         return None
-    side = LINE // size
-    goals = [max(side, ROW_BYTES[size] // size), max(side, COLUMN_BYTES[size] // size)]
+    from anydml.backends.cpu.kernels.blocks import BLOCK
+    from anydml.backends.cpu.kernels.tiles import side_of
+    from anydml.backends.cpu.kernels.turn import turn_kernel
+
+    side = side_of(size)
+    goals = [max(side, ROW_BYTES.get(size, ROWS) // size), max(side, COLUMN_BYTES.get(size, COLUMNS) // size)]
     is_long = False
     while True:
         chosen = _choose(move, goals, packed=True)
@@ -122,8 +130,6 @@ def _turned(move: Move, past: bool) -> Step | None:
             # Whole rows: many of them, so that those which follow each other make long runs.
             goals[0] = max(goals[0], WHOLE_BYTES // (lengths[1] * size))
             rows, columns, outer = _choose(move, goals, packed=True) or chosen
-        from anydml.backends.cpu.kernels.permute import BLOCK, turn_kernel
-
         blocks = _Blocks(move, rows, columns, outer, goals, side, past)
         if max(blocks.rows.length, side) * blocks.pitch <= BLOCK:
             break
@@ -137,7 +143,8 @@ def _turned(move: Move, past: bool) -> Step | None:
 
 def _by_tables(move: Move, past: bool, admits: Admits) -> Step:
     """The step that moves elements one by one."""
-    from anydml.backends.cpu.kernels.permute import BLOCK, table_kernel
+    from anydml.backends.cpu.kernels.blocks import BLOCK
+    from anydml.backends.cpu.kernels.table import table_kernel
 
     size = move.element_size
     goals = [TABLE_ROWS, max(1, min(TABLE_COLUMNS, 2048 // size))]
@@ -145,7 +152,7 @@ def _by_tables(move: Move, past: bool, admits: Admits) -> Step:
     blocks = _Blocks(move, rows, columns, outer, goals, 1, past)
     if blocks.rows.length * blocks.pitch > BLOCK:
         blocks.packed = False
-    common = size in TABLE_SIZES or admits(f"table {size}", move.bytes_written)
+    common = size in SIZES or admits(f"table {size}", move.bytes_written)
     reason = f"elements of {size} B permuted one by one, blocks of {blocks}"
     return step_of("table", partial(table_kernel, size if common else 0), reason, (move,), blocks.words())
 
@@ -219,6 +226,8 @@ class _Blocks:
         self._whole = (
             self.packed
             and self.columns.count == 1
+            # Tiles of padded elements overwrite what comes after a row.
+            and (side * size == LINE or side == 1 or self.columns.length <= side)
             and self.rows.offsets(strides, 0) == [run * k for k in range(self.rows.length)]
         )
         self.pitch = run if self._whole else _up(run, LINE) + LINE
@@ -226,7 +235,7 @@ class _Blocks:
     def _direct(self) -> int:
         """0: tiles go through scratch; 1: they may be stored at once; 2: past the caches, too."""
         side, columns, rows = self._side, self.columns, self.rows
-        if columns.length < side or rows.length < side:
+        if columns.length < side or rows.length < side or side * self._move.element_size < LINE:
             return 0
         strides = [axis.to for axis in (*rows.axes, *self._outer)]
         starts = (columns.length, columns.step * columns.inner, columns.last * columns.inner)

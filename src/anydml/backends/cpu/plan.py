@@ -110,13 +110,15 @@ def _box(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
 
 def _short(moves: list[Move], past: bool, admits: Admits) -> Iterator[Step]:
     """Steps for elements of moves of one box."""
-    for group in (unrolled(moves), moves):
-        if group and (step := shuffle(group, past, admits)):
-            yield step
-            return
+    sizes = moves[0].sizes
+    is_long = len(moves) > 1 or len(sizes) < 2 or sizes[-1] >= SHORT_LINE
+    if step := shuffle(unrolled(moves), past, admits) or (is_long and shuffle(moves, past, admits)):
+        yield step
+        return
     for same in _by_size(moves):
         if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
-            yield from (permuted(move, past, admits) for move in same)
+            for move in same:
+                yield shuffle(unrolled([move]), past, admits) or permuted(move, past, admits)
         else:
             yield _elements(same, past, admits)
 

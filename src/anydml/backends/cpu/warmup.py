@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from anydml.backends.cpu.permute import SIZES
 from anydml.backends.cpu.plan import plan
 from anydml.backends.cpu.pool import POOL
 from anydml.moves import Move, simplify
@@ -25,11 +26,17 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.backends.cpu.kernels.lookup import lines_kernel
     from anydml.backends.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
     from anydml.backends.cpu.kernels.rows import rows_kernel
+    from anydml.backends.cpu.kernels.table import table_kernel
+    from anydml.backends.cpu.kernels.turn import turn_kernel
 
     yield "sharing", POOL.prepare
     yield "rows", rows_kernel
     for size in (0, *WORDS, *ODD):
         yield f"elements {size}", partial(elements_kernel, size)
+    for size in SIZES:
+        yield f"turn {size}", partial(turn_kernel, size)
+    for size in (0, *SIZES):
+        yield f"table {size}", partial(table_kernel, size)
     for bits in INDEX_BITS:
         yield f"lookup rows {bits}", partial(lookup_rows_kernel, bits)
         for size in WORDS:

@@ -27,7 +27,7 @@ def code_of(*names: str) -> str:
     return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
 
 
-SHARED_CODE = code_of("ir.py", "registers.py", "edges.py", "driver.py")
+SHARED_CODE = code_of("ir.py", "registers.py", "tiles.py", "edges.py", "blocks.py", "driver.py")
 """Part of every kernel's name."""
 
 Kernel = Callable[[int, int, int], int]

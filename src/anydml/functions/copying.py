@@ -1,0 +1,28 @@
+"""`copy`: the elements of any view, packed. Views describe (transposed, reversed, stepped, repeated), anydml moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anydml.functions.calling import call
+from anydml.functions.operations import COPY
+from anydml.interop import received
+
+
+def copy(x: Any, out: Any | None = None) -> Any:
+    """The elements of an array, moved: ``result[c] = x[c]``.
+
+    Args:
+        x: array of any shape, dtype and strides: a transposed, reversed, stepped or broadcast view, of any library.
+        out: array of x's shape and dtype to write to, with strides of its own.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        BindingError: x has no memory that could be read, or `out` does not fit, or overlaps x or itself.
+    """
+    array, guest = (x, None) if type(x) is np.ndarray else received("copy", x)
+    return call("copy", COPY, (array,), (), None if out is None else (out,), guest)[0]
