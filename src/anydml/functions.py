@@ -234,7 +234,7 @@ def gather(
     is_own = guest is None and type(indices) is np.ndarray
     seen = indices if is_own else received_indices("gather", indices, guest)
     is_integer = are_indices(seen, indices)
-    axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
+    axis = infer.gather("gather", x.shape, axis, seen.size, seen.dtype, is_integer, out_of_range)
     size, indices = x.shape[axis], index_array(seen, x, guest)
     if out_of_range == "error" and indices.size:
         low, high = int(indices.min()), int(indices.max())
@@ -306,14 +306,17 @@ def _split(name: str, x: Array, sizes: Sizes, axis: int, out: Sequence[Any] | No
     outputs = host.split(name, x, sizes, axis, out, guest)
     if guest is None:
         return outputs
-    return [_answer(guest, part, to) for part, to in zip(outputs, out or [None] * len(outputs), strict=True)]
+    if out is None:
+        return [guest.give(part) for part in outputs]
+    return [_answer(guest, part, to) for part, to in zip(outputs, out, strict=True)]
 
 
 def _join(name: str, parts: tuple[Any, ...], axis: int, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
     guest = None
     if set(map(type, parts)) != {np.ndarray}:
         parts, guest = received_all(name, parts)
-    dtype = joined_dtype(parts) if parts else None
+    # Those of other libraries have been compared by now.
+    dtype = parts[0].dtype if guest is not None else joined_dtype(parts) if parts else None
     dtypes = None if dtype is not None else [part.dtype for part in parts]
     axis, lengths, whole = infer.join(name, [part.shape for part in parts], dtypes, axis)
     first = parts[0]
