@@ -12,7 +12,6 @@ break a rule raise `DescError`, an `out` that does not fit raises `BindingError`
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from anydml.errors import BindingError
 from anydml.fields import wrong
 from anydml.interop import Guest, received, received_all, received_indices, target_array
 from anydml.operators.slice1 import copy_start
+from anydml.traced import all_copied, copied, registered_for
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -51,8 +51,8 @@ def split(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("split", x, out)) is not None:
-            return list(registered.split(x, sizes_or_sections, axis))
+        if (registered := registered_for(x)) is not None:
+            return all_copied("split", registered.split(x, sizes_or_sections, axis), out)
         x, guest = received("split", x)
     axis = infer.axis_of("split", x.ndim, axis)
     return _split("split", x, infer.part_sizes("split", sizes_or_sections, x.shape[axis], axis), axis, out, guest)
@@ -84,8 +84,8 @@ def split_training(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("SplitTraining", x, out)) is not None:
-            return list(registered.split_training(x, split, axis, num_outputs))
+        if (registered := registered_for(x)) is not None:
+            return all_copied("SplitTraining", registered.split_training(x, split, axis, num_outputs), out)
         x, guest = received("SplitTraining", x)
     axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
@@ -108,8 +108,8 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any
         BindingError: `out` does not fit, or overlaps an input.
     """
     parts = _listed("join", arrays)
-    if (registered := _registered("join", parts[0] if parts else None, out)) is not None:
-        return registered.join(parts, axis)
+    if (registered := registered_for(parts[0] if parts else None)) is not None:
+        return copied("join", "out", registered.join(parts, axis), out)
     return _join("join", parts, axis, out)[0]
 
 
@@ -128,9 +128,9 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = N
         DescError, BindingError: as `join`.
     """
     parts = _listed("ConcatTraining", arrays)
-    if (registered := _registered("ConcatTraining", parts[0] if parts else None, out)) is not None:
+    if (registered := registered_for(parts[0] if parts else None)) is not None:
         joined, lengths = registered.concat_training(parts, axis)
-        return joined, lengths
+        return copied("ConcatTraining", "out", joined, out), lengths
     joined, lengths, guest = _join("ConcatTraining", parts, axis, out)
     per_input_length = np.array(lengths, np.int64)
     return joined, per_input_length if guest is None else guest.give_lengths(per_input_length)
@@ -158,8 +158,8 @@ def slice(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("slice", x, out)) is not None:
-            return registered.slice(x, offsets, sizes, strides)
+        if (registered := registered_for(x)) is not None:
+            return copied("slice", "out", registered.slice(x, offsets, sizes, strides), out)
         x, guest = received("slice", x)
     starts, shape, steps = infer.slice_("slice", x.shape, offsets, sizes, strides)
     return _slice("slice", x, starts, shape, steps, out, guest)
@@ -193,8 +193,9 @@ def slice1(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("slice1", x, out)) is not None:
-            return registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+        if (registered := registered_for(x)) is not None:
+            taken = registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+            return copied("slice1", "out", taken, out)
         x, guest = received("slice1", x)
     window = window_offsets, window_sizes, window_strides
     offsets, sizes, steps, shape = infer.slice1("slice1", x.shape, *window, output_sizes)
@@ -228,8 +229,9 @@ def gather(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("gather", x, out)) is not None:
-            return registered.gather(x, indices, axis, out_of_range=out_of_range)
+        if (registered := registered_for(x)) is not None:
+            picked = registered.gather(x, indices, axis, out_of_range=out_of_range)
+            return copied("gather", "out", picked, out)
         x, guest = received("gather", x)
     is_own = guest is None and type(indices) is np.ndarray
     seen = indices if is_own else received_indices("gather", indices, guest)
@@ -252,28 +254,6 @@ def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
     if not hasattr(arrays, "__iter__"):
         raise wrong(name, "arrays", arrays, "a list of arrays")
     return tuple(arrays)
-
-
-def _registered(name: str, x: Any, out: Any) -> Any:
-    """PyTorch's own operators, while it compiles or exports a call on its tensors; None at all other times.
-
-    Args:
-        name: what errors call the function.
-        x: the function's first array.
-        out: what it was given to write to.
-
-    Raises:
-        BindingError: there is an `out`, to which registered operators do not write.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
-        return None
-    if out is not None:
-        message = f"{name}: out is given inside torch.compile or torch.export: leave it out, and copy the result to it"
-        raise BindingError(message, name, "out", "what is compiled makes its results")
-    from anydml import torch as registered
-
-    return registered
 
 
 def _on_device() -> Any:
@@ -315,8 +295,7 @@ def _join(name: str, parts: tuple[Any, ...], axis: int, out: Any | None) -> tupl
     guest = None
     if set(map(type, parts)) != {np.ndarray}:
         parts, guest = received_all(name, parts)
-    # Those of other libraries have been compared by now.
-    dtype = parts[0].dtype if guest is not None else joined_dtype(parts) if parts else None
+    dtype = joined_dtype(parts) if parts else None
     dtypes = None if dtype is not None else [part.dtype for part in parts]
     axis, lengths, whole = infer.join(name, [part.shape for part in parts], dtypes, axis)
     first = parts[0]
