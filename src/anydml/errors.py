@@ -24,7 +24,8 @@ class AnydmlError(ValueError):
     def __init__(
         self, message: str, operator: str | None = None, field: str | None = None, rule: str | None = None
     ) -> None:
-        super().__init__(message)
+        # What super().__init__ does; torch.compile shows the message of an error that is made like this.
+        self.args = (message,)
         self.operator = operator
         self.field = field
         self.rule = rule

@@ -6,7 +6,6 @@ runs or is compiled. Sizes may be PyTorch's symbols. Every error is a `DescError
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import check_dimensions, integer
 from anydml.operators.slice1 import max_copied_elements
-from anydml.symbols import are_at_least, are_equal, are_known, either, holds, integers_or_symbols
+from anydml.symbols import are_at_least, are_equal, are_known, holds, integers_or_symbols
 
 Sizes = tuple[int, ...]
 
@@ -137,7 +136,7 @@ def join(name: str, shapes: Sequence[Sizes], dtypes: Sequence[Any] | None, axis:
     axis = axis_of(name, len(first), axis)
     before, after = first[:axis], first[axis + 1 :]
     equal = operator.eq if all(map(are_known, shapes)) else are_equal
-    for i, shape in enumerate(shapes):
+    for i, shape in enumerate(shapes[1:], 1):
         if dtypes is not None and dtypes[i] != dtypes[0]:
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
             raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
@@ -145,7 +144,7 @@ def join(name: str, shapes: Sequence[Sizes], dtypes: Sequence[Any] | None, axis:
             shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
             message = f"{name}: {shown} and axis is {axis}"
             raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
-    lengths = tuple(shape[axis] for shape in shapes)
+    lengths = tuple([shape[axis] for shape in shapes])
     return axis, lengths, (*before, sum(lengths), *after)
 
 
@@ -166,12 +165,12 @@ def slice_(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | Non
     result = vector(name, "sizes", sizes, len(shape))
     steps = (1,) * len(shape) if strides is None else vector(name, "strides", strides, len(shape))
     for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
-        if not (holds(start >= 0) and holds(size >= 0) and holds(step >= 1)):
+        if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
             raise DescError(f"{name}: {values}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
         # For a size of 0 the first says what the second says for others.
-        if not (holds(start <= whole) and holds(last < whole)):
+        if not holds((start <= whole) & (last < whole)):
             shown = last if holds(size != 0) else start - 1
             message = f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {shown}, but x.shape[{i}] is {whole}"
             raise DescError(message, name, f"sizes[{i}]", "the last element taken lies inside x")
@@ -199,7 +198,7 @@ def slice1(
     sizes = vector(name, "window_sizes", window_sizes, rank)
     steps = vector(name, "window_strides", window_strides, rank)
     for i, (whole, offset, size, step) in enumerate(zip(shape, offsets, sizes, steps, strict=True)):
-        if not (holds(offset >= 0) and holds(size >= 0) and holds(offset + size <= whole)):
+        if not holds((offset >= 0) & (size >= 0) & (offset + size <= whole)):
             message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
             raise DescError(message, name, f"window_sizes[{i}]", "the window lies inside x")
         if not holds(step != 0):
@@ -211,22 +210,23 @@ def slice1(
         return offsets, sizes, steps, most
     result = vector(name, "output_sizes", output_sizes, rank)
     for i, (size, limit) in enumerate(zip(result, most, strict=True)):
-        if not (holds(size >= 0) and holds(size <= limit)):
+        if not holds((size >= 0) & (size <= limit)):
             message = f"{name}: output_sizes[{i}] is {size}, but the window gives at most {limit}"
             raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
     return offsets, sizes, steps, result
 
 
 def gather(
-    name: str, shape: Sizes, axis: Any, index_shape: Sizes, dtype: Any, is_integer: bool, out_of_range: Any
-) -> tuple[int, Sizes]:
-    """GATHER's axis from 0 to rank − 1, and the result's shape.
+    name: str, shape: Sizes, axis: Any, index_rank: int, count: int, dtype: Any, is_integer: bool, out_of_range: Any
+) -> int:
+    """GATHER's axis, from 0 to rank − 1. The result's shape is x's, with the indices' instead of the axis.
 
     Args:
         name: what errors call the function.
         shape: of x.
         axis: −rank to rank − 1.
-        index_shape: of the indices.
+        index_rank: dimensions of the indices.
+        count: how many indices there are.
         dtype: of the indices, for errors.
         is_integer: whether it is a dtype of integers.
         out_of_range: ``"clamp"`` or ``"error"``.
@@ -237,16 +237,15 @@ def gather(
     """
     if not is_integer:
         raise DescError(f"{name}: indices are {dtype}", name, "indices", "indices are integers")
-    axis = axis_of(name, len(shape), axis)
-    check_dimensions(name, "the result", len(shape) - 1 + len(index_shape))
+    found = axis_of(name, len(shape), axis)
+    check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if out_of_range not in ("clamp", "error"):
         message = f"{name}: out_of_range is {out_of_range!r}"
         raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")
-    count = math.prod(index_shape)
-    if not holds(either(shape[axis] >= 1, count == 0)):
-        message = f"{name}: axis {axis} of x is empty, but there are {count} indices"
+    if not holds((shape[found] >= 1) | (count == 0)):
+        message = f"{name}: axis {found} of x is empty, but there are {count} indices"
         raise DescError(message, name, "x", "there is an element to read")
-    return axis, (*shape[:axis], *index_shape, *shape[axis + 1 :])
+    return found
 
 
 def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> tuple[Sizes, Sizes, Sizes]:
@@ -266,12 +265,11 @@ def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any
     places = vector(name, "starts", starts, len(shape))
     strides = vector(name, "steps", steps, len(shape))
     for i, (count, size, start, step) in enumerate(zip(shape, result, places, strides, strict=True)):
-        if not (holds(size >= 0) and holds(step != 0)):
+        if not holds((size >= 0) & (step != 0)):
             message = f"{name}: sizes[{i}] is {size}, steps[{i}] {step}"
             raise DescError(message, name, f"sizes[{i}]", "sizes >= 0, and a step is never 0")
         last = start + (count - 1) * step
-        inside = [(start >= 0, start < size), (last >= 0, last < size)]
-        if not all(holds(either(count == 0, condition)) for pair in inside for condition in pair):
+        if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
             raise DescError(message, name, f"starts[{i}]", "every element lies inside the result")
     return result, places, strides

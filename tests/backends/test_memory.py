@@ -1,9 +1,12 @@
 """Views of memory by offset and byte strides."""
 
+import weakref
+
+import ml_dtypes
 import numpy as np
 import pytest
 
-from anydml.backends.memory import address_of, element_dtype, window
+from anydml.backends.memory import HUGE, address_of, array_at, ask_for_huge_pages, element_dtype, owner_of, window
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 12, 16, 24])
@@ -48,3 +51,41 @@ def test_windows_keep_their_owner_and_its_protection():
     frozen.flags.writeable = False
     for offset, strides in ((0, (4,)), (12, (-4,))):
         assert not window(frozen, offset, (4,), strides, np.dtype(np.int32)).flags.writeable
+
+
+class Owner:
+    """Memory of another library's."""
+
+    def __init__(self, count):
+        self.memory = np.arange(count, dtype=np.int32)
+        self.address = address_of(self.memory)
+
+
+def test_arrays_at_an_address_show_it_and_keep_its_owner():
+    owner = Owner(24)
+    gone = weakref.ref(owner)
+    array = array_at(owner.address + 4, owner, (3, 2), np.dtype(np.int32), (16, 4))
+    packed = array_at(owner.address, owner, (2, 3), np.dtype(ml_dtypes.bfloat16))
+    assert owner_of(array) is owner
+    del owner
+    assert array.tolist() == [[1, 2], [5, 6], [9, 10]]
+    assert packed.dtype == ml_dtypes.bfloat16
+    packed.view(np.uint16)[...] = 7
+    assert gone().memory[:3].tolist() == [7 + (7 << 16)] * 3
+    del array, packed
+    assert gone() is None
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0)])
+def test_arrays_at_any_address_may_be_empty_or_scalars(shape):
+    owner = Owner(1)
+    array = array_at(0 if shape else owner.address, owner, shape, np.dtype(np.int32))
+    assert owner_of(array) is owner
+    assert array.tolist() == np.zeros(shape, np.int32).tolist()
+
+
+def test_huge_pages_are_asked_for_within_the_memory_alone():
+    for size in (0, HUGE - 1, HUGE, HUGE + 5000):
+        memory = np.arange(HUGE + 8192, dtype=np.uint8)
+        ask_for_huge_pages(address_of(memory) + 3, size)
+        assert np.array_equal(memory, np.arange(HUGE + 8192, dtype=np.uint8))

@@ -113,3 +113,30 @@ def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     grown, size = int(done.stdout), 256 << 20
     assert 0.8 * size < grown < 1.2 * size
+
+
+FAULTS = """
+import resource, sys
+sys.path[:0] = {path!r}
+from interop_houses import open_house
+import anydml as dml
+
+def faults(name):
+    house = open_house(name)
+    dml.join([house.ones(1 << 14, 16)])
+    x = house.ones(1 << 20, 16)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    dml.join([x])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+print(faults("numpy"), faults({name!r}))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system is not asked for huge pages")
+@pytest.mark.parametrize("name", sorted({"torch"} & set(HOUSES)))
+def test_large_results_lie_in_pages_as_large_as_numpys(name):
+    code = FAULTS.format(path=sys.path, name=name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    numpys, others = map(int, done.stdout.split())
+    assert others < 2 * numpys + 2000

@@ -85,6 +85,88 @@ def test_autograd_sees_what_out_overwrites():
         assert dml.join([torch.ones(3)], out=out).tolist() == [1, 1, 1]
 
 
+RESULTS = {
+    "split": lambda x: dml.split(x, [1, 3])[1],
+    "split_training": lambda x: dml.split_training(x, [1, 3])[1],
+    "join": lambda x: dml.join([x, x]),
+    "concat_training": lambda x: dml.concat_training([x, x])[0],
+    "lengths": lambda x: dml.concat_training([x, x])[1],
+    "slice": lambda x: dml.slice(x, [1], [2]),
+    "slice1": lambda x: dml.slice1(x, [0], [4], [-1]),
+    "gather": lambda x: dml.gather(x, torch.tensor([2, 1])),
+    "an empty slice": lambda x: dml.slice(x, [1], [0]),
+    "out": lambda x: dml.join([x], out=torch.empty_like(x)),
+}
+
+
+@pytest.mark.parametrize("call", RESULTS.values(), ids=RESULTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+def test_what_a_function_saw_or_made_can_be_resized(call, dtype):
+    x = torch.arange(4).to(dtype)
+    result = call(x)
+    kept = result.tolist()
+    assert result.resize_(100)[: len(kept)].tolist() == kept
+    assert x.resize_(50)[:4].tolist() == torch.arange(4).to(dtype).tolist()
+    for tensor in (x, result):
+        # As FSDP does, which gives memory back between uses.
+        tensor.untyped_storage().resize_(0)
+
+
+def test_indices_and_sizes_can_be_resized():
+    indices, sizes = torch.tensor([1, 0]), torch.tensor([1, 3])
+    dml.gather(torch.arange(4.0), indices)
+    dml.split_training(torch.arange(4.0), sizes)
+    assert indices.resize_(9)[:2].tolist() == [1, 0]
+    assert sizes.resize_(9)[:2].tolist() == [1, 3]
+
+
+def test_results_outlive_what_they_were_made_of():
+    parts = dml.split(torch.arange(4.0), [1, 3])
+    junk = [torch.zeros(3) for _ in range(100)]
+    assert parts[1].tolist() == [1, 2, 3]
+    assert len({part.untyped_storage().data_ptr() for part in (*parts, *junk)}) == 102
+
+
+@pytest.mark.parametrize("take", [lambda x: x, lambda x: x[1:], lambda x: x.view(2, 4).T], ids=["all", "end", "turned"])
+@pytest.mark.parametrize("left", [0, 16], ids=["freed", "shrunk"])
+def test_a_storage_that_lost_its_memory_is_refused(take, left):
+    x = torch.arange(8.0)
+    view = take(x)
+    x.untyped_storage().resize_(left)
+    everything = [0] * view.ndim, list(view.shape)
+    with pytest.raises(dml.BindingError, match=rf"slice: x is a PyTorch tensor .*({left} of 32 bytes|at address 0)"):
+        dml.slice(view, *everything)
+    with pytest.raises(dml.BindingError, match=rf"slice: out is a PyTorch tensor .*({left} of 32 bytes|at address 0)"):
+        dml.slice(torch.zeros(view.shape), *everything, out=view)
+    x.untyped_storage().resize_(32)
+    x.copy_(torch.arange(8.0))
+    assert torch.equal(dml.slice(view, *everything), view)
+
+
+def test_inside_functionalize():
+    with pytest.raises(dml.BindingError, match=r"inside torch.func and torch.compile use torch.ops.anydml"):
+        torch.func.functionalize(lambda x: dml.split(x, 2))(torch.zeros(4))
+
+
+def test_copies_on_write_are_read_and_written():
+    x = torch.arange(4.0)
+    lazy = torch._lazy_clone(x)
+    dml.join([torch.zeros(4)], out=lazy)
+    assert (x.tolist(), lazy.tolist()) == ([0, 1, 2, 3], [0, 0, 0, 0])
+    assert dml.split(torch._lazy_clone(x), 2)[1].tolist() == [2, 3]
+
+
+def test_subclasses_are_read_as_tensors():
+    class Named(torch.Tensor):
+        pass
+
+    x = torch.arange(4.0).as_subclass(Named)
+    for tensor in (x, torch.nn.Parameter(torch.arange(4.0), requires_grad=False)):
+        parts = dml.split(tensor, 2)
+        assert type(parts[0]) is torch.Tensor
+        assert parts[1].tolist() == [2, 3]
+
+
 def test_the_default_device_changes_nothing():
     x = torch.arange(4.0)
     with torch.device("meta"):

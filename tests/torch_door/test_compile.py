@@ -126,6 +126,41 @@ def test_sizes_that_are_data_stay_data():
     assert len(graphs) == 1
 
 
+def picked_after_split(x, indices, split):
+    _, back = at.split_training(x, split)
+    return at.gather(back, indices)
+
+
+AFTER_SPLIT = {
+    "gather": picked_after_split,
+    "split": lambda x, i, s: at.split(at.split_training(x, s)[1], [1, 2], 1)[0],
+    "join": lambda x, i, s: at.join(at.split_training(x, s)[::-1]),
+    "concat_training": lambda x, i, s: at.concat_training(at.split_training(x, s))[0],
+    "slice": lambda x, i, s: at.slice(at.split_training(x, s)[1], [0, 1], [2, 2]),
+    "slice1": lambda x, i, s: at.slice1(at.split_training(x, s)[1], [0, 0], [3, 3], [-2, 1]),
+    "gather along another axis": lambda x, i, s: at.gather(at.split_training(x, s)[1], i, 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("without_caches")
+@pytest.mark.parametrize(
+    "name, backend", [*((name, "aot_eager") for name in AFTER_SPLIT), ("gather", "inductor"), ("slice1", "inductor")]
+)
+def test_gradients_after_sizes_that_are_data(name, backend):
+    call = AFTER_SPLIT[name]
+    if backend == "inductor" and not has_compiler():
+        pytest.skip("inductor finds no C++ compiler")
+    indices, split = torch.tensor([0, 1, -1, 9]), torch.tensor([3, 4])
+    found = []
+    for run in (torch.compile(call, fullgraph=True, backend=backend), call):
+        x = torch.arange(21.0, dtype=torch.float64).reshape(7, 3).requires_grad_()
+        result = run(x, indices, split)
+        (result * result).sum().backward()
+        found.append([result, x.grad])
+    same(*found)
+
+
 class Module(torch.nn.Module):
     """An operator with all arguments but its tensors."""
 

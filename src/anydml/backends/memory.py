@@ -52,7 +52,7 @@ def array_at(
         owner: what has the memory, given back by `owner_of`.
         shape: sizes, by dimension.
         dtype: of the elements.
-        strides: in bytes, by dimension; None where the elements lie packed.
+        strides: in bytes, 0 or more, by dimension; None where the elements lie packed.
     """
     # At address 0 NumPy would take memory of its own.
     memory = _Owned.from_address(address or HUGE)

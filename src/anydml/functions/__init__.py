@@ -13,7 +13,6 @@ nothing is written before.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from anydml.functions.arguments import are_indices, index_array, is_movable, joi
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY, GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
 from anydml.interop import Guest, received, received_all, received_indices
+from anydml.traced import all_copied, copied, registered_for
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -55,8 +55,8 @@ def split(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("split", x, out)) is not None:
-            return list(registered.split(x, sizes_or_sections, axis))
+        if (registered := registered_for(x)) is not None:
+            return all_copied("split", registered.split(x, sizes_or_sections, axis), out)
         x, guest = received("split", x)
     if type(sizes_or_sections) is not int and not isinstance(sizes_or_sections, np.integer):
         sizes_or_sections = integers("split", "sizes_or_sections", sizes_or_sections)
@@ -89,8 +89,8 @@ def split_training(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("SplitTraining", x, out)) is not None:
-            return list(registered.split_training(x, split, axis, num_outputs))
+        if (registered := registered_for(x)) is not None:
+            return all_copied("SplitTraining", registered.split_training(x, split, axis, num_outputs), out)
         x, guest = received("SplitTraining", x)
     axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
@@ -113,8 +113,8 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any
         BindingError: `out` does not fit, or overlaps an input.
     """
     parts = _listed("join", arrays)
-    if (registered := _registered("join", parts[0] if parts else None, out)) is not None:
-        return registered.join(parts, axis)
+    if (registered := registered_for(parts[0] if parts else None)) is not None:
+        return copied("join", "out", registered.join(parts, axis), out)
     return _join("join", parts, axis, out)[0]
 
 
@@ -133,9 +133,9 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = N
         DescError, BindingError: as `join`.
     """
     parts = _listed("ConcatTraining", arrays)
-    if (registered := _registered("ConcatTraining", parts[0] if parts else None, out)) is not None:
+    if (registered := registered_for(parts[0] if parts else None)) is not None:
         joined, lengths = registered.concat_training(parts, axis)
-        return joined, lengths
+        return copied("ConcatTraining", "out", joined, out), lengths
     joined, lengths, guest = _join("ConcatTraining", parts, axis, out)
     per_input_length = np.array(lengths, np.int64)
     return joined, per_input_length if guest is None else guest.give_lengths(per_input_length)
@@ -163,8 +163,8 @@ def slice(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("slice", x, out)) is not None:
-            return registered.slice(x, offsets, sizes, strides)
+        if (registered := registered_for(x)) is not None:
+            return copied("slice", "out", registered.slice(x, offsets, sizes, strides), out)
         x, guest = received("slice", x)
     steps = None if strides is None else integers("slice", "strides", strides)
     arguments = integers("slice", "offsets", offsets), integers("slice", "sizes", sizes), steps
@@ -199,8 +199,9 @@ def slice1(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("slice1", x, out)) is not None:
-            return registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+        if (registered := registered_for(x)) is not None:
+            taken = registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
+            return copied("slice1", "out", taken, out)
         x, guest = received("slice1", x)
     window = [
         integers("slice1", field, values)
@@ -240,15 +241,16 @@ def gather(
     """
     guest = None
     if type(x) is not np.ndarray:
-        if (registered := _registered("gather", x, out)) is not None:
-            return registered.gather(x, indices, axis, out_of_range=out_of_range)
+        if (registered := registered_for(x)) is not None:
+            picked = registered.gather(x, indices, axis, out_of_range=out_of_range)
+            return copied("gather", "out", picked, out)
         x, guest = received("gather", x)
     is_own = guest is None and type(indices) is np.ndarray
     seen = indices if is_own else received_indices("gather", indices, guest)
     axis = axis if type(axis) is int else integer("gather", "axis", axis)
     is_integer = are_indices(seen, indices)
     if out_of_range != "clamp" or not is_integer:
-        axis, _ = infer.gather("gather", x.shape, axis, seen.shape, seen.dtype, is_integer, out_of_range)
+        axis = infer.gather("gather", x.shape, axis, seen.ndim, seen.size, seen.dtype, is_integer, out_of_range)
         _check_indices(seen, axis, x.shape[axis])
     indices = index_array(seen, x, guest)
     if type(x) is np.ndarray and x.nbytes > APART and x.strides[-1] != x.itemsize and is_movable(x.dtype):
@@ -262,28 +264,6 @@ def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
     if not hasattr(arrays, "__iter__"):
         raise wrong(name, "arrays", arrays, "a list of arrays")
     return tuple(arrays)
-
-
-def _registered(name: str, x: Any, out: Any) -> Any:
-    """PyTorch's own operators, while it compiles or exports a call on its tensors; None at all other times.
-
-    Args:
-        name: what errors call the function.
-        x: the function's first array.
-        out: what it was given to write to.
-
-    Raises:
-        BindingError: there is an `out`, to which registered operators do not write.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
-        return None
-    if out is not None:
-        message = f"{name}: out is given inside torch.compile or torch.export: leave it out, and copy the result to it"
-        raise BindingError(message, name, "out", "what is compiled makes its results")
-    from anydml import torch as registered
-
-    return registered
 
 
 def _check_indices(indices: Array, axis: int, size: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
 from anydml.interop import received
+from anydml.traced import copied, registered_for
 
 
 def copy(x: Any, out: Any | None = None) -> Any:
@@ -24,5 +25,8 @@ def copy(x: Any, out: Any | None = None) -> Any:
     Raises:
         BindingError: x has no memory that could be read, or `out` does not fit, or overlaps x or itself.
     """
+    if type(x) is not np.ndarray and registered_for(x) is not None:
+        # PyTorch copies as well, and its compiler sees through it.
+        return copied("copy", "out", x.contiguous().clone(), out)
     array, guest = (x, None) if type(x) is np.ndarray else received("copy", x)
     return call("copy", COPY, (array,), (), None if out is None else (out,), guest)[0]

@@ -148,8 +148,9 @@ def _taken(start: int, size: int, step: int) -> slice:
 def _infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     axis, index_dtype = arguments
     shape, index_shape = shapes
-    axis, result = infer.gather(name, shape, axis, index_shape, index_dtype, is_integer=True, out_of_range="clamp")
-    return Inferred((axis, index_dtype.name), [result])
+    rank, count = len(index_shape), math.prod(index_shape)
+    axis = infer.gather(name, shape, axis, rank, count, index_dtype, is_integer=True, out_of_range="clamp")
+    return Inferred((axis, index_dtype.name), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
 
 
 def _lower_gather(

@@ -12,7 +12,7 @@ whose array it is; no library is imported that the caller has not imported.
 
 from __future__ import annotations
 
-from anydml.interop.guest import Guest
+from anydml.interop.guest import ONE_PLACE, Guest
 from anydml.interop.receive import host_values, received, received_all, received_indices, target_array
 
-__all__ = ["Guest", "host_values", "received", "received_all", "received_indices", "target_array"]
+__all__ = ["ONE_PLACE", "Guest", "host_values", "received", "received_all", "received_indices", "target_array"]

@@ -6,7 +6,6 @@ ever again. Results are tensors of PyTorch's making for the same reason.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import torch
 
 from anydml.backends.device_array import device_array
-from anydml.backends.memory import array_at, ask_for_huge_pages, owner_of
+from anydml.backends.memory import HUGE, array_at, ask_for_huge_pages, owner_of
 from anydml.interop.guest import Array, Guest, Sizes
 
 MOVED = ("cpu", "cuda")
@@ -34,13 +33,31 @@ class TorchGuest(Guest):
         """PyTorch's own."""
         return self.array.device
 
-    def view(self, name: str, field: str) -> Array:
+    def view(self, name: str, field: str, is_target: bool = False) -> Array:
         """The tensor's memory. A lazy conjugate or negative is made real, which copies.
 
         Raises:
             BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), or records gradients.
         """
-        return self._view(name, field, is_target=False)
+        tensor = self.array
+        dtype = _SIMPLE.get(tensor.dtype) if _is_simple(tensor) else None
+        if dtype is None:
+            tensor = self._plain(name, field, is_target)
+            dtype = _numpy_dtype(tensor.dtype)
+        try:
+            held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
+        except (RuntimeError, NotImplementedError) as error:
+            return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
+        shape, strides, size = tuple(tensor.shape), None, tensor.nbytes
+        if not tensor.is_contiguous():
+            # What a tensor spans is more than its elements.
+            strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
+            size = dtype.itemsize + sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
+        needed = tensor.storage_offset() * dtype.itemsize + size
+        if size and (needed > held or not address):
+            reason = f"whose storage holds {held} of {needed} bytes" if address else "without memory (at address 0)"
+            self.refuse(name, field, reason, f"untyped_storage().resize_({needed}) gives it memory, or {_HINT}")
+        return device_array(tensor) if tensor.is_cuda else array_at(address, tensor, shape, dtype, strides)
 
     def target(self, name: str, field: str) -> Array:
         """The tensor's memory, to be written.
@@ -48,7 +65,7 @@ class TorchGuest(Guest):
         Raises:
             BindingError: as `view`, or the tensor is a lazy conjugate or negative.
         """
-        return self._view(name, field, is_target=True)
+        return self.view(name, field, is_target=True)
 
     def written(self) -> None:
         """Tell autograd, as PyTorch's own writes do."""
@@ -64,7 +81,8 @@ class TorchGuest(Guest):
             tensor = torch.empty(shape, dtype=array.dtype, device="cpu")
         address = tensor.data_ptr()
         result = array_at(address, tensor, shape, dtype)
-        ask_for_huge_pages(address, result.nbytes)
+        if result.nbytes >= HUGE:
+            ask_for_huge_pages(address, result.nbytes)
         return result
 
     def give(self, result: Array) -> Any:
@@ -73,7 +91,7 @@ class TorchGuest(Guest):
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """A tensor in host memory."""
-        return torch.tensor(lengths.tolist(), dtype=torch.int64, device="cpu")
+        return torch.from_numpy(lengths).clone()
 
     def upload(self, indices: Array) -> Any:
         """A tensor on this one's device."""
@@ -95,49 +113,29 @@ class TorchGuest(Guest):
         if not ((tensor.is_cpu and "cpu" in devices) or tensor.device.type in devices):
             self.refuse(name, field, f"on {tensor.device}", "arrays are moved on cpu and cuda")
 
-    def _view(self, name: str, field: str, is_target: bool) -> Array:
+    def _plain(self, name: str, field: str, is_target: bool) -> Any:
+        """The tensor without lazy signs."""
         self.check_kind(name, field)
-        tensor = self.array
+        tensor, kind = self.array, type(self.array)
         if tensor.requires_grad and torch.is_grad_enabled():
             hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
             self.refuse(name, field, "that requires grad", hint)
-        if tensor.is_neg() or tensor.is_conj():
-            if is_target:
-                self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
-            tensor = tensor.detach().resolve_conj().resolve_neg()
-        kind = type(tensor)
         if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             # Fake, traced, distributed, or a wrapper of others.
             self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
-        try:
-            held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
-        except (RuntimeError, NotImplementedError) as error:
-            return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
-        shape, strides = tuple(tensor.shape), None if tensor.is_contiguous() else tensor.stride()
-        if 0 not in shape:
-            self._check_storage(name, field, held, tensor.storage_offset() + _reach(shape, strides))
-            if not address:
-                self.refuse(name, field, "without memory (its address is 0)", _HINT)
-        if tensor.is_cuda:
-            return device_array(tensor)
-        dtype = _numpy_dtype(tensor.dtype)
-        steps = None if strides is None else tuple([stride * dtype.itemsize for stride in strides])
-        return array_at(address, tensor, shape, dtype, steps)
-
-    def _check_storage(self, name: str, field: str, held: int, count: int) -> None:
-        """A storage of `held` bytes has `count` elements: it may have been freed, or shrunk, under its tensor."""
-        needed = count * self.array.dtype.itemsize
-        if needed > held:
-            reason = f"whose storage holds {held} of {needed} bytes"
-            self.refuse(name, field, reason, f"give it memory again, by {field}.untyped_storage().resize_({needed})")
+        if is_target and (tensor.is_conj() or tensor.is_neg()):
+            self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
+        return tensor.detach().resolve_conj().resolve_neg()
 
 
-def _reach(shape: Sizes, strides: Any) -> int:
-    """How many elements a tensor spans, the first and last included; it has some."""
-    if strides is None:
-        return math.prod(shape)
-    steps: list[int] = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
-    return 1 + sum(steps)
+def _is_simple(tensor: Any) -> bool:
+    """Whether a tensor is what most are, of which nothing more need be asked but its dtype."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor.requires_grad or tensor.is_neg())
+    )
 
 
 @cache
@@ -154,3 +152,13 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
 
     found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
     return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
+
+
+_SIMPLE = {
+    dtype: _numpy_dtype(dtype)
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32),
+        *(torch.int64, torch.float16, torch.float32, torch.float64),
+    )
+}
+"""NumPy's dtypes for those without lazy conjugates and without a scale."""

@@ -131,9 +131,7 @@ def check_alike(name: str, guests: Sequence[Guest | None]) -> None:
     """
     first = guests[0]
     wanted = _dtype(first)
-    for i, guest in enumerate(guests):
-        if guest is first:
-            continue
+    for i, guest in enumerate(guests[1:], 1):
         check_place(name, f"arrays[{i}]", guest, first, "arrays[0]")
         # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
         if (dtype := _dtype(guest)) != wanted:

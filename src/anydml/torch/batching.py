@@ -11,7 +11,7 @@ from anydml.infer import axis_of
 from anydml.interop.pytorch import TorchGuest
 from anydml.interop.receive import check_place
 from anydml.torch.gradients import coordinates
-from anydml.torch.shapes import gathered_shape
+from anydml.torch.shapes import gathered_axis
 from anydml.torch.transforms import call
 
 
@@ -106,9 +106,8 @@ def gather(
 
 def _checked_axis(x: Any, of_x: int | None, indices: Any, of_indices: int | None, axis: int, out_of_range: str) -> int:
     """A sample's axis, where a sample may be gathered."""
-    shape, index_shape = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
-    gathered_shape(shape, index_shape, indices.dtype, axis, out_of_range)
-    return axis_of("gather", len(shape), axis)
+    shapes = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
+    return gathered_axis(*shapes, indices.dtype, axis, out_of_range)
 
 
 def _sample_shape(x: Any, batch: int | None) -> tuple[int, ...]:

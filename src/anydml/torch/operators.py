@@ -79,7 +79,7 @@ def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: S
 
 def _real(tensor: Any) -> TorchGuest:
     # Not the tensor itself: while PyTorch compiles, the functions would call the operators again.
-    return TorchGuest(tensor.detach())
+    return TorchGuest(tensor.detach() if tensor.requires_grad else tensor)
 
 
 def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,17 +54,19 @@ def gather(x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp") -> 
     guest = _guest("gather", "x", x)
     check_place("gather", "indices", TorchGuest(indices), guest, "x")
     _guest("gather", "indices", indices)
-    return x.new_empty(gathered_shape(x.shape, indices.shape, indices.dtype, axis, out_of_range))
+    axis = gathered_axis(x.shape, indices.shape, indices.dtype, axis, out_of_range)
+    return x.new_empty((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
 
 
-def gathered_shape(shape: Any, index_shape: Any, dtype: Any, axis: int, out_of_range: str) -> Any:
-    """A gather's result.
+def gathered_axis(shape: Any, index_shape: Any, dtype: Any, axis: int, out_of_range: str) -> int:
+    """The axis from 0 to rank − 1.
 
     Raises:
         DescError: as `anydml.gather`.
     """
     is_integer = _is_integer(dtype, index_shape)
-    return infer.gather("gather", shape, axis, index_shape, _name(dtype), is_integer, out_of_range)[1]
+    rank, count = len(index_shape), math.prod(index_shape)
+    return infer.gather("gather", shape, axis, rank, count, _name(dtype), is_integer, out_of_range)
 
 
 def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:

@@ -1,0 +1,65 @@
+"""The functions while PyTorch compiles or exports them: calls of registered operators, into which it does not look."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from anydml.errors import BindingError
+from anydml.interop import ONE_PLACE
+
+
+def registered_for(x: Any) -> Any:
+    """`anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on; else None.
+
+    Args:
+        x: a function's first array.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
+        return None
+    from anydml import torch as registered
+
+    return registered
+
+
+def copied(name: str, field: str, result: Any, out: Any) -> Any:
+    """A result, or `out`, which the result is copied to: it is made before, so that it may overlap what was read.
+
+    Args:
+        name: what errors call the function.
+        field: what they call `out`.
+        result: a tensor.
+        out: the tensor to write to, or None.
+
+    Raises:
+        BindingError: `out` is no tensor of the result's device, shape and dtype.
+    """
+    import torch
+
+    if out is None:
+        return result
+    if not isinstance(out, torch.Tensor):
+        raise BindingError(f"{name}: {field} is a {type(out).__name__}", name, field, "out is an array")
+    if out.device != result.device:
+        places = f"{field} is a PyTorch tensor on {out.device}, but x is a PyTorch tensor on {result.device}"
+        raise BindingError(f"{name}: {places}: convert or move one of them", name, field, ONE_PLACE)
+    if out.shape != result.shape or out.dtype != result.dtype:
+        shapes = f"{out.dtype} {tuple(out.shape)}, but the result is {result.dtype} {tuple(result.shape)}"
+        raise BindingError(f"{name}: {field} is {shapes}", name, field, "out has the result's shape and dtype")
+    return out.copy_(result)
+
+
+def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
+    """The parts of a split, or `out`'s tensors, which they are copied to.
+
+    Raises:
+        BindingError: there are more or fewer than parts, or one does not fit.
+    """
+    if out is None:
+        return list(results)
+    if len(out) != len(results):
+        message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"
+        raise BindingError(message, name, "out", "one array a part")
+    return [copied(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]
