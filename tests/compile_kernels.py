@@ -105,7 +105,7 @@ def facts(kernel):
     is_store = ["st" in access.partition(".")[0] or "_store_" in access for access in accesses]
     found = {
         "accesses": sorted(set(accesses)),
-        "loads before the first store": is_store.index(True),
+        "loads before the first store": [*is_store, True].index(True),
         "stores": sum(is_store),
         "local": len(LOCAL.findall(code)),
         "wide offsets": bool(WIDE_OFFSET.search(kernel.asm["ttgir"])),

@@ -5,17 +5,18 @@ import pytest
 import anydml as dml
 from anydml.backends.cuda.fields import Kind, encode
 from anydml.backends.cuda.launch import arguments
-from anydml.backends.cuda.parts import Alignment, launches
+from anydml.backends.cuda.parts import Alignment
 from anydml.backends.cuda.plan import plan
-from anydml.moves import simplify
+from anydml.backends.cuda.schedule import launches
+from anydml.moves import Access, Lookup, Move, simplify
 
 
 def planned(desc, *, shift=0):
     """The plan of a desc whose operands lie at multiples of 4 GiB, `shift` bytes off."""
-    ((moves),) = launches(simplify(desc.moves()))
+    (launch,) = launches(simplify(desc.moves()))
     addresses = [(k + 1 << 32) + shift for k in range(64)]
-    alignment = Alignment(moves)
-    return plan(moves, alignment.vector(addresses), alignment.loads(addresses))
+    alignment = Alignment(launch.moves)
+    return plan(launch, alignment.vector(addresses), alignment.loads(addresses))
 
 
 def tensor(data_type, *sizes, strides=None):
@@ -105,8 +106,8 @@ def test_small_offsets_take_32_bits_and_large_ones_64():
 
 def test_indices_that_are_not_aligned_are_loaded_in_pieces():
     desc = dml.GatherOperatorDesc(tensor("UINT8", 9), tensor("INT64", 5), tensor("UINT8", 5), 0, 1)
-    (moves,) = launches(simplify(desc.moves()))
-    assert [Alignment(moves).loads([0, at, 0]) for at in (0, 4, 2, 7)] == [(8,), (4,), (2,), (1,)]
+    (launch,) = launches(simplify(desc.moves()))
+    assert [Alignment(launch.moves).loads([0, at, 0]) for at in (0, 4, 2, 7)] == [(8,), (4,), (2,), (1,)]
 
 
 def compiled_for(chosen):
@@ -153,6 +154,8 @@ def test_fields_take_the_cheapest_kind():
 
 
 def test_moves_with_lookups_are_launches_of_their_own():
-    gather = dml.GatherOperatorDesc(tensor("UINT8", 9), tensor("INT64", 5), tensor("UINT8", 5), 0, 1)
-    moves = simplify((*gather.moves(), *crop("FLOAT32", 64, 16, 32).moves(), *gather.moves()))
-    assert [len(group) for group in launches(moves)] == [1, 1, 1]
+    indices = Lookup(2, "int64", 0, (8,), 9, 4)
+    gathers = [Move((5,), Access(to, 0, (4,)), Access(0, 0, (0,), (indices,)), 4) for to in (3, 4)]
+    copies = [Move((), Access(to, 0, ()), Access(1, 0, ()), 16) for to in (5, 6)]
+    moves = [gathers[0], copies[0], gathers[1], copies[1]]
+    assert [len(launch.moves) for launch in launches(moves)] == [2, 1, 1]

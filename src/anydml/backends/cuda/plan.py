@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from anydml.backends.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
 from anydml.backends.cuda.parts import Part, cut, index_bytes, targets
-from anydml.backends.cuda.schedule import FINDINGS, Launch, Winners
+from anydml.backends.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
 from anydml.backends.cuda.tiles import Tiles, tiles
 from anydml.moves import Lookup
 from anydml.moves.move import every_lookup
@@ -81,6 +81,10 @@ class Plan:
             if self.winners.operand == FINDINGS:
                 return "looks for an index that is out of range"
             return f"finds which coordinate is the last to write each of {self.winners.entries} elements"
+        if self.parts[0].to[0] == WINNERS:
+            return "clears the table of who writes last"
+        if self.parts[0].to[0] == FINDINGS:
+            return "clears the table of indices that are out of range"
         if self.winners:
             return f"one move, by the last coordinates that write each of {self.winners.entries} elements"
         parts = "equal parts" if self._has_equal_parts else "unequal parts"
