@@ -12,6 +12,7 @@ from anydml.backends.device_array import DeviceArray
 from anydml.errors import BindingError, DescError
 from anydml.fields import check_dimensions, wrong
 from anydml.interop.guest import ONE_PLACE, Array, Guest
+from anydml.interop.lazy import refuse_lazy
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 """What NumPy reads itself."""
@@ -86,11 +87,13 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
     """An array of NumPy's, from whatever NumPy reads.
 
     Raises:
-        BindingError: it has a mask.
+        BindingError: it has a mask, or is not in memory.
         DescTypeError: NumPy does not read it, such as lists of unequal lengths.
     """
     if isinstance(array, DeviceArray):
         return array
+    if not isinstance(array, _PLAIN):
+        refuse_lazy(name, field, array)
     _refuse_mask(name, field, array)
     try:
         return np.asarray(array)
