@@ -21,7 +21,7 @@ from anydml.backends.cuda.launch import OPTIONS, arguments
 from anydml.backends.cuda.parts import Alignment
 from anydml.backends.cuda.plan import plan
 from anydml.backends.cuda.schedule import launches
-from anydml.moves import simplify
+from anydml.moves import Access, Lookup, Move, simplify
 
 TARGETS = {
     **{f"sm_{arch}": GPUTarget("cuda", arch, 32) for arch in (80, 90, 100)},
@@ -89,10 +89,26 @@ DESCS = {
 }
 
 
-def kernels_of(desc):
-    """The compiled kernel of every launch of an operator whose operands are well aligned."""
+def lookup(strides, size, stride, **more):
+    return Lookup(2, "int64", 0, strides, size, stride)._replace(**more)
+
+
+PAIR = lookup((16,), 500, 2000), lookup((16,), 500, 4, offset=8)
+NESTED = lookup((0, 0), 5000, 256, lookups=(lookup((8, 0), 700, 8, operand=3),))
+MOVES = {
+    "scatter of rows": Move((10000,), Access(1, 0, (0,), (lookup((8,), 5000, 256),)), Access(0, 0, (256,)), 256),
+    "scatter": Move((5000, 64), Access(1, 0, (0, 4), (lookup((512, 8), 5000, 256),)), Access(0, 0, (256, 4)), 4),
+    "two lookups": Move((100_000,), Access(1, 0, (4,)), Access(0, 0, (0,), PAIR), 4),
+    "lookup in a lookup": Move((100_000, 64), Access(1, 0, (256, 4)), Access(0, 0, (0, 4), (NESTED,)), 4),
+    "one hot": Move((100_000,), Access(1, 0, (400,), (lookup((8,), 100, 4, outside="skip"),)), Access(0, 0, (0,)), 4),
+}
+"""Moves that are no operator's yet."""
+
+
+def kernels_of(moves):
+    """The compiled kernel of every launch of moves whose operands are well aligned."""
     addresses = [(k + 1) << 40 for k in range(1100)]
-    for each in launches(simplify(desc.moves())):
+    for each in launches(simplify(moves)):
         alignment = Alignment(each.moves)
         planned = plan(each, alignment.vector(addresses), alignment.loads(addresses))
         yield move_tiles.warmup(**arguments(planned, addresses, 1 << 39), **OPTIONS, grid=(1,))
@@ -133,11 +149,13 @@ def kernels_of_changing_sizes(count):
         changing["growing joins"].append(dml.JoinOperatorDesc([past, f32(64, 1, 128)], f32(64, 1001 + k, 128), 1))
         changing["lookups"].append(gather(5000 + k, 10000 + 3 * k, "INT64"))
     return {
-        name: len({id(kernel) for desc in descs for kernel in kernels_of(desc)}) for name, descs in changing.items()
+        name: len({id(kernel) for desc in descs for kernel in kernels_of(desc.moves())})
+        for name, descs in changing.items()
     }
 
 
 if __name__ == "__main__":
     driver.set_active(NoDevice(TARGETS[sys.argv[1]]))
-    found = {name: [facts(kernel) for kernel in kernels_of(desc)] for name, desc in DESCS.items()}
-    print(json.dumps({"kernels": found, "of 24 changing sizes": kernels_of_changing_sizes(24)}))
+    found = {name: [facts(kernel) for kernel in kernels_of(desc.moves())] for name, desc in DESCS.items()}
+    of_moves = {name: [facts(kernel) for kernel in kernels_of([move])] for name, move in MOVES.items()}
+    print(json.dumps({"kernels": found, "moves": of_moves, "of 24 changing sizes": kernels_of_changing_sizes(24)}))

@@ -1,5 +1,7 @@
 """Compiles launches for an NVIDIA GPU and runs their code on the host. Run as a script: cases an operator, a seed.
 
+Random programs are compared with NumPy's engine. Threads that store to one address do it in the wrong order.
+
 Every case is compared with NumPy, byte for byte. No access may be misaligned or outside its tensor's memory, every
 element is written exactly once, and nothing else is. Prints how much was run.
 """
@@ -13,10 +15,12 @@ import ptx
 from compile_kernels import TARGETS, NoDevice
 from cuda_calls import gather, join, slice_, split
 from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
+from random_programs import random_program
 from triton.runtime import driver
 
-from anydml.backends.cuda import engine, launch, plan
+from anydml.backends.cuda import engine, launch, operands, plan
 from anydml.backends.cuda.arrays import DeviceArrays, block_starts
+from anydml.backends.numpy_engine import NumpyProgram
 from anydml.functions.calling import PLANS
 from anydml.moves import Operand, Program, simplify
 from anydml.operators.parts import part_moves
@@ -26,7 +30,7 @@ HOST_TENSORS = ("SplitTensor", "PerInputLengthTensor")
 MEMORY = 1 << 25
 LIMIT = plan.LIMIT
 gpu = ptx.Gpu(MEMORY)
-counts = {"cases": 0, "launches": 0}
+counts = {"cases": 0, "launches": 0, "programs": 0}
 codes = {}
 
 
@@ -50,11 +54,15 @@ class Loaded:
 
 
 class Upload:
-    """A table in the memory of the GPU that is not there."""
+    """Numbers in the memory of the GPU that is not there."""
 
     def __init__(self, numbers, number):
         self._memory = gpu.put(numbers.reshape(-1).view(np.uint8))
         self.address = self._memory.ctypes.data
+
+    def read(self):
+        """A copy of them."""
+        return self._memory.copy()
 
     def wait(self, on_host):
         """It is there."""
@@ -73,7 +81,9 @@ def pretend():
         return codes.setdefault(id(compiled), Loaded(compiled))
 
     launch._compile = load
-    launch.Upload = Upload
+    launch.Upload = operands.upload = Upload
+    operands.reserve = lambda size, number: Upload(np.full(size, 0xEE, np.uint8), number)
+    engine.is_captured = lambda number: False
     engine.callers_stream = lambda operands, number: contextlib.nullcontext
 
 
@@ -138,6 +148,25 @@ def check_desc(rng, operator):
     outputs = [n for n in range(first, len(views)) if n not in on_host]
     expected = expected_outputs(desc, views[:first])
     compare([views[n] for n in outputs], [expected[n - first] for n in outputs], desc)
+
+
+def check_program(seed):
+    """A random program, with indices that are outside and may not be."""
+    fresh()
+    program, arrays = random_program([8, seed], 1, ("clamp", "skip", *(["refuse"] if seed % 4 == 0 else [])))
+    expected = [array.copy() for array in arrays]
+    views = [gpu.put(array.view(np.uint8)) for array in arrays]
+    about = []
+    for work in (NumpyProgram(program).bind(expected), engine.CudaProgram.of(program, 0).bind(views)):
+        try:
+            work()
+            about.append(None)
+        except IndexError as error:
+            about.append(str(error))
+    assert about[0] == about[1], about
+    for number, (view, right) in enumerate(zip(views, expected, strict=True)):
+        assert np.array_equal(view, right.view(np.uint8)), f"operand {number} of {program}"
+    counts["programs"] += 1
 
 
 def elements(rng, shape, size):
@@ -224,7 +253,11 @@ def main(cases, seed):
             for is_equal in (True, False):
                 check_parts(rng, count, is_equal, size, int(rng.integers(1, 20)))
     check_large(rng)
-    print(json.dumps({**counts, "kernels": len(codes)}))
+    of_cases = dict(counts)
+    for _ in range(2 * cases):
+        check_program(counts["programs"])
+    of_cases["programs"] = counts["programs"]
+    print(json.dumps({**of_cases, "kernels": len(codes)}))
 
 
 if __name__ == "__main__":

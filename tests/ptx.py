@@ -154,6 +154,8 @@ class Run:
         base, *modifiers = name.split(".")
         if base in ("ld", "st"):
             self.access(base, modifiers, operands)
+        elif base == "red":
+            self.reduce(modifiers, *operands)
         elif base in ("stmatrix", "ldmatrix"):
             self.matrices(base, modifiers, *(operands if base == "stmatrix" else operands[::-1]))
         elif base == "mov" and "{" in "".join(operands):
@@ -262,6 +264,9 @@ class Run:
             return
         assert space in ("global", "shared"), modifiers
         lanes = np.flatnonzero(self.active)
+        if base == "st":
+            # Of several threads that store to one address, any may be the last.
+            lanes = lanes[::-1]
         address = np.broadcast_to(address, self.count)[lanes]
         size = dtype.itemsize * len(names)
         if space == "global":
@@ -282,6 +287,16 @@ class Run:
                 found = memory[spots].view(TYPES[kind]) if kind.startswith("s") else memory[spots]
                 value[lanes] = found.astype(f"i{width}").view(value.dtype) if kind.startswith("s") else found
                 self.registers[name] = value
+
+    def reduce(self, modifiers, place, register):
+        """``red.max``: memory keeps the larger number, whichever thread comes first."""
+        space, *_, operation, kind = modifiers
+        assert (space, operation, kind[0]) == ("global", "max", "s"), modifiers
+        lanes = np.flatnonzero(self.active)
+        dtype = TYPES[kind]
+        at = self.gpu.spots(np.broadcast_to(self.address(place, "u64"), self.count)[lanes], dtype.itemsize)
+        value = np.broadcast_to(self.read(register, kind), self.count)[lanes]
+        np.maximum.at(self.gpu.bytes.view(dtype), at // dtype.itemsize, value)
 
     def matrices(self, base, modifiers, place, registers):
         """8 × 8 matrices of 2 bytes between a warp's registers and shared memory, a row at each thread's address."""

@@ -54,6 +54,13 @@ def test_the_kernel_compiles(target, tmp_path):
         wide = [access.endswith("dwordx4" if is_amd else ".v2.b64") for access in kernels[name]["accesses"]]
         assert sum(wide) == 2, f"{name} moves fewer than 16 bytes at once"
         assert all(wide) or name in (*ROWS, "many parts"), name
+    for name, every in result["moves"].items():
+        for facts in every:
+            assert facts["local"] == 0, f"{name} spills registers"
+            assert facts["shared bytes"] == 0, f"{name} hands elements from thread to thread"
+            assert facts.get("registers", 0) <= 48, f"{name} leaves room for too few threads"
+    launches = {name: len(every) for name, every in result["moves"].items()}
+    assert launches == {"scatter of rows": 3, "scatter": 3, "two lookups": 1, "lookup in a lookup": 1, "one hot": 1}
     # Sizes are data: new ones must not mean a new kernel.
     assert result["of 24 changing sizes"]["splits"] <= 6
     assert all(count <= 3 for name, count in result["of 24 changing sizes"].items() if name != "splits")
@@ -65,3 +72,4 @@ def test_compiled_code_does_what_numpy_does(tmp_path):
     ran = json.loads(done.stdout)
     assert ran["cases"] == ran["launches"] > 200
     assert ran["kernels"] > 150
+    assert ran["programs"] == 16

@@ -7,6 +7,9 @@ import pytest
 from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
+from anydml.backends.cuda.engine import CudaProgram
+from anydml.backends.device_array import as_array
+from anydml.moves import Access, Lookup, Move, Operand, Program
 
 if not ON_GPU:
     pytest.skip("there is no GPU, or TRITON_INTERPRET is set", allow_module_level=True)
@@ -128,6 +131,71 @@ def test_a_table_outlives_what_was_dispatched(device):
     for other, source, parts in others:
         other.dispatch()
         check_split(source, parts)
+
+
+def scatter(count, axis, outside="clamp"):
+    """``y[i[n]] = x[n]`` by way of scratch, where a constant covers the first 16 of x, and its tensors of INT32."""
+    roles = (Operand("input", "x"), Operand("input", "i"), Operand("output", "y"))
+    constant = Operand("constant", "c", value=np.full(64, 7, np.uint8))
+    scratch = Operand("scratch", "s", 4 * count, reason="a test")
+    indices = Lookup(1, "int64", 0, (8,), axis, 4, outside)
+    moves = (
+        Move((), Access(4, 0, ()), Access(0, 0, ()), 4 * count),
+        Move((), Access(4, 0, ()), Access(3, 0, ()), 64),
+        Move((count,), Access(2, 0, (0,), (indices,)), Access(4, 0, (4,)), 4),
+    )
+    x = torch.arange(count, dtype=torch.int32, device="cuda")
+    i, y = torch.randint(0, axis, (count,), device="cuda"), torch.zeros(axis, dtype=torch.int32, device="cuda")
+    return CudaProgram.of(Program("scatter", (*roles, constant, scratch), moves), 0), x, i, y
+
+
+def scattered(x, i, y):
+    """What a scatter leaves in a y of zeros, on the host."""
+    result = np.zeros(len(y), np.int32)
+    values = x.cpu().numpy().copy()
+    values[:16] = 0x07070707
+    result[i.cpu().numpy()] = values
+    return result
+
+
+def test_the_last_of_very_many_writes_wins(device):
+    for count, axis in ((1 << 20, 100), (1 << 20, 1 << 18)):
+        program, x, i, y = scatter(count, axis)
+        bound = program.bind([as_array(x), as_array(i), as_array(y)])
+        for _ in range(5):
+            y.zero_()
+            bound()
+            np.testing.assert_array_equal(y.cpu().numpy(), scattered(x, i, y))
+
+
+def test_a_scatter_is_captured_and_replayed_and_outlives_its_program(device):
+    program, x, i, y = scatter(5000, 300)
+    bound = program.bind([as_array(x), as_array(i), as_array(y)])
+    del program
+    gc.collect()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        bound()
+    for _ in range(3):
+        i.copy_(torch.randint(0, 300, (5000,)))
+        y.zero_()
+        graph.replay()
+        np.testing.assert_array_equal(y.cpu().numpy(), scattered(x, i, y))
+
+
+def test_a_check_of_indices_waits_and_is_not_captured(device):
+    program, x, i, y = scatter(5000, 300, "refuse")
+    bound = program.bind([as_array(x), as_array(i), as_array(y)])
+    bound()
+    np.testing.assert_array_equal(y.cpu().numpy(), scattered(x, i, y))
+    i[4000], i[4500] = 300, -301
+    y.zero_()
+    with pytest.raises(IndexError, match="scatter: index 300 in i is out of range for an axis of size 300"):
+        bound()
+    assert not y.any()
+    with pytest.raises(RuntimeError, match="a CUDA graph cannot wait for"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        y.fill_(1)
+        bound()
 
 
 def test_another_gpu():
