@@ -159,3 +159,25 @@ def test_long_fills_are_cut_into_rows_of_their_pattern(pattern, count):
         output[...] = 0
         bind(program)([output])()
         assert output.tobytes() == bytes(3) + pattern * count + bytes(5)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "cpu"])
+@pytest.mark.parametrize("size", [5000, 70_000])
+@pytest.mark.parametrize("is_fill", [True, False])
+def test_long_elements_that_partly_meet_are_written_whole(engine, size, is_fill):
+    rng = np.random.default_rng(size)
+    lookup = Lookup(1, "int64", 0, (8,), 3, size // 3)
+    rows = rng.integers(0, 256, (4, size), np.uint8)
+    source = Fill(rows[0, :10].tobytes()) if is_fill else Access(0, 0, (size,))
+    scatter = Move((4,), Access(2, 0, (0,), (lookup,)), source, size // 10 * 10)
+    operands = (Operand("input", "x"), Operand("input", "indices"), Operand("output", "y"))
+    program = Program("scatter", operands, (scatter,))
+    check(program, [rows, np.array([2, 0, 1, 0]), np.zeros(2 * size, np.uint8)], ENGINES[engine](program))
+
+
+def test_indices_of_refused_indices_are_not_written_either():
+    inner = Lookup(1, "int32", 8, (4,), 3, 4)
+    lookup = Lookup(0, "int32", 0, (0,), 3, 4, "refuse", (inner,))
+    move = Move((2,), Access(1, 0, (4,)), Access(0, 0, (0,), (lookup,)), 4)
+    program = Program("p", (Operand("input", "x"), Operand("output", "y")), (move,))
+    assert any("the indices in #1 are refused" in problem for problem in program.problems())

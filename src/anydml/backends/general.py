@@ -14,7 +14,7 @@ from anydml.backends.literal import index_error
 from anydml.backends.memory import window
 from anydml.moves.indices import is_outside, resolve
 from anydml.moves.move import Access, Lookup, Move, every_lookup, extent
-from anydml.moves.program import Program
+from anydml.moves.program import Program, may_write_twice
 
 CHUNK = 1 << 16
 CHUNK_BYTES = 512 << 10
@@ -57,7 +57,8 @@ def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: 
 
 def _pieces(move: Move) -> Iterator[Move]:
     """Moves of elements of at most PIECE bytes, which together do this one."""
-    if move.element_size <= PIECE:
+    if move.element_size <= PIECE or may_write_twice(move):
+        # In pieces, the end of one element could come after the beginning of a later one.
         yield move
         return
     sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 
@@ -120,8 +120,9 @@ class Program:
         if isinstance(move.source, Fill) and (not move.source.pattern or move.element_size % len(move.source.pattern)):
             yield f"its pattern of {len(move.source.pattern)} B does not divide its elements of {move.element_size} B"
         for lookup in move.every_lookup():
-            if lookup.outside == "refuse" and lookup.operand in written:
-                yield f"the indices in #{lookup.operand} are refused before anything is written, but they are written"
+            for each in every_lookup((lookup,)) if lookup.outside == "refuse" else ():
+                if each.operand in written:
+                    yield f"the indices in #{each.operand} are refused before anything is written, but they are written"
         if reads_what_it_writes(move):
             yield "it reads what it writes"
         to = move.destination
@@ -156,7 +157,12 @@ def without_fills(program: Program) -> Program:
     if not patterns:
         return program
     first = sum(operand.role != "scratch" for operand in program.operands)
-    blocks = [_block(pattern) for pattern in patterns]
+    whole = dict.fromkeys(patterns, 0)
+    for move in program.moves:
+        if isinstance(move.source, Fill) and may_write_twice(move):
+            # In pieces, the end of one element could come after the beginning of a later one.
+            whole[move.source.pattern] = max(whole[move.source.pattern], move.element_size)
+    blocks = [_block(pattern, least) for pattern, least in whole.items()]
     constants = tuple(
         Operand("constant", f"pattern of {len(pattern)} B", value=block)
         for pattern, block in zip(patterns, blocks, strict=True)
@@ -179,12 +185,19 @@ def without_fills(program: Program) -> Program:
     )
 
 
-def _block(pattern: bytes) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A pattern repeated until it fills whole lines of cache, if that takes no more than a block."""
+def may_write_twice(move: Move) -> bool:
+    """Whether two coordinates may write to one element, or to parts of it."""
+    to = move.destination
+    return bool(to.lookups) and not is_injective(components(to, move.sizes), move.element_size)
+
+
+def _block(pattern: bytes, least: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A pattern repeated until it fills whole lines of cache, if that takes no more than a block, or `least` bytes."""
     period = math.lcm(len(pattern), 64)
     if period > FILL_BLOCK:
         period = len(pattern)
-    return np.frombuffer(pattern * (max(1, FILL_BLOCK // period) * (period // len(pattern))), np.uint8)
+    count = max(max(1, FILL_BLOCK // period) * (period // len(pattern)), least // len(pattern))
+    return np.frombuffer(pattern * count, np.uint8)
 
 
 def renumbered(move: Move, numbers: Mapping[int, int]) -> Move:
