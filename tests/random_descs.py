@@ -194,3 +194,8 @@ def expected_outputs(desc, inputs):
             picked = [min(max(i + size if i < 0 else i, 0), size - 1) for i in numbers]
             return [np.take(inputs[0], picked, desc.axis).reshape(desc.output_tensor.sizes)]
     raise AssertionError(desc)
+
+
+def is_read_flat(array, tensor):
+    """Whether an array of the tensor's one size is a flat buffer all the same, which the desc's strides read."""
+    return tensor.strides not in (None, (1,)) and array.ndim == 1 and array.size > 1 and array.flags.c_contiguous

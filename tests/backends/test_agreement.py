@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 import pytest
-from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
+from random_descs import OPERATORS, expected_outputs, fill_inputs, is_read_flat, padded_strides, random_desc
 
 import anydml as dml
 
@@ -32,6 +32,8 @@ def shaped_operand(rng, tensor, is_distinct):
     base = rng.integers(0, 256, span + 4, np.uint8)
     array = np.ndarray(tensor.sizes, tensor.data_type.dtype, base, int(rng.integers(0, 4)), strides)
     view = array[tuple(np.s_[::-1] if rng.random() < 0.4 else np.s_[:] for _ in tensor.sizes)]
+    if is_read_flat(view, tensor):
+        view = view[::-1]
     return base, view, view
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cuda_memory import Memory
-from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
+from random_descs import OPERATORS, expected_outputs, fill_inputs, is_read_flat, padded_strides, random_desc
 from seeds import CASES
 
 import anydml as dml
@@ -34,6 +34,9 @@ class Operand:
                     self.strides[d] = -self.strides[d]
             self.count = span
         self.bytes = rng.integers(0, 256, self.offset + self.count + 20, np.uint8)
+        if not is_flat and is_read_flat(self.view, tensor):
+            self.offset += (tensor.sizes[0] - 1) * item
+            self.strides = [-item]
 
     @property
     def view(self):
