@@ -8,7 +8,7 @@ from random_programs import random_program
 
 from anydml.backends.cpu import addressed, engine
 from anydml.backends.cpu.engine import CpuProgram
-from anydml.backends.cpu.pool import POOL
+from anydml.backends.cpu.pool import Pool
 from anydml.backends.literal import bind_literally, scratch_arrays
 from anydml.backends.numpy_engine import NumpyProgram
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
@@ -61,7 +61,9 @@ def test_random_programs_by_kernels(monkeypatch, chunk, threads):
     monkeypatch.setattr(addressed, "ENOUGH", 50)
     monkeypatch.setattr(addressed, "SEGMENT", 3)
     monkeypatch.setattr(addressed, "NARROW", 2)
-    monkeypatch.setattr(POOL, "threads", threads)
+    pool = Pool()
+    pool.resize(threads)
+    monkeypatch.setattr(engine, "POOL", pool)
     kernels = collections.Counter()
     for k in range(PROGRAMS):
         program, arrays = random_program([1, chunk, k])
@@ -69,6 +71,7 @@ def test_random_programs_by_kernels(monkeypatch, chunk, threads):
         check(program, arrays, compiled.bind)
         assert compiled.steps is not None, str(program)
         kernels.update(step.kernel for step in compiled.steps)
+    pool.end()
     assert kernels["addressed"] > PROGRAMS // 2
 
 

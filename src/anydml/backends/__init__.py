@@ -1,4 +1,4 @@
-"""The engines: one room a machine, imported only when `open_backend` is asked for it."""
+"""The engines, each imported only when it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators, one room each, and the registry by which model files find them."""
+"""The operators, one file each, and the registry by which model files find them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What every operator desc has in common: its tensors, its checks in order, and its door to moves.
+"""What every operator desc has in common: its tensors, its checks in order, and its moves.
 
-An operator's own room adds four things: its fields, its support table, its constraints, and its two readings: `moves`
+An operator's own file adds four things: its fields, its support table, its constraints, and its two readings: `moves`
 (what is run) and `elements` (the formula of its document, element by element, that judges the first).
 """
 

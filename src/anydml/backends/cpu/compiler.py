@@ -36,8 +36,8 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.turn = threading.RLock()
-        # Who waits for a turn holds the door: so a fork comes next, however many want to compile.
-        self.door = threading.RLock()
+        # Who waits for a turn holds the queue: so a fork comes next, however many want to compile.
+        self.queue = threading.RLock()
         self.imported = False
         self.ended = False
         self.watches = False
@@ -84,7 +84,7 @@ def _in_turn(work: Callable[[], T]) -> T:
     turn: Any = _COMPILER.turn
     if turn._is_owned():
         return _tried(work)
-    with _COMPILER.door:
+    with _COMPILER.queue:
         turn.acquire()
     try:
         _watch_forks()
@@ -122,7 +122,7 @@ def _import_kernels() -> None:
 
 def _locks() -> Iterator[Any]:
     """All locks that compiling takes, in the order in which it does."""
-    yield _COMPILER.door
+    yield _COMPILER.queue
     yield _COMPILER.turn
     for path in ("numba.core.compiler_lock", "global_compiler_lock"), ("llvmlite.binding.ffi", "lib", "_lock"):
         found: Any = sys.modules.get(path[0])
