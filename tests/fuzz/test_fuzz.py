@@ -22,7 +22,7 @@ from fuzz.generate import OPERATORS, random_case
 from fuzz.seen import Seen, TooManyKernels
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ("rows", "elements", "shuffle", "lookup rows", "lookup elements", "lookup lines")
+KERNELS = ("rows", "elements", "shuffle", "turn", "table", "lookup rows", "lookup elements", "lookup lines")
 HANG = 600
 SEEN = {operator: Seen(12) for operator in OPERATORS}
 
@@ -39,8 +39,8 @@ def test_every_way_agrees_with_numpy(operator, data):
 
 
 def test_every_kernel_is_reached():
-    seen = Seen(60)
-    for number in range(700):
+    seen = Seen(100)
+    for number in range(1600):
         try:
             check(random_case(Seeded(number), CPU_WAYS), seen)
         except TooManyKernels:
