@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.backends.cpu import columns, engine, plan, step
+from anydml.backends.cpu import admission, columns, engine, plan, step
 from anydml.functions import calling
 
 from .case import How
@@ -51,7 +51,10 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
         (plan, "last_level_cache", lambda: always if how.streamed else never),
+        (plan, "PERMUTED_BYTES", always if how.kernels == "planned" else never),
         (step, "CHUNK", how.chunk),
+        (admission, "LARGE", always),
+        (admission, "MOST", never),
     ]
     if how.kernels == "rows":
         settings += [(plan, "ELEMENT", 0), (plan, "SHORT_ROW", 0)]

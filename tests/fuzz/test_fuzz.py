@@ -23,7 +23,7 @@ from fuzz.generate import OPERATORS, random_case
 from fuzz.seen import Seen, TooManyKernels
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ("rows", "elements", "shuffle", "lookup rows", "lookup elements", "lookup lines")
+KERNELS = ("rows", "elements", "shuffle", "turn", "table", "lookup rows", "lookup elements", "lookup lines")
 HANG = 600
 SEEN = {operator: Seen(12) for operator in OPERATORS}
 
@@ -40,9 +40,9 @@ def test_every_way_agrees_with_numpy(operator, data):
 
 
 def test_every_kernel_is_reached():
-    seen = Seen(60)
-    # Half of the kernels are for lookups, which one operator in seven has.
-    for number, operator in enumerate([None] * 600 + ["gather"] * 300):
+    seen = Seen(100)
+    # Many of the kernels are for lookups, which one operator in seven has.
+    for number, operator in enumerate([None] * 1200 + ["gather"] * 300):
         try:
             check(random_case(Seeded(number), CPU_WAYS, operator), seen)
         except TooManyKernels:
