@@ -120,7 +120,7 @@ class BoundOperator:
     `CompiledOperator`, or the desc, and bind where the buffers are.
     """
 
-    __slots__ = ("_given", "_operands", "_outputs", "_program", "_run", "desc")
+    __slots__ = ("_first", "_given", "_operands", "_others", "_program", "_run", "desc")
 
     def __init__(
         self,
@@ -135,7 +135,9 @@ class BoundOperator:
         self._run = run
         self._operands = operands
         # Only NumPy's arrays can be made read-only later.
-        self._outputs = tuple(output for output in outputs if isinstance(output, np.ndarray))
+        arrays = [output for output in outputs if isinstance(output, np.ndarray)]
+        self._first, *others = arrays or [np.empty(0)]
+        self._others = tuple(others)
         self._given = outputs
 
     def dispatch(self) -> None:
@@ -145,9 +147,13 @@ class BoundOperator:
             BindingError: an output was made read-only since it was bound, or values that are read on the host
                 (SplitTensor) no longer agree with the desc. Nothing was written.
         """
-        for output in self._outputs:
-            if not output.flags.writeable:
-                self._refuse()
+        # The first by itself: to begin a loop takes as long as to look.
+        if not self._first.flags.writeable:
+            self._refuse()
+        if self._others:
+            for output in self._others:
+                if not output.flags.writeable:
+                    self._refuse()
         self._run()
 
     def _refuse(self) -> None:
