@@ -18,8 +18,8 @@ def random_sizes(rng, most=8, elements=120):
     """1 to `most` sizes, with few elements in all and many 1s."""
     sizes = []
     for _ in range(int(rng.integers(1, most + 1))):
-        room = elements // math.prod(sizes)
-        sizes.append(int(rng.integers(1, max(2, min(room, 7) + 1))) if rng.random() < 0.75 else 1)
+        left = elements // math.prod(sizes)
+        sizes.append(int(rng.integers(1, max(2, min(left, 7) + 1))) if rng.random() < 0.75 else 1)
     return sizes
 
 

@@ -1,8 +1,8 @@
 """Cases of other projects' suites: web-platform-tests, webnn-baseline, ONNX Runtime, DxDispatch.
 
 They are looked for beside the project, at ``../shared/conformance``, where a file says where it comes from and what its
-licence is. Each runs on every door that can say it: functions, descs on the CPU engine and on the reference, nodes of
-ONNX, model files.
+licence is. Each runs by every interface that can say it: functions, descs on the CPU engine and on the reference, nodes
+of ONNX, model files.
 """
 
 from __future__ import annotations

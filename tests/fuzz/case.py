@@ -59,8 +59,8 @@ class Case:
 
     Attributes:
         operator: name of the function; the desc is the one of that name.
-        door: ``"device"`` binds a desc, ``"model"`` runs a model file with resources, ``"function"`` calls the function
-            with `out`, ``"new"`` without.
+        interface: ``"device"`` binds a desc, ``"model"`` runs a model file with resources, ``"function"`` calls the
+            function with `out`, ``"new"`` without.
         inputs: where they lie; of `gather`, the indices are the second.
         outputs: likewise.
         arguments: the operator's own, as the function has them.
@@ -68,7 +68,7 @@ class Case:
     """
 
     operator: str
-    door: str
+    interface: str
     inputs: tuple[Memory, ...]
     outputs: tuple[Memory, ...]
     arguments: dict[str, Any] = field(default_factory=dict)

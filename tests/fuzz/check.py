@@ -50,13 +50,13 @@ def check(case: Case, seen: Seen | None = None) -> None:
     except Exception as error:
         raise Mismatch(f"{type(error).__name__}: {error}\n{script(case)}") from error
     problem = None
-    if case.door == "new":
+    if case.interface == "new":
         for number, (result, value) in enumerate(zip(returned, values, strict=True)):
             if (result.dtype, result.shape) != (value.dtype, value.shape) or _bytes(result) != _bytes(value):
                 problem = f"output {number} is wrong"
     for name, blocks, wanted in (("input", inputs, wanted_inputs), ("output", outputs, wanted_outputs)):
         for number, (block, right) in enumerate(zip(blocks, wanted, strict=True)):
-            if not np.array_equal(block, right) and not (name == "output" and case.door == "new"):
+            if not np.array_equal(block, right) and not (name == "output" and case.interface == "new"):
                 at = int(np.flatnonzero(block != right)[0])
                 problem = f"{name} {number}: byte {at} is {block[at]}, and should be {right[at]}"
     if problem:
@@ -68,15 +68,15 @@ def _bytes(array: np.ndarray) -> bytes:
 
 
 def _run(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> list[np.ndarray]:
-    if case.door == "device":
+    if case.interface == "device":
         _dispatch(case, inputs, outputs)
         return []
-    if case.door == "model":
+    if case.interface == "model":
         run_model(case, _desc(case), inputs, outputs)
         return []
     sources = [view(memory, block) for memory, block in zip(case.inputs, inputs, strict=True)]
     targets: Any = None
-    if case.door == "function":
+    if case.interface == "function":
         targets = [view(memory, block) for memory, block in zip(case.outputs, outputs, strict=True)]
     one = targets and targets[0]
     arguments = case.arguments

@@ -21,26 +21,26 @@ def random_case(draw: Draw, ways: Sequence[How], operator: str | None = None) ->
     """A valid case, to be run in one of some ways."""
     how = draw.pick(ways)
     operator = operator or draw.pick(OPERATORS)
-    doors = {"cpu": ("device", "device", "model", "function", "new"), "reference": ("device", "model")}
-    door = draw.pick(doors.get(how.engine, ("device",)))
-    described = door in ("device", "model")
+    interfaces = {"cpu": ("device", "device", "model", "function", "new"), "reference": ("device", "model")}
+    interface = draw.pick(interfaces.get(how.engine, ("device",)))
+    described = interface in ("device", "model")
     types = [t for t in DATA_TYPES if operator != "split" or t[1] != "8"] if described else OTHER_TYPES
     if not described and draw.integer(0, 1):
         types = list(DATA_TYPES)
     dtype = draw.pick(types)
     limit = 1000 if how.engine != "cpu" else draw.pick((200, 200, 8000, 8000, LARGE))
     sizes = random_sizes(draw, limit // np.dtype(dtype).itemsize, 6 if operator == "gather" else 8)
-    if door == "model" and draw.integer(0, 4) == 0:
+    if interface == "model" and draw.integer(0, 4) == 0:
         # A range of a resource is as long as an array of such a tensor.
         dtype, sizes = "u1", (4,)
     make = {"slice": _slice, "slice1": _slice, "gather": _gather}.get(operator, _parts)
-    inputs, outputs, arguments = make(draw, operator, door, sizes)
+    inputs, outputs, arguments = make(draw, operator, interface, sizes)
     index = draw.pick(INDEX_TYPES)
     return Case(
         operator,
-        door,
-        tuple(random_memory(draw, s, index if k and operator == "gather" else dtype, door, k) for k, s in inputs),
-        tuple(random_memory(draw, s, dtype, door, None) for s in outputs),
+        interface,
+        tuple(random_memory(draw, s, index if k and operator == "gather" else dtype, interface, k) for k, s in inputs),
+        tuple(random_memory(draw, s, dtype, interface, None) for s in outputs),
         arguments,
         how,
         draw.integer(0, 2**32 - 1),
@@ -61,12 +61,12 @@ def random_sizes(draw: Draw, elements: int, most: int) -> Sizes:
     return tuple(sizes)
 
 
-def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int | None) -> Memory:
+def random_memory(draw: Draw, sizes: Sizes, dtype: str, interface: str, number: int | None) -> Memory:
     """Where a tensor lies; outputs (their number is None) have no two elements in one place."""
     item = np.dtype(dtype).itemsize
     flat = ""
-    if door == "model" or (door == "device" and draw.integer(0, 1)):
-        flat = "uint8" if door == "model" else draw.pick(FLAT)
+    if interface == "model" or (interface == "device" and draw.integer(0, 1)):
+        flat = "uint8" if interface == "model" else draw.pick(FLAT)
     unit = item if flat else 1
     style = draw.pick(("packed", "packed", "gaps", "permuted", "odd"))
     order = list(range(len(sizes)))[::-1]
@@ -93,10 +93,10 @@ def random_memory(draw: Draw, sizes: Sizes, dtype: str, door: str, number: int |
         if flat == "exact" and math.prod(sizes) * item >= needed:
             # As long as a packed tensor: what tells such an array from one with strides of its own is the desc.
             after = math.prod(sizes) * item - end
-        if door == "model":
+        if interface == "model":
             # A resource is bound from an element on.
             before -= before % item
-    elif door == "device" and draw.integer(0, 2) == 2 and not (len(sizes) == 1 and strides[0] == item):
+    elif interface == "device" and draw.integer(0, 2) == 2 and not (len(sizes) == 1 and strides[0] == item):
         # The strides of the desc are not those of the array. (A packed array of one dimension would be flat.)
         scale = draw.integer(1, 3)
         desc = tuple(scale * math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
@@ -116,9 +116,9 @@ def _cuts(draw: Draw, size: int, smallest: int) -> Sizes:
     return tuple(n for n in parts if n >= smallest)
 
 
-def _parts(draw, operator, door, sizes):
+def _parts(draw, operator, interface, sizes):
     axis = draw.integer(0, len(sizes) - 1)
-    lengths = _cuts(draw, sizes[axis], 1 if door in ("device", "model") else 0)
+    lengths = _cuts(draw, sizes[axis], 1 if interface in ("device", "model") else 0)
     parts = [(*sizes[:axis], n, *sizes[axis + 1 :]) for n in lengths]
     arguments = {"axis": axis}
     if "training" in operator and draw.integer(0, 1):
@@ -128,7 +128,7 @@ def _parts(draw, operator, door, sizes):
     return list(enumerate(parts)), [sizes], arguments
 
 
-def _slice(draw, operator, door, sizes):
+def _slice(draw, operator, interface, sizes):
     offsets, windows, steps, taken = [], [], [], []
     for size in sizes:
         step = draw.pick((1, 1, 2, 3, size, draw.integer(1, size)))
@@ -147,14 +147,14 @@ def _slice(draw, operator, door, sizes):
     return [(0, sizes)], [tuple(taken)], arguments
 
 
-def _gather(draw, operator, door, sizes):
+def _gather(draw, operator, interface, sizes):
     axis = draw.integer(0, len(sizes) - 1)
     others = math.prod(sizes) // sizes[axis]
     room = max(1, 100_000 // others)
     index = tuple(draw.integer(1, 4) for _ in range(draw.integer(0, 2)))
     if draw.integer(0, 2):
         index = (*index, draw.integer(1, min(room, 3000)) if draw.integer(0, 1) else draw.integer(1, min(room, 40)))
-    if door not in ("device", "model"):
+    if interface not in ("device", "model"):
         return [(0, sizes), (1, index)], [(*sizes[:axis], *index, *sizes[axis + 1 :])], {"axis": axis}
     # A desc's tensors have one number of dimensions: 1s fill up from the left.
     extra, k = max(0, len(index) - 1), len(index)

@@ -51,15 +51,15 @@ def test_every_kernel_is_reached():
     assert min(seen.counts.values()) >= 3, seen.counts
 
 
-@pytest.mark.parametrize("door", ["device", "function", "new"])
-def test_no_way_gets_what_another_compiled(door):
+@pytest.mark.parametrize("interface", ["device", "function", "new"])
+def test_no_way_gets_what_another_compiled(interface):
     """The functions keep programs by layout: the ways of one case must not share them."""
     memory, target = Memory((400, 3), "u2", (6, 2), 0, 2400), Memory((400, 2), "u2", (4, 2), 0, 1600)
     arguments = {"offsets": (0, 0), "strides": (1, 1), "sizes": (400, 2)}
     ran = []
     for way in CPU_WAYS:
         seen = Seen()
-        check(Case("slice", door, (memory,), (target,), arguments, way), seen)
+        check(Case("slice", interface, (memory,), (target,), arguments, way), seen)
         ran.append((way.kernels, way.streamed, *seen.counts))
     assert set(ran) == {
         ("planned", False, "shuffle"),
@@ -104,12 +104,12 @@ def test_a_wrong_kernel_is_found_and_its_script_finds_it_again(way):
     check(case)
 
 
-@pytest.mark.parametrize("door", ["device", "model"])
-def test_a_flat_buffer_that_is_taken_as_it_lies_is_found(door):
+@pytest.mark.parametrize("interface", ["device", "model"])
+def test_a_flat_buffer_that_is_taken_as_it_lies_is_found(interface):
     wrong = 0
     for number in range(6000):
         case = random_case(Seeded(number), [How(kernels="numpy")])
-        if case.door == door and any(len(memory.sizes) == 1 and memory.flat for memory in case.inputs):
+        if case.interface == interface and any(len(memory.sizes) == 1 and memory.flat for memory in case.inputs):
             try:
                 with mock.patch.object(binding, "_is_flat", return_value=False):
                     check(case)
@@ -131,14 +131,14 @@ def test_cases_are_varied():
     assert all(eval(repr(case)) == case for case in cases[:50])
     memories = [memory for case in cases for memory in (*case.inputs, *case.outputs)]
     assert {case.operator for case in cases} == set(OPERATORS)
-    assert {case.door for case in cases} == {"device", "model", "function", "new"}
+    assert {case.interface for case in cases} == {"device", "model", "function", "new"}
     assert {memory.flat for memory in memories} == {"", *FLAT}
     assert {len(memory.sizes) for memory in memories} >= set(range(1, 9))
     for what in (
         [memory for memory in memories if memory.flat],
         [memory for memory in memories if memory.flat and 0 in memory.strides],
         [memory for memory in memories if memory.desc],
-        [case for case in cases if case.door == "model"],
+        [case for case in cases if case.interface == "model"],
         [memory for memory in memories if min(memory.strides, default=0) < 0],
         [memory for memory in memories if 0 in memory.strides],
         [memory for memory in memories if memory.offset % 8],

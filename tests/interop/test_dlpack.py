@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from interop_houses import Speaker
+from interop_libraries import Speaker
 
 import anydml as dml
 

@@ -7,28 +7,28 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from interop_houses import HOUSES, numpy_dtype, open_house
+from interop_libraries import LIBRARIES, numpy_dtype, open_library
 
 import anydml as dml
 from anydml.interop import received
 
 
-@pytest.fixture(params=HOUSES)
-def house(request):
-    return open_house(request.param)
+@pytest.fixture(params=LIBRARIES)
+def library(request):
+    return open_library(request.param)
 
 
 @pytest.mark.parametrize(
-    "house, dtype", [(name, dtype) for name in HOUSES for dtype in HOUSES[name].dtypes], indirect=["house"]
+    "library, dtype", [(name, dtype) for name in LIBRARIES for dtype in LIBRARIES[name].dtypes], indirect=["library"]
 )
-def test_inputs_are_read_where_they_lie(house, dtype):
-    x = house.make(np.arange(24).reshape(4, 6).astype(numpy_dtype(dtype)))
+def test_inputs_are_read_where_they_lie(library, dtype):
+    x = library.make(np.arange(24).reshape(4, 6).astype(numpy_dtype(dtype)))
     view, _ = received("split", x)
-    assert view.__array_interface__["data"][0] == house.address(x)
+    assert view.__array_interface__["data"][0] == library.address(x)
     assert view.nbytes == 24 * view.itemsize
 
 
-def test_results_are_given_where_they_were_written(house, monkeypatch):
+def test_results_are_given_where_they_were_written(library, monkeypatch):
     written = []
     from anydml.backends.cpu.engine import CpuProgram
 
@@ -39,20 +39,20 @@ def test_results_are_given_where_they_were_written(house, monkeypatch):
         run(program, operands)
 
     monkeypatch.setattr(CpuProgram, "run", watched)
-    x = house.make(np.arange(1 << 16, dtype=np.float32).reshape(-1, 4))
-    indices = house.make(np.arange(9999, dtype=np.int32))
+    x = library.make(np.arange(1 << 16, dtype=np.float32).reshape(-1, 4))
+    indices = library.make(np.arange(9999, dtype=np.int32))
     parts = dml.split(x, 4)
     results = [*parts, dml.join(parts), dml.slice1(x, (0, 0), (9999, 4), (1, -1)), dml.gather(x, indices)]
     moved = [operand.__array_interface__["data"][0] for operand in written]
-    addresses = [house.address(array) for array in (x, *parts)]
+    addresses = [library.address(array) for array in (x, *parts)]
     assert moved[: len(addresses)] == addresses
-    assert all(house.address(result) in moved for result in results)
-    assert house.address(indices) in moved
+    assert all(library.address(result) in moved for result in results)
+    assert library.address(indices) in moved
 
 
-def test_numpy_allocates_the_results_and_nothing_else(house):
-    x = house.make(np.zeros((1 << 20, 3), np.float32))
-    indices = house.make(np.zeros(1 << 18, np.int32))
+def test_numpy_allocates_the_results_and_nothing_else(library):
+    x = library.make(np.zeros((1 << 20, 3), np.float32))
+    indices = library.make(np.zeros(1 << 18, np.int32))
     size = 12 << 20
     calls = [
         (size, lambda: dml.split(x, 3, 1)),
@@ -68,7 +68,7 @@ def test_numpy_allocates_the_results_and_nothing_else(house):
         kept = call()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        allocated = expected if house.results_are_numpys else 0
+        allocated = expected if library.results_are_numpys else 0
         assert allocated <= peak < allocated + (1 << 20)
         del kept
 
@@ -77,18 +77,18 @@ CHILD = """
 import sys
 sys.path[:0] = {path!r}
 import numpy as np
-from interop_houses import open_house
+from interop_libraries import open_library
 import anydml as dml
 
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 
-house = open_house({name!r})
-small = house.ones(1 << 14, 16)
+library = open_library({name!r})
+small = library.ones(1 << 14, 16)
 dml.join(dml.split(small, 2, 1), 1)
-dml.gather(small, house.make(np.arange(1 << 14, dtype=np.int32)))
-x = house.ones(1 << 22, 16)
-indices = house.make(np.arange(1 << 22, dtype=np.int32))
+dml.gather(small, library.make(np.arange(1 << 14, dtype=np.int32)))
+x = library.ones(1 << 22, 16)
+indices = library.make(np.arange(1 << 22, dtype=np.int32))
 # The peak becomes what is held now.
 open("/proc/self/clear_refs", "w").write("5")
 before = peak()
@@ -109,7 +109,7 @@ def peaks_can_be_told():
 
 @pytest.mark.skipif(not peaks_can_be_told(), reason="the system does not tell the peak")
 @pytest.mark.parametrize("call", ["dml.split(x, 2, 1)", "dml.join([x])", "dml.gather(x, indices)"])
-@pytest.mark.parametrize("name", sorted({"numpy", "torch", "jax"} & set(HOUSES)))
+@pytest.mark.parametrize("name", sorted({"numpy", "torch", "jax"} & set(LIBRARIES)))
 def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
     code = CHILD.format(path=sys.path, name=name, call=call)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -120,13 +120,13 @@ def test_the_peak_of_a_process_grows_by_the_results_alone(name, call):
 FAULTS = """
 import resource, sys
 sys.path[:0] = {path!r}
-from interop_houses import open_house
+from interop_libraries import open_library
 import anydml as dml
 
 def faults(name):
-    house = open_house(name)
-    dml.join([house.ones(1 << 14, 16)])
-    x = house.ones(1 << 20, 16)
+    library = open_library(name)
+    dml.join([library.ones(1 << 14, 16)])
+    x = library.ones(1 << 20, 16)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     dml.join([x])
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
@@ -136,7 +136,7 @@ print(faults("numpy"), faults({name!r}))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system is not asked for huge pages")
-@pytest.mark.parametrize("name", sorted({"torch"} & set(HOUSES)))
+@pytest.mark.parametrize("name", sorted({"torch"} & set(LIBRARIES)))
 def test_large_results_lie_in_pages_as_large_as_numpys(name):
     code = FAULTS.format(path=sys.path, name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -44,8 +44,8 @@ class Chain:
         for whole in array.shape:
             step = int(rng.choice([1, 1, 1, 2, 3, -1, -2]))
             start = int(rng.integers(0, max(whole, 1)))
-            room = (whole - 1 - start) // step + 1 if step > 0 else start // -step + 1
-            size = int(rng.integers(0 if rng.random() < 0.05 else 1, room + 1)) if whole else 0
+            left = (whole - 1 - start) // step + 1 if step > 0 else start // -step + 1
+            size = int(rng.integers(0 if rng.random() < 0.05 else 1, left + 1)) if whole else 0
             if step > 0 and rng.random() < 0.5:
                 start, size = 0, -(-whole // step)
             starts.append(start), sizes.append(size), steps.append(step)

@@ -1,4 +1,4 @@
-"""The libraries whose arrays the functions take, as the tests need them: one `House` a library that is installed."""
+"""The libraries whose arrays the functions take, as the tests need them: one `Library` a library that is installed."""
 
 import importlib.util
 
@@ -24,7 +24,7 @@ def numpy_dtype(name):
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
-class House:
+class Library:
     """A library: how its arrays are made from NumPy's, read back, and where they lie."""
 
     name = "numpy"
@@ -52,7 +52,7 @@ class House:
         return self.make(np.zeros_like(array))
 
 
-class Torch(House):
+class Torch(Library):
     name = "torch"
     results_are_numpys = False
 
@@ -87,7 +87,7 @@ class Torch(House):
         return array.data_ptr()
 
 
-class Jax(House):
+class Jax(Library):
     name = "jax"
     # 64-bit types are off unless the caller turns them on.
     dtypes = tuple(name for name in DTYPES if name != "int64")
@@ -111,7 +111,7 @@ class Jax(House):
         return array.unsafe_buffer_pointer()
 
 
-class Strict(House):
+class Strict(Library):
     """The array API standard's own test library: nothing but what the standard has."""
 
     name = "array_api_strict"
@@ -153,7 +153,7 @@ def from_dlpack(array):
     return Speaker(np.from_dlpack(array))
 
 
-class Speakers(House):
+class Speakers(Library):
     name = __name__
     dtypes = ("uint8", "float32")
 
@@ -170,19 +170,19 @@ class Speakers(House):
         return array.array.__array_interface__["data"][0]
 
 
-_EVERY = {house.name: house for house in (House, Torch, Jax, Strict, Speakers)}
+_EVERY = {library.name: library for library in (Library, Torch, Jax, Strict, Speakers)}
 
-HOUSES = {name: house for name, house in _EVERY.items() if importlib.util.find_spec(name)}
+LIBRARIES = {name: library for name, library in _EVERY.items() if importlib.util.find_spec(name)}
 """Those that can be asked here, by name; the summary of a run names those that cannot."""
 
 
-def open_house(name):
-    """A house."""
-    return HOUSES[name]()
+def open_library(name):
+    """A library."""
+    return LIBRARIES[name]()
 
 
-GUESTS = [name for name in HOUSES if name != "numpy"]
+GUESTS = [name for name in LIBRARIES if name != "numpy"]
 """Every library but NumPy."""
 
-GUEST_DTYPES = [(name, dtype) for name in GUESTS for dtype in HOUSES[name].dtypes]
+GUEST_DTYPES = [(name, dtype) for name in GUESTS for dtype in LIBRARIES[name].dtypes]
 """Each of them with each dtype that it has."""

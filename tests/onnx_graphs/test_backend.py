@@ -1,4 +1,4 @@
-"""The backend against ONNX's rules for each version of an operator, and its door: inputs, outputs, what it refuses."""
+"""The backend against ONNX's rules for each version of an operator, its inputs and outputs, and what it refuses."""
 
 from __future__ import annotations
 

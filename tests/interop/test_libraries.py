@@ -4,13 +4,13 @@ import importlib
 import os
 
 import pytest
-from interop_houses import HOUSES
+from interop_libraries import LIBRARIES
 
 EXPECTED = ["numpy", *os.environ.get("ANYDML_EXPECT", "").split()]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_library_that_is_expected_is_tested(name):
-    house = HOUSES[name]()
-    assert house.is_own(house.ones(2, 3))
-    assert importlib.import_module(name).__name__ == house.name
+    library = LIBRARIES[name]()
+    assert library.is_own(library.ones(2, 3))
+    assert importlib.import_module(name).__name__ == library.name
