@@ -12,7 +12,7 @@ from anydml.backends.base import ArrayEngine, CompiledCall
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.errors import BindingError
 from anydml.graph.refusing import broken
-from anydml.graph.structure import PLAIN, is_alike, leaves, rebuilt
+from anydml.graph.structure import PLAIN, paired, rebuilt
 from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.interop import Guest, target_array
 from anydml.moves import Program
@@ -118,14 +118,13 @@ class Plan:
         Raises:
             BindingError: `out` does not fit, cannot be written, or overlaps.
         """
-        if not is_alike(self.tree, out):
-            message = f"{self.name}: out is not of the structure of the results: {_shown(self.tree)}"
-            raise BindingError(message, self.name, "out", "out has one array a result, in the same structure")
-        pairs = zip(leaves_of(self.tree), leaves(out, "out"), strict=True)
+        try:
+            pairs = [*paired(self.tree, out, Result, "out")]
+        except ValueError as error:
+            message = f"{self.name}: {error} is not of the structure of the results: {_shown(self.tree)}"
+            raise BindingError(message, self.name, "out", "out has one array a result, in the same structure") from None
         fields, given, targets = [], [], []
-        for leaf, (field, target) in pairs:
-            if not isinstance(leaf, Result):
-                continue
+        for leaf, field, target in pairs:
             guest = guests[leaf.like] if leaf.like is not None else None
             operand = self._engine.target(self.name, field, target_array(self.name, field, target, guest))
             shape, dtype = self.shapes[leaf.number]
@@ -165,13 +164,6 @@ class Plan:
         moves = self.program.moves
         read, written = sum(move.bytes_read for move in moves), sum(move.bytes_written for move in moves)
         return f"{self.program}\n  {read} B to read, {written} B to write"
-
-
-def leaves_of(tree: Any) -> list[Any]:
-    """The leaves of what a function returned; a `Result` is one."""
-    found: list[Any] = []
-    rebuilt(tree, lambda leaf, _: found.append(leaf), "")
-    return found
 
 
 def results_of(trace: Trace, tree: Any, guests: Guests, inputs: Sequence[Array]) -> Any:

@@ -29,29 +29,37 @@ def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
     return change(tree, path)
 
 
-def leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The leaves of a structure and their paths, in the order in which `rebuilt` sees them."""
-    if isinstance(tree, (list, tuple)):
-        for k, item in enumerate(tree):
-            yield from leaves(item, f"{path}[{k}]")
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a structure, in the order in which `rebuilt` sees them."""
+    found: list[Any] = []
+    rebuilt(tree, lambda leaf, _: found.append(leaf), "")
+    return found
+
+
+def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
+    """The leaves of one kind in a structure, and what stands at their places in another: paths and leaves.
+
+    Lists and tuples are alike. Where the first has no such leaf, the second may have anything.
+
+    Raises:
+        ValueError: the structures differ.
+    """
+    if isinstance(tree, kind):
+        if isinstance(other, (list, tuple, dict)):
+            raise ValueError(path)
+        yield tree, path, other
+    elif not any(isinstance(leaf, kind) for leaf in leaves(tree)):
+        return
     elif isinstance(tree, dict):
+        if not isinstance(other, dict) or set(tree) != set(other):
+            raise ValueError(path)
         for key, item in tree.items():
-            yield from leaves(item, f"{path}[{key!r}]")
+            yield from paired(item, other[key], kind, f"{path}[{key!r}]")
     else:
-        yield path, tree
-
-
-def is_alike(tree: Any, other: Any) -> bool:
-    """Whether two structures have their leaves at the same places; lists and tuples are alike."""
-    if isinstance(tree, (list, tuple)):
-        return isinstance(other, (list, tuple)) and len(tree) == len(other) and all(map(is_alike, tree, other))
-    if isinstance(tree, dict):
-        return (
-            isinstance(other, dict)
-            and list(tree) == list(other)
-            and all(is_alike(item, other[key]) for key, item in tree.items())
-        )
-    return not isinstance(other, (list, tuple, dict))
+        if not isinstance(other, (list, tuple)) or len(tree) != len(other):
+            raise ValueError(path)
+        for k, (item, each) in enumerate(zip(tree, other, strict=True)):
+            yield from paired(item, each, kind, f"{path}[{k}]")
 
 
 def static_key(leaf: Any) -> Hashable:

@@ -215,7 +215,8 @@ class TracedArray:
         raise refused(f"numpy.{ufunc.__name__} of {self!r}")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        raise refused(f"{self!r} as an array", "numpy.copy takes it, and functions that move do")
+        hint = "numpy.copy takes it; an array that is no argument is indexed by anydml.gather"
+        raise refused(f"{self!r} as an array", hint)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
