@@ -25,6 +25,10 @@ from anydml.moves import Program
 
 Array = np.ndarray[Any, Any]
 
+_ARRAYS = {np.ndarray}
+_OWN = (None,)
+"""The types and the guests of a call with NumPy's arrays alone."""
+
 _STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
 
 
@@ -78,16 +82,13 @@ class Fused:
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
-        for array in arguments:
-            if type(array) is not np.ndarray:
-                break
-        else:
-            if arguments and not keywords:
-                # What most calls are, without looking any closer.
-                key: Hashable = tuple([(array.shape, array.strides, array.dtype) for array in arguments])
-                plan = self._plans.get(key) or self._planned(key, arguments, {}, arguments, (None,) * len(arguments))
-                if out is None:
-                    return plan.run(arguments, (None,))
+        if out is None and not keywords and {*map(type, arguments)} == _ARRAYS:
+            # What most calls are, without looking any closer.
+            layouts = tuple([(array.shape, array.strides, array.dtype) for array in arguments])
+            found = self._plans.get(layouts)
+            if found is None:
+                found = self._planned(layouts, arguments, {}, arguments, (None,) * len(arguments))
+            return found.run(arguments, _OWN)
         call = _Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:

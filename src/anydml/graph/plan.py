@@ -64,6 +64,8 @@ class Plan:
         self._trace = trace
         self._engine = engine
         self._is_one = isinstance(tree, Result)
+        self._is_flat = type(tree) in (tuple, list) and [*tree] == [*results]
+        self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)
 
@@ -79,7 +81,7 @@ class Plan:
 
     def run(self, inputs: Sequence[Array], guests: Guests) -> Any:
         """New results."""
-        if guests[0] is None and self._engine.is_numpys:
+        if guests[0] is None and self._is_numpys:
             arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
             if self.compiled is not None:
                 self.compiled.run((*inputs, *arrays))
@@ -152,6 +154,8 @@ class Plan:
             compiled.run((*inputs, *results))
 
     def _put_together(self, arrays: Sequence[Any]) -> Any:
+        if self._is_flat:
+            return type(self.tree)(arrays)
         return rebuilt(self.tree, lambda leaf, _: arrays[leaf.number] if isinstance(leaf, Result) else leaf, "")
 
     def _program(self, strides: Sequence[Any]) -> Program:
