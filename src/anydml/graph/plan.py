@@ -30,13 +30,20 @@ class Result:
 
     Attributes:
         array: traced.
-        like: number of an argument of the same library, device and dtype; None for INT64 numbers that are known.
+        like: number of an argument of the same dtype; None where there is none, and all are NumPy's.
         number: which of the results it is.
     """
 
     array: TracedArray
     like: int | None
     number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """INT64 numbers that a function returns beside arrays of another library than NumPy."""
+
+    array: Array
 
 
 class Plan:
@@ -88,23 +95,13 @@ class Plan:
             return arrays[0] if self._is_one else self._put_together(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self.results, self.shapes, strict=True):
-            like = result.like
-            source = inputs[like or 0]
-            guest = guests[like or 0]
-            new, places = self._engine.results(self.name, source, [shape], dtype, guest if like is not None else None)
-            given += new
+            source, guest = inputs[result.like or 0], guests[result.like or 0]
+            (new,), places = self._engine.results(self.name, source, [shape], dtype, guest)
+            given.append((guest, new))
             operands += places
         self._dispatch(self.compiled, inputs, operands)
-        found = []
-        for result, new in zip(self.results, given, strict=True):
-            guest = guests[result.like or 0]
-            if guest is None:
-                found.append(new)
-            elif result.like is None:
-                found.append(guest.give_lengths(new))
-            else:
-                found.append(self._engine.give(guest, new))
-        return self._put_together(found)
+        found = [new if guest is None else self._engine.give(guest, new) for guest, new in given]
+        return found[0] if self._is_one else self._put_together(found, guests[0])
 
     def run_to(
         self, out: Any, inputs: Sequence[Array], guests: Guests, kept: Callable[[Any, Callable[[], Any]], Any]
@@ -153,10 +150,16 @@ class Plan:
         if compiled is not None:
             compiled.run((*inputs, *results))
 
-    def _put_together(self, arrays: Sequence[Any]) -> Any:
+    def _put_together(self, arrays: Sequence[Any], guest: Guest | None = None) -> Any:
         if self._is_flat:
             return type(self.tree)(arrays)
-        return rebuilt(self.tree, lambda leaf, _: arrays[leaf.number] if isinstance(leaf, Result) else leaf, "")
+
+        def put(leaf: Any, path: str) -> Any:
+            if isinstance(leaf, Known):
+                return guest.give_lengths(leaf.array.copy()) if guest is not None else leaf.array.copy()
+            return arrays[leaf.number] if isinstance(leaf, Result) else leaf
+
+        return rebuilt(self.tree, put, "")
 
     def _program(self, strides: Sequence[Any]) -> Program:
         composer = self._trace.composer.copy()
@@ -189,12 +192,14 @@ def results_of(trace: Trace, tree: Any, guests: Guests, inputs: Sequence[Array])
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)):
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
+        if guests[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
+            return Known(leaf.copy())
         array = trace.array(leaf)
         check_dtype(array.dtype, path)
         like = array.like
         if like is None:
             like = next((k for k, each in enumerate(inputs) if each.dtype == array.dtype), None)
-        if like is None and guests[0] is not None and array.dtype != np.int64:
+        if like is None and guests[0] is not None:
             raise broken(f"{path} is {array.dtype}, but no argument is, and so is no array of its library")
         results.append(Result(array, like, len(results)))
         return results[-1]

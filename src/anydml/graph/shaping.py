@@ -86,6 +86,8 @@ def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> Tra
         raise broken("what is filled in is a number that is known")
     # Zeros are zero bytes, which for strings is not the number 0.
     pattern = np.zeros((), found) if number is None else np.asarray(number).astype(found, casting="unsafe")
+    if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
+        raise broken(f"{number} as {found}, of which NumPy knows the size only: pad with 0, or join an array")
     if pattern.size != 1:
         raise broken(f"what is filled in is one number, not {pattern.size}")
     value = Value.filled(tuple(map(operator.index, shape)), pattern.tobytes())
