@@ -66,6 +66,7 @@ COMPUTING = {
 FITTING = {
     "reshape": lambda x: x.reshape(5, 2),
     "reshape order": lambda x: x.reshape(12, order="F"),
+    "ravel order": lambda x: x.ravel("K"),
     "reshape two": lambda x: x.reshape(-1, -1),
     "transpose": lambda x: x.transpose(0, 0),
     "axis": lambda x: np.flip(x, 2),
@@ -207,3 +208,15 @@ def test_indices_that_move_before_they_are_looked_at():
         dml.fuse(picked)(*arguments)
     clamped = dml.fuse(lambda x, a, b, by: dml.gather(x, np.concatenate([a, b])[by]))
     np.testing.assert_array_equal(clamped(*arguments), picked(*arguments))
+
+
+def test_indices_out_of_range_of_large_arrays():
+    x = np.random.default_rng(7).random((1000, 64))
+    indices = np.random.default_rng(8).integers(-1000, 1000, 5000)
+    fused, out = dml.fuse(lambda x, i: (x[i], np.take(x.T, i, axis=1))), (np.zeros((5000, 64)), np.zeros((64, 5000)))
+    for one, other in zip(fused(x, indices), (x[indices], x.T[:, indices]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    indices[4321] = 1000
+    with pytest.raises(IndexError, match="index 1000 in i"):
+        fused(x, indices, out=out)
+    assert not any(each.any() for each in out)

@@ -1,4 +1,7 @@
-"""NumPy's functions of traced arrays: those that move. Arguments are NumPy's own; `order` is "C" and `out` None."""
+"""NumPy's functions of traced arrays: those that move. Arguments are NumPy's own, but for `out`.
+
+An `order` of copies is ignored, as results are packed.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.graph import shaping
+from anydml.graph import numpy_axes, shaping
 from anydml.graph.padding import pad
 from anydml.graph.refusing import broken, named, refused
 from anydml.graph.trace import Trace, TracedArray
-
-_ANY_ORDER = (None, "C", "A", "K")
 
 
 def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -52,117 +53,17 @@ def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     return given
 
 
-def _no_out(out: Any) -> None:
-    if out is not None:
-        raise refused("an assignment into out", "take the result instead")
-
-
-def _in_order(order: Any) -> None:
-    if order not in _ANY_ORDER:
-        raise broken(f"order {order!r}: results are in row-major order: transpose instead")
-
-
-def _reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any = None, newshape: Any = None) -> Any:
-    _in_order(order)
-    wanted = shape if shape is not None else newshape
-    sizes = [*map(operator.index, wanted)] if hasattr(wanted, "__len__") else [operator.index(wanted)]
-    rest = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
-        sizes[sizes.index(-1)] = x.size // rest
-    if min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
-        raise broken(f"cannot reshape {x!r} into shape {wanted}")
-    return shaping.reshaped(x, sizes)
-
-
-def _ravel(x: TracedArray, order: Any = "C") -> TracedArray:
-    _in_order(order)
-    return shaping.reshaped(x, (x.size,))
-
-
-def _transpose(x: TracedArray, axes: Any = None) -> TracedArray:
-    if axes is None:
-        return shaping.permuted(x, range(x.ndim)[::-1])
-    found = normalize_axis_tuple(axes, x.ndim)
-    if len(found) != x.ndim:
-        raise broken(f"axes {axes} do not match {x!r}")
-    return shaping.permuted(x, found)
-
-
-def _swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
-    axes = [*range(x.ndim)]
-    one, other = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
-    axes[one], axes[other] = axes[other], axes[one]
-    return shaping.permuted(x, axes)
-
-
-def _matrix_transpose(x: TracedArray, /) -> TracedArray:
-    return _swapaxes(x, -1, -2)
-
-
-def _moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
-    sources = normalize_axis_tuple(source, x.ndim, "source")
-    places = normalize_axis_tuple(destination, x.ndim, "destination")
-    if len(sources) != len(places):
-        raise broken("`source` and `destination` arguments must have the same number of elements")
-    axes = [axis for axis in range(x.ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        axes.insert(place, axis)
-    return shaping.permuted(x, axes)
-
-
-def _squeeze(x: TracedArray, axis: Any = None) -> TracedArray:
-    gone = [k for k, n in enumerate(x.shape) if n == 1] if axis is None else normalize_axis_tuple(axis, x.ndim)
-    if any(x.shape[k] != 1 for k in gone):
-        raise broken(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
-    return shaping.reshaped(x, [n for k, n in enumerate(x.shape) if k not in gone])
-
-
-def _expand_dims(x: TracedArray, axis: Any) -> TracedArray:
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    rank = x.ndim + len(axes)
-    new = normalize_axis_tuple(axes, rank)
-    sizes = iter(x.shape)
-    return shaping.reshaped(x, [1 if k in new else next(sizes) for k in range(rank)])
-
-
 def _at_least(rank: int) -> Callable[..., Any]:
     def atleast(trace: Trace, *arrays: Any) -> Any:
-        found = tuple(_raised(trace.array(array), rank) for array in arrays)
+        found = tuple(numpy_axes.raised(trace.array(array), rank) for array in arrays)
         return found[0] if len(found) == 1 else found
 
     return atleast
 
 
-def _raised(x: TracedArray, rank: int) -> TracedArray:
-    """As NumPy's atleast_1d, atleast_2d and atleast_3d: 3-D ones have the new axis last."""
-    if x.ndim >= rank:
-        return x
-    if rank == 3 and x.ndim:
-        return shaping.reshaped(x, (1, *x.shape, 1) if x.ndim == 1 else (*x.shape, 1))
-    return shaping.reshaped(x, (*(1,) * (rank - x.ndim), *x.shape))
-
-
-def _flip(x: TracedArray, axis: Any = None) -> TracedArray:
-    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    starts = [x.shape[k] - 1 if k in axes and x.shape[k] else 0 for k in range(x.ndim)]
-    return shaping.sliced(x, starts, x.shape, [-1 if k in axes and x.shape[k] else 1 for k in range(x.ndim)])
-
-
-def _rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArray:
-    first, second = normalize_axis_tuple(axes, x.ndim)
-    turns = operator.index(k) % 4
-    if turns == 0:
-        return x
-    if turns == 2:
-        return _flip(x, (first, second))
-    if turns == 1:
-        return _swapaxes(_flip(x, second), first, second)
-    return _flip(_swapaxes(x, first, second), second)
-
-
 def _roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
     if axis is None:
-        return shaping.reshaped(_roll(_ravel(x), np.sum(shift), 0), x.shape)
+        return shaping.reshaped(_roll(numpy_axes.ravel(x), np.sum(shift), 0), x.shape)
     axes = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     pairs = np.broadcast(shift, axes)
     if pairs.ndim > 1:
@@ -192,7 +93,7 @@ def _tile(x: TracedArray, reps: Any) -> TracedArray:
 def _repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     if isinstance(repeats, TracedArray):
         raise refused("numpy.repeat by traced counts", "the result's shape would depend on elements")
-    x = _ravel(x) if axis is None else x
+    x = numpy_axes.ravel(x) if axis is None else x
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
     counts = np.asarray(repeats)
     if counts.size == 1:
@@ -204,9 +105,9 @@ def _repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
 
 
 def _take(trace: Trace, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> TracedArray:
-    _no_out(out)
+    numpy_axes.no_out(out)
     x = trace.array(a)
-    x = _ravel(x) if axis is None else x
+    x = numpy_axes.ravel(x) if axis is None else x
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
     if mode not in ("raise", "wrap", "clip"):
         raise broken(f"mode is {mode!r}: one of 'raise', 'wrap' and 'clip'")
@@ -225,7 +126,7 @@ def _take(trace: Trace, a: Any, indices: Any, axis: Any = None, out: Any = None,
 def _take_along_axis(trace: Trace, arr: Any, indices: Any, axis: Any = -1) -> TracedArray:
     x = trace.array(arr)
     if axis is None:
-        x, axis = _ravel(x), 0
+        x, axis = numpy_axes.ravel(x), 0
     axis = normalize_axis_index(axis, x.ndim)
     outside, by = "refuse", indices
     if shaping.is_known(indices):
@@ -242,10 +143,10 @@ def _take_along_axis(trace: Trace, arr: Any, indices: Any, axis: Any = -1) -> Tr
 def _concatenate(
     trace: Trace, arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
 ) -> TracedArray:
-    _no_out(out)
+    numpy_axes.no_out(out)
     parts = [*map(trace.array, arrays)]
     if axis is None:
-        parts, axis = [_ravel(part) for part in parts], 0
+        parts, axis = [numpy_axes.ravel(part) for part in parts], 0
     found = shaping.joined(parts, axis)
     return found if dtype is None else found.astype(dtype)
 
@@ -255,12 +156,12 @@ def _stack(trace: Trace, arrays: Any, axis: int = 0, out: Any = None, *, dtype: 
     if len({part.shape for part in parts}) > 1:
         raise broken("all input arrays must have the same shape")
     axis = normalize_axis_index(axis, parts[0].ndim + 1) if parts else 0
-    return _concatenate(trace, [_expand_dims(part, axis) for part in parts], axis, out, dtype=dtype)
+    return _concatenate(trace, [numpy_axes.expand_dims(part, axis) for part in parts], axis, out, dtype=dtype)
 
 
 def _stacked(rank: int, axis: int) -> Callable[..., Any]:
     def stack(trace: Trace, tup: Any, *, dtype: Any = None, casting: Any = None) -> TracedArray:
-        parts = [_raised(trace.array(array), rank) for array in tup]
+        parts = [numpy_axes.raised(trace.array(array), rank) for array in tup]
         along = 0 if rank == 1 and parts and parts[0].ndim == 1 else axis
         return _concatenate(trace, parts, along, dtype=dtype)
 
@@ -319,7 +220,7 @@ def _like(number: Any) -> Callable[..., Any]:
         *,
         device: Any = None,
     ) -> TracedArray:
-        return _filled_like(x, number, dtype, order, shape)
+        return _filled_like(x, number, dtype, shape)
 
     return like
 
@@ -336,22 +237,20 @@ def _full_like(
 ) -> TracedArray:
     if fill_value is None or np.ndim(fill_value):
         raise broken("what is filled in is one number")
-    return _filled_like(x, fill_value, dtype, order, shape)
+    return _filled_like(x, fill_value, dtype, shape)
 
 
-def _filled_like(x: TracedArray, number: Any, dtype: Any, order: Any, shape: Any) -> TracedArray:
-    _in_order(order)
+def _filled_like(x: TracedArray, number: Any, dtype: Any, shape: Any) -> TracedArray:
     sizes = x.shape if shape is None else shape if hasattr(shape, "__len__") else (shape,)
     return shaping.filled(x, sizes, dtype, number)
 
 
 def _copy(x: TracedArray, order: Any = "K", subok: bool = False) -> TracedArray:
-    _in_order(order)
     return x
 
 
 def _contiguous(trace: Trace, a: Any, dtype: Any = None) -> TracedArray:
-    x = _raised(trace.array(a), 1)
+    x = numpy_axes.raised(trace.array(a), 1)
     return x if dtype is None else x.astype(dtype)
 
 
@@ -361,21 +260,21 @@ def _size(x: TracedArray, axis: Any = None) -> int:
 
 
 _KNOWN: dict[Any, Callable[..., Any]] = {
-    np.reshape: _named(_reshape, "a"),
-    np.ravel: _named(_ravel, "a"),
-    np.transpose: _named(_transpose, "a"),
-    np.swapaxes: _named(_swapaxes, "a"),
-    np.matrix_transpose: _array(_matrix_transpose),
-    np.moveaxis: _named(_moveaxis, "a"),
-    np.squeeze: _named(_squeeze, "a"),
-    np.expand_dims: _named(_expand_dims, "a"),
+    np.reshape: _named(numpy_axes.reshape, "a"),
+    np.ravel: _named(numpy_axes.ravel, "a"),
+    np.transpose: _named(numpy_axes.transpose, "a"),
+    np.swapaxes: _named(numpy_axes.swapaxes, "a"),
+    np.matrix_transpose: _array(numpy_axes.matrix_transpose),
+    np.moveaxis: _named(numpy_axes.moveaxis, "a"),
+    np.squeeze: _named(numpy_axes.squeeze, "a"),
+    np.expand_dims: _named(numpy_axes.expand_dims, "a"),
     np.atleast_1d: _at_least(1),
     np.atleast_2d: _at_least(2),
     np.atleast_3d: _at_least(3),
-    np.flip: _named(_flip, "m"),
-    np.fliplr: _named(lambda x: _flip(x, 1), "m"),
-    np.flipud: _named(lambda x: _flip(x, 0), "m"),
-    np.rot90: _named(_rot90, "m"),
+    np.flip: _named(numpy_axes.flip, "m"),
+    np.fliplr: _named(lambda x: numpy_axes.flip(x, 1), "m"),
+    np.flipud: _named(lambda x: numpy_axes.flip(x, 0), "m"),
+    np.rot90: _named(numpy_axes.rot90, "m"),
     np.roll: _named(_roll, "a"),
     np.tile: _named(_tile, "A"),
     np.repeat: _named(_repeat, "a"),
@@ -406,4 +305,4 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     np.size: _named(_size, "a"),
 }
 if hasattr(np, "unstack"):
-    _KNOWN[np.unstack] = _named(lambda x, /, *, axis=0: tuple(_moveaxis(x, axis, 0)), "x")
+    _KNOWN[np.unstack] = _named(lambda x, /, *, axis=0: tuple(numpy_axes.moveaxis(x, axis, 0)), "x")
