@@ -237,7 +237,9 @@ def _full_like(
 ) -> TracedArray:
     if fill_value is None or np.ndim(fill_value):
         raise broken("what is filled in is one number")
-    return _filled_like(x, fill_value, dtype, shape)
+    found = x.dtype if dtype is None else np.dtype(dtype)
+    number = fill_value if isinstance(fill_value, TracedArray) else np.full((), fill_value, found)
+    return _filled_like(x, number, found, shape)
 
 
 def _filled_like(x: TracedArray, number: Any, dtype: Any, shape: Any) -> TracedArray:
