@@ -2,16 +2,18 @@
 
 Descs (`SplitOperatorDesc` …) say what an operator is; `desc.check` holds it against a feature level; `Device` compiles
 it, binds buffers and dispatches. `split`, `join`, `slice`, `slice1`, `gather`, `split_training` and `concat_training`
-do the same to arrays in one call; `copy` moves the elements of any view.
+do the same to arrays in one call; `copy` moves the elements of any view; `fuse` makes a chain of
+moves one pass.
 """
 
 from anydml._version import __version__
 from anydml.backends.cpu.pool import get_num_threads, set_num_threads
 from anydml.device import BoundOperator, CompiledOperator, Device
-from anydml.errors import BindingError, DescError, ModelError
+from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
+from anydml.graph import fuse
 from anydml.operators import (
     ConcatTrainingOperatorDesc,
     GatherOperatorDesc,
@@ -34,6 +36,7 @@ __all__ = [
     "DescError",
     "Device",
     "FeatureLevel",
+    "FuseError",
     "GatherOperatorDesc",
     "JoinOperatorDesc",
     "ModelError",
@@ -48,6 +51,7 @@ __all__ = [
     "__version__",
     "concat_training",
     "copy",
+    "fuse",
     "gather",
     "get_num_threads",
     "join",

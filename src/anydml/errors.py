@@ -1,14 +1,14 @@
-"""The three errors of anydml, each a `ValueError` that says where it happened.
+"""The errors of anydml, each a `ValueError` that says where it happened.
 
-`DescError` is raised before any buffer is touched, `BindingError` before anything is written, and `ModelError`
-before any command of a model file runs.
+`DescError` is raised before any buffer is touched, `BindingError` before anything is written, `ModelError` before any
+command of a model file runs, and `FuseError` while a function is traced.
 """
 
 from __future__ import annotations
 
 
 class AnydmlError(ValueError):
-    """Base of the three errors.
+    """Base of the errors.
 
     Args:
         message: one line for a person: operator, field, values, rule, and what to do.
@@ -45,3 +45,15 @@ class BindingError(AnydmlError):
 
 class ModelError(AnydmlError):
     """A model file cannot be read, or says something that cannot be done."""
+
+
+class FuseError(AnydmlError):
+    """A function cannot be fused: it computes, decides by values, writes, or calls what is not known to move only."""
+
+
+class FuseIndexError(FuseError, IndexError):
+    """The same for an index or an axis out of range; whoever expects Python's IndexError gets one."""
+
+
+class FuseAttributeError(FuseError, AttributeError):
+    """The same for what a traced array lacks; whoever expects Python's AttributeError gets one."""

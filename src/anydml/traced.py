@@ -1,4 +1,8 @@
-"""The functions while PyTorch compiles or exports them: calls of registered operators, into which it does not look."""
+"""The functions on what is traced.
+
+While PyTorch compiles or exports them they are calls of registered operators, into which it does not look; while `fuse`
+traces them they are part of its program.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,37 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from anydml.errors import BindingError
 from anydml.interop import ONE_PLACE
 
 
 def registered_for(x: Any) -> Any:
-    """`anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on; else None.
+    """What has the functions for x: `anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on.
 
     Args:
         x: a function's first array.
+
+    Returns:
+        None for all that is no traced array.
     """
+    if (functions := fused_functions(x)) is not None:
+        return functions
     torch = sys.modules.get("torch")
     if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
         return None
     from anydml import torch as registered
 
     return registered
+
+
+def fused_functions(*arrays: Any) -> Any:
+    """The functions on what `fuse` traces, if one of these arrays is; else None."""
+    for array in arrays:
+        if type(array) is not np.ndarray and hasattr(type(array), "anydml_functions"):
+            return array.anydml_functions
+    return None
 
 
 def copied(name: str, field: str, result: Any, out: Any) -> Any:
@@ -36,10 +55,12 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     Raises:
         BindingError: `out` is no tensor of the result's device, shape and dtype.
     """
-    import torch
-
     if out is None:
         return result
+    if (functions := fused_functions(result)) is not None:
+        functions.check_out(name, out)
+    import torch
+
     if not isinstance(out, torch.Tensor):
         raise BindingError(f"{name}: {field} is a {type(out).__name__}", name, field, "out is an array")
     if out.device != result.device:
@@ -59,6 +80,8 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """
     if out is None:
         return list(results)
+    if (functions := fused_functions(*results)) is not None:
+        functions.check_out(name, out)
     if len(out) != len(results):
         message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"
         raise BindingError(message, name, "out", "one array a part")

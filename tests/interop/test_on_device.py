@@ -123,6 +123,44 @@ def test_cupys_bad_indices_can_be_errors(cupy):
         dml.gather(cupy.asarray(np.arange(6.0)), cupy.asarray(np.array([0, 6])), out_of_range="error")
 
 
+def test_fused_functions(cupy):
+    def function(x, i):
+        parts = np.split(np.pad(x, ((0, 0), (1, 1)), constant_values=7), [2], axis=1)
+        joined, lengths = dml.concat_training([x, x[:1]])
+        return {
+            "parts": parts,
+            "rows": x[i],
+            "i": np.stack([i, i]),
+            "joined": (joined.T, lengths),
+            "known": x[[2, 0, 3, 1, 0]],
+        }
+
+    raw, indices = np.arange(24, dtype=np.float32).reshape(4, 6), np.array([3, -4, 1])
+    fused = dml.fuse(function)
+    expected = function(raw, indices)
+    for _ in range(2):
+        found = fused(cupy.asarray(raw), cupy.asarray(indices))
+        for name in ("rows", "i", "known"):
+            assert type(found[name]) is cupy.ndarray
+            np.testing.assert_array_equal(found[name].array, expected[name])
+        for one, other in zip(
+            (*found["parts"], found["joined"][0]), (*expected["parts"], expected["joined"][0]), strict=True
+        ):
+            np.testing.assert_array_equal(one.array, other)
+        assert found["joined"][1].tolist() == [4, 1]
+    out = cupy.asarray(np.zeros((3, 6), np.float32))
+    picked = dml.fuse(lambda x, i: x[i])
+    assert picked(cupy.asarray(raw), cupy.asarray(indices), out=out) is out
+    np.testing.assert_array_equal(out.array, raw[indices])
+    with pytest.raises(IndexError, match="index 4 in i is out of range for an axis of size 4"):
+        picked(cupy.asarray(raw), cupy.asarray(np.array([4, 0, 0])), out=out)
+    np.testing.assert_array_equal(out.array, raw[indices])
+    stored = dml.fuse(lambda a, b, i: np.concatenate([a, b])[i])
+    np.testing.assert_array_equal(
+        stored(*map(cupy.asarray, (raw, raw, indices))).array, np.concatenate([raw, raw])[indices]
+    )
+
+
 def test_devices_are_not_mixed(cupy):
     near, far, host = Lent(np.arange(4.0)), Lent(np.arange(4.0), 1), np.arange(4.0)
     for call, message in (

@@ -31,7 +31,7 @@ class Chain:
         return self.new_input([int(n) for n in rng.choice([1, 2, 3, 4, 6], int(rng.integers(0, 4)))])
 
     def step(self, value, array):
-        names = ["slice", "permute", "reshape", "broadcast", "join", "pad", "gather", "split"]
+        names = ["slice", "permute", "reshape", "broadcast", "join", "pad", "gather", "split", "along", "points"]
         name = str(self.rng.choice(names))
         if array.size > 4000 or (not array.ndim and name not in ("reshape", "broadcast")):
             return value, array
@@ -110,6 +110,37 @@ class Chain:
         positions = numbers.astype(np.int64)
         positions = np.clip(np.where(positions < 0, positions + size, positions), 0, size - 1)
         return self.composer.gather(value, indices, dtype, axis), np.take(array, positions, axis)
+
+    def along(self, value, array):
+        if 0 in array.shape:
+            return value, array
+        axis, shape = int(self.rng.integers(array.ndim)), list(array.shape)
+        shape[axis] = int(self.rng.integers(1, 4))
+        numbers = self.rng.integers(0, array.shape[axis], shape)
+        indices, numbers = self.new_input(shape, "int64", numbers)
+        return self.composer.gather_along(value, indices, "int64", axis), np.take_along_axis(array, numbers, axis)
+
+    def points(self, value, array):
+        if array.ndim < 2 or 0 in array.shape:
+            return value, array
+        rng = self.rng
+        first, second = sorted(int(axis) for axis in rng.choice(array.ndim, 2, replace=False))
+        shape, picks, key = [2, 3][: int(rng.integers(0, 3))], [], [slice(None)] * array.ndim
+        for axis in (first, second):
+            indices, key[axis] = self.new_input(shape, "int32", rng.integers(0, array.shape[axis], shape))
+            if shape and rng.random() < 0.3:
+                # Indices that are in part a fill.
+                padded = np.concatenate([key[axis], np.zeros((1, *shape[1:]), np.int32)])[1:]
+                ends = [1] + [0] * (len(shape) - 1)
+                indices = self.composer.pad(indices, [0] * len(shape), ends, bytes(4))
+                indices = self.composer.slice(indices, ends, shape, [1] * len(shape))
+                key[axis] = padded
+            picks.append((axis, indices, "int32"))
+        # NumPy puts the indices' axes first unless they stand side by side.
+        found = np.moveaxis(array, (first, second), (0, 1))[key[first], key[second]]
+        count = len(shape)
+        places = [*range(first, first + count)]
+        return self.composer.gather_points(value, picks), np.moveaxis(found, range(count), places)
 
 
 def random_chain(seed):

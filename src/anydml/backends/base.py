@@ -59,6 +59,9 @@ class ArrayEngine(Protocol):
     def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CompiledCall:
         """Compile a program whose outputs are `results` of these shapes, or, without shapes, the caller's own."""
 
+    def compile_program(self, program: Program) -> CompiledCall:
+        """Compile a program that may have constants, scratch and fills; its outputs are arrays of their own."""
+
     def results(
         self, name: str, like: Array, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any], guest: Guest | None
     ) -> tuple[list[Any], list[Array]]:

@@ -25,7 +25,7 @@ from anydml.functions.arguments import are_indices, index_array, is_movable, joi
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY, GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
 from anydml.interop import Guest, received, received_all, received_indices
-from anydml.traced import all_copied, copied, registered_for
+from anydml.traced import all_copied, copied, fused_functions, registered_for
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -113,7 +113,7 @@ def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any
         BindingError: `out` does not fit, or overlaps an input.
     """
     parts = _listed("join", arrays)
-    if (registered := registered_for(parts[0] if parts else None)) is not None:
+    if (registered := _registered_for(parts)) is not None:
         return copied("join", "out", registered.join(parts, axis), out)
     return _join("join", parts, axis, out)[0]
 
@@ -133,7 +133,7 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = N
         DescError, BindingError: as `join`.
     """
     parts = _listed("ConcatTraining", arrays)
-    if (registered := registered_for(parts[0] if parts else None)) is not None:
+    if (registered := _registered_for(parts)) is not None:
         joined, lengths = registered.concat_training(parts, axis)
         return copied("ConcatTraining", "out", joined, out), lengths
     joined, lengths, guest = _join("ConcatTraining", parts, axis, out)
@@ -245,6 +245,9 @@ def gather(
             picked = registered.gather(x, indices, axis, out_of_range=out_of_range)
             return copied("gather", "out", picked, out)
         x, guest = received("gather", x)
+    if (functions := fused_functions(indices)) is not None:
+        picked = functions.gather(x if guest is None else guest.array, indices, axis, out_of_range=out_of_range)
+        return copied("gather", "out", picked, out)
     is_own = guest is None and type(indices) is np.ndarray
     seen = indices if is_own else received_indices("gather", indices, guest)
     axis = axis if type(axis) is int else integer("gather", "axis", axis)
@@ -264,6 +267,11 @@ def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
     if not hasattr(arrays, "__iter__"):
         raise wrong(name, "arrays", arrays, "a list of arrays")
     return tuple(arrays)
+
+
+def _registered_for(parts: tuple[Any, ...]) -> Any:
+    """What has the functions for arrays that are traced."""
+    return fused_functions(*parts) or registered_for(parts[0] if parts else None)
 
 
 def _check_indices(indices: Array, axis: int, size: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
 from anydml.interop import received
-from anydml.traced import copied, registered_for
+from anydml.traced import copied, fused_functions, registered_for
 
 
 def copy(x: Any, out: Any | None = None) -> Any:
@@ -25,6 +25,8 @@ def copy(x: Any, out: Any | None = None) -> Any:
     Raises:
         BindingError: x has no memory that could be read, or `out` does not fit, or overlaps x or itself.
     """
+    if (functions := fused_functions(x)) is not None:
+        return copied("copy", "out", functions.copy(x), out)
     if type(x) is not np.ndarray and registered_for(x) is not None:
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from anydml.moves.move import Move, Outside
+from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
-from anydml.moves.value import NotComposableError, Value, join, pad
+from anydml.moves.value import MOST_PIECES, NotComposableError, Value, join, pad
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
 """Where the numbers of operands begin until it is known how many there are of each role."""
@@ -32,6 +33,12 @@ class Composer:
         self._operands: dict[int, Operand] = {}
         self._moves: list[Move] = []
         self._counts = {INPUT: 0, OUTPUT: 0, CONSTANT: 0, SCRATCH: 0}
+
+    def copy(self) -> Composer:
+        """Another one that goes on from here."""
+        other = Composer(self.name)
+        other._operands, other._moves, other._counts = {**self._operands}, [*self._moves], {**self._counts}
+        return other
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """The next input, with byte strides."""
@@ -57,14 +64,68 @@ class Composer:
         """``result[c] = value[starts + steps·c]``."""
         return self._try(value, lambda each: each.slice(starts, sizes, steps))
 
+    def broadcast(self, value: Value, sizes: Sequence[int]) -> Value:
+        """NumPy's broadcasting."""
+        return self._try(value, lambda each: each.broadcast(sizes))
+
     def gather(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Elements along an axis picked by stored or described integers."""
-        if any(not hasattr(piece.source, "operand") for piece in indices.pieces):
-            indices = self.stored(indices, "its elements are indices, and in part a fill")
+        indices = self._without_fills(indices)
         return self._try(value, lambda each: each.gather(indices, dtype, axis, outside))
+
+    def gather_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
+        """Elements picked by one index along each of several axes at once.
+
+        Args:
+            value: what is picked from.
+            picks: axes in rising order, each with indices, all of one shape, and their dtype.
+            outside: what happens where an index lies outside.
+
+        Returns:
+            The value with the axes of the indices where the first axis was, without the others.
+        """
+        known = [(axis, self._without_fills(indices), dtype) for axis, indices, dtype in picks]
+        count = len(known[0][1].sizes)
+
+        def points(each: Value) -> Value:
+            place = 0
+            for number, (axis, indices, dtype) in enumerate(reversed(known)):
+                each = each.gather(indices, dtype, axis, outside)
+                for k in reversed(range(count if number else 0)):
+                    each = each.diagonal(axis + k, place + count - 1 + k)
+                place = axis
+            return each
+
+        return self._try(value, points)
+
+    def gather_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+        """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``: other sizes agree."""
+        indices = self._without_fills(indices)
+
+        def along(each: Value, by: Value) -> Value:
+            rank = len(each.sizes)
+            found = each.gather(by, dtype, axis, outside)
+            # Its axes: those before, the indices', those behind. Each other axis is there twice.
+            for k in reversed(range(axis + 1, rank)):
+                found = found.diagonal(axis + k, rank + k - 1)
+            for k in reversed(range(axis)):
+                found = found.diagonal(k, axis + k)
+            return found
+
+        try:
+            return along(value, indices)
+        except NotComposableError as error:
+            value = self.stored(value, str(error))
+        try:
+            return along(value, indices)
+        except NotComposableError as error:
+            return along(value, self.stored(indices, str(error)))
 
     def join(self, values: Sequence[Value], axis: int) -> Value:
         """Values one after the other along an axis."""
+        if len(values) > MOST_PIECES:
+            groups = [values[k : k + MOST_PIECES] for k in range(0, len(values), MOST_PIECES)]
+            values = [self.join(group, axis) for group in groups]
         try:
             return join(values, axis)
         except NotComposableError as error:
@@ -88,6 +149,18 @@ class Composer:
         numbers = {operand: number for number, operand in enumerate(order)}
         moves = [renumbered(move, numbers) for move in self._moves]
         return Program(self.name, tuple(self._operands[operand] for operand in order), simplify(moves))
+
+    def _without_fills(self, indices: Value) -> Value:
+        """Indices of which those that are fills are constants instead, which can be looked up."""
+        pieces = []
+        for piece in indices.pieces:
+            source = piece.source
+            if isinstance(source, Fill):
+                pattern = np.frombuffer(source.pattern * (indices.element_size // len(source.pattern)), np.uint8)
+                number = self._add(CONSTANT, Operand("constant", "an index", value=pattern))
+                source = Access(number, 0, (0,) * len(piece.factors))
+            pieces.append(piece._replace(source=source))
+        return replace(indices, pieces=tuple(pieces))
 
     def _add(self, kind: int, operand: Operand) -> int:
         number = kind + self._counts[kind]

@@ -187,6 +187,21 @@ class Value:
             pieces += _split(piece, axis, inner)
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
+    def diagonal(self, axis: int, other: int) -> Value:
+        """``result[…, i, …] = self[…, i, …, i, …]``: two axes of one size as one, which stands where `axis` was.
+
+        Args:
+            axis: the axis that stays, before `other`.
+            other: the axis that goes.
+
+        Raises:
+            NotComposableError: one of them is made of several factors.
+        """
+        pieces: list[Piece] = []
+        for piece in map(_tidy, self.pieces):
+            pieces += _diagonal(piece, axis, other)
+        return _value((*self.sizes[:other], *self.sizes[other + 1 :]), self.element_size, pieces)
+
     def gather(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.
 
@@ -313,6 +328,38 @@ def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
         lambda strides: (first * strides[k], (*strides[:k], strides[k] * by, *strides[k + 1 :])),
     )
     return Piece(tuple(start), factors, source)
+
+
+def _diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
+    """The elements of a tidy piece that have the same coordinate along two axes, the second of which goes."""
+    factors: list[int | None] = []
+    for each in (axis, other):
+        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and factor.size > 1]
+        if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
+            raise NotComposableError(f"the elements that axes {axis} and {other} have in common lie in no one stride")
+        factors.append(own[0] if own else None)
+    lengths = [1 if k is None else piece.factors[k].size for k in factors]
+    starts = [piece.start[axis], piece.start[other]]
+    low = max(starts)
+    size = min(start + length for start, length in zip(starts, lengths, strict=True)) - low
+    if size <= 0:
+        return
+    for k, start in zip(factors, starts, strict=True):
+        if k is not None:
+            piece = _digits(piece, k, low - start, size)
+    first, second = factors
+    if first is not None and second is not None:
+        kept = [k for k in range(len(piece.factors)) if k != second]
+
+        def both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+            return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in kept)
+
+        piece = Piece(piece.start, tuple(piece.factors[k] for k in kept), _on_strides(piece.source, both))
+    closed = tuple(
+        factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
+        for factor in piece.factors
+    )
+    yield Piece((*piece.start[:other], *piece.start[other + 1 :]), closed, piece.source)
 
 
 def _flipped(piece: Piece, axis: int, length: int) -> Piece:

@@ -26,6 +26,10 @@ class HostArrays:
         """Simplify, and choose kernels."""
         return CpuProgram.of(program, PATIENT)
 
+    def compile_program(self, program: Program) -> CpuProgram:
+        """The same."""
+        return CpuProgram.of(program, PATIENT)
+
     def results(
         self, name: str, like: Array, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any], guest: Guest | None
     ) -> tuple[list[Any], list[Array]]:

@@ -77,7 +77,8 @@ def _is_gather(move: Move) -> bool:
     if move.destination.lookups or len(move.reads.lookups) != 1:
         return False
     (lookup,) = move.reads.lookups
-    return lookup.outside == "clamp" and not lookup.lookups
+    # Indices to refuse have been looked for before: those that are left lie inside.
+    return lookup.outside != "skip" and not lookup.lookups
 
 
 def _all(kernel: str, moved: int) -> bool:

@@ -69,7 +69,7 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     if len(source.lookups) != 1 or destination.lookups or len(move.sizes) > 1 or any(source.strides):
         return None
     (lookup,) = source.lookups
-    if lookup.lookups or lookup.outside != "clamp":
+    if lookup.lookups or lookup.outside == "skip":
         return None
     sizes = move.sizes or (1,)
     if (

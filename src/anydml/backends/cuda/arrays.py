@@ -60,6 +60,10 @@ class DeviceArrays:
             program = _in_one_block(program, starts)
         return CudaProgram(program.name, simplify(program.moves), set(), self.gpu)
 
+    def compile_program(self, program: Program) -> CudaProgram:
+        """Simplify, and cut into launches; constants and scratch are the engine's."""
+        return CudaProgram.of(program, self.gpu)
+
     def results(
         self, name: str, like: Array, shapes: Sequence[Sizes], dtype: np.dtype[Any], guest: Guest | None
     ) -> tuple[list[Any], list[Array]]:

@@ -1,0 +1,268 @@
+"""A traced array: what a function gets while it is traced. It stands for elements and knows where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anydml.backends.device_array import DeviceArray
+from anydml.errors import FuseAttributeError
+from anydml.functions.arguments import is_movable
+from anydml.graph.refusing import RULE, broken, place, refused
+from anydml.interop import received
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+
+Sizes = tuple[int, ...]
+
+
+class Trace:
+    """One run of a function on traced arrays.
+
+    Args:
+        name: the function's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.composer = Composer(name)
+        self.is_over = False
+        self._constants = 0
+
+    def array(self, array: Any) -> TracedArray:
+        """An array of this trace: as it is, or a constant made of what NumPy reads."""
+        if isinstance(array, TracedArray):
+            if array.trace is not self or self.is_over:
+                raise broken(f"{array!r} is of another call, which is over")
+            return array
+        return self._constant(array)
+
+    def _constant(self, array: Any) -> TracedArray:
+        view, _ = received(self.name, array, "a constant")
+        if isinstance(view, DeviceArray):
+            raise broken("an array on a GPU that is no argument: pass it as one")
+        check_dtype(view.dtype, "a constant")
+        packed = np.array(view, order="C", copy=True)
+        if packed.size > 1:
+            rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
+            if packed.itemsize and (rows == rows[0]).all():
+                return TracedArray(self, Value.filled(packed.shape, rows[0].tobytes()), packed.dtype)
+        self._constants += 1
+        return TracedArray(self, self.composer.constant(f"constant {self._constants}", packed), packed.dtype)
+
+
+def check_dtype(dtype: np.dtype[Any], field: str) -> None:
+    """Elements are plain bytes.
+
+    Raises:
+        FuseError: they are references.
+    """
+    if not is_movable(dtype):
+        raise broken(f"{field} is of dtype {dtype}, whose elements are references and no plain bytes")
+
+
+def _computing(name: str) -> Any:
+    def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
+        raise refused(f"{name} of {self!r}")
+
+    return method
+
+
+def _deciding(name: str) -> Any:
+    def method(self: TracedArray, *arguments: Any) -> NoReturn:
+        raise refused(f"{name}() of {self!r}", "its elements are not known while the function is traced")
+
+    return method
+
+
+class TracedArray:
+    """An array that is not there yet: shape and dtype are known, elements are not.
+
+    Attributes:
+        trace: of which call it is.
+        value: where its elements come from.
+        dtype: NumPy's.
+        like: number of an argument of the same dtype, None where there may be none.
+    """
+
+    __slots__ = ("dtype", "like", "trace", "value")
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
+
+    def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
+        self.trace = trace
+        self.value = value
+        self.dtype = dtype
+        self.like = like
+
+    def made(self, value: Value) -> TracedArray:
+        """An array of the same dtype."""
+        return TracedArray(self.trace, value, self.dtype, self.like)
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes, one a dimension."""
+        return self.value.sizes
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.value.sizes)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        count = 1
+        for size in self.value.sizes:
+            count *= size
+        return count
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
+        """All axes reversed."""
+        return self.transpose()
+
+    @property
+    def mT(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
+        """The last two axes exchanged."""
+        return self.swapaxes(-1, -2)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[TracedArray]:
+        if not self.ndim:
+            raise broken("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> TracedArray:
+        from anydml.graph.indexing import taken
+
+        return taken(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise refused(f"an assignment into {self!r}", "join parts to a new array instead")
+
+    def reshape(self, *shape: Any, **named: Any) -> TracedArray:
+        """As NumPy's, in row-major order."""
+        return self._called(np.reshape, shape[0] if len(shape) == 1 else shape, **named)
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """As NumPy's."""
+        return self._called(np.transpose, None if not axes else axes[0] if len(axes) == 1 else axes)
+
+    def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
+        """As NumPy's."""
+        return self._called(np.swapaxes, axis1, axis2)
+
+    def ravel(self, order: str = "C") -> TracedArray:
+        """As NumPy's, in row-major order."""
+        return self._called(np.ravel, order)
+
+    def flatten(self, order: str = "C") -> TracedArray:
+        """As NumPy's, in row-major order."""
+        return self._called(np.ravel, order)
+
+    def squeeze(self, axis: Any = None) -> TracedArray:
+        """As NumPy's."""
+        return self._called(np.squeeze, axis)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> TracedArray:
+        """As NumPy's; counts are constants."""
+        return self._called(np.repeat, repeats, axis)
+
+    def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> TracedArray:
+        """As NumPy's."""
+        return self._called(np.take, indices, axis, out, mode)
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same: results of a fused function are always new."""
+        return self.trace.array(self)
+
+    def astype(self, dtype: Any, *arguments: Any, **named: Any) -> TracedArray:
+        """The same, for no other dtype is known.
+
+        Raises:
+            FuseError: the dtype differs.
+        """
+        if np.dtype(dtype) != self.dtype:
+            raise refused(f"{self!r} as {np.dtype(dtype)}")
+        return self.trace.array(self)
+
+    def _called(self, function: Any, *arguments: Any, **named: Any) -> TracedArray:
+        found: TracedArray = self.__array_function__(function, (), (self, *arguments), named)
+        return found
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
+        from anydml.graph.numpy_calls import called
+
+        return called(self.trace, function, arguments, named)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
+        raise refused(f"numpy.{ufunc.__name__} of {self!r}")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        hint = "numpy.copy takes it; an array that is no argument is indexed by anydml.gather"
+        raise refused(f"{self!r} as an array", hint)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
+        raise broken(
+            f"{getattr(function, '__name__', function)} of PyTorch takes no traced array: NumPy's functions do"
+        )
+
+    @property
+    def anydml_functions(self) -> Any:
+        """The functions of anydml for traced arrays."""
+        from anydml.graph import own_calls
+
+        return own_calls
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
+        raise FuseAttributeError(message, "fuse", None, RULE)
+
+    def __repr__(self) -> str:
+        return f"a traced {self.dtype} array of shape {self.shape}"
+
+
+_OPERATORS = (
+    *(
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "divmod",
+        "pow",
+        "matmul",
+        "lshift",
+        "rshift",
+        "and",
+        "or",
+        "xor",
+    ),
+)
+for _name in _OPERATORS:
+    for _prefix in ("", "r", "i") if _name != "divmod" else ("", "r"):
+        setattr(TracedArray, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
+for _name in ("neg", "pos", "abs", "invert", "round", "eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(TracedArray, f"__{_name}__", _computing(f"__{_name}__"))
+for _name in ("bool", "int", "float", "complex", "index", "contains"):
+    setattr(TracedArray, f"__{_name}__", _deciding(_name))

@@ -1,0 +1,225 @@
+"""What a fused function refuses: errors of anydml's own, which name the caller's line."""
+
+import inspect
+import math
+import re
+
+import numpy as np
+import pytest
+
+import anydml as dml
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+def assigned(x):
+    x[0] = 0
+    return x
+
+
+def added_in_place(x):
+    x += 1
+    return x
+
+
+COMPUTING = {
+    "+": lambda x: x + 1,
+    "right +": lambda x: 1 + x,
+    "array +": lambda x: X + x,
+    "scalar +": lambda x: np.float64(1) + x,
+    "-": lambda x: -x,
+    "@": lambda x: x @ x.T,
+    "**": lambda x: x**2,
+    "divmod": lambda x: divmod(x, 2),
+    "abs": abs,
+    "+=": added_in_place,
+    "<": lambda x: x < 2,
+    "==": lambda x: x == x,
+    "if": lambda x: x if x else 0,
+    "if <": lambda x: x if x[0, 0] < 3 else 0,
+    "max": lambda x: max(x[0]),
+    "in": lambda x: 3 in x,
+    "float": lambda x: float(x[0, 0]),
+    "int": lambda x: int(x[0, 0]),
+    "math": lambda x: math.sqrt(x[0, 0]),
+    "range": lambda x: [*range(x[0, 0])],
+    "assignment": assigned,
+    "ufunc": np.sin,
+    "out": lambda x: np.concatenate([x, x], out=np.empty((6, 4))),
+    "copyto": lambda x: np.copyto(x, 0),
+    "sum": np.sum,
+    "where": lambda x: np.where(x, 1, 2),
+    "sort": np.sort,
+    ".sum": lambda x: x.sum(),
+    ".data": lambda x: x.data,
+    "asarray": np.asarray,
+    "array": np.array,
+    "astype": lambda x: x.astype(np.int32),
+    "mean": lambda x: np.pad(x, 1, mode="mean"),
+    "odd": lambda x: np.pad(x, 1, mode="reflect", reflect_type="odd"),
+    "mask": lambda x, m: x[m],
+    "dtypes": lambda x, m: np.concatenate([x, m]),
+    "repeats": lambda x, m: np.repeat(x, m, 0),
+    "own out": lambda x: dml.copy(x, out=np.empty_like(X)),
+    "own sizes": lambda x, m: dml.split_training(x, m[0]),
+}
+FITTING = {
+    "reshape": lambda x: x.reshape(5, 2),
+    "reshape order": lambda x: x.reshape(12, order="F"),
+    "ravel order": lambda x: x.ravel("K"),
+    "reshape two": lambda x: x.reshape(-1, -1),
+    "transpose": lambda x: x.transpose(0, 0),
+    "axis": lambda x: np.flip(x, 2),
+    "stack": lambda x: np.stack([x, x.T]),
+    "concatenate": lambda x: np.concatenate([x, x.T]),
+    "split": lambda x: np.split(x, 2),
+    "squeeze": lambda x: x.squeeze(0),
+    "broadcast": lambda x: np.broadcast_to(x, (3, 5)),
+    "int": lambda x: x[3],
+    "many": lambda x: x[0, 0, 0],
+    "ellipses": lambda x: x[..., ...],
+    "string": lambda x: x["a"],
+    "float": lambda x: x[1.0],
+    "float index": lambda x, m: x[x],
+    "known index": lambda x: x[[0, 3]],
+    "take": lambda x: np.take(x, 12),
+    "mask of another shape": lambda x: x[np.ones((4, 4), bool)],
+    "scalar iteration": lambda x: [*x[0, 0]],
+    "pad": lambda x: np.pad(x, -1),
+    "pad words": lambda x: np.pad(x, 1, mode="wrap", stat_length=2),
+    "clip": lambda x, m: np.take(x, m, mode="clip"),
+    "number": lambda x: np.full_like(x, -1, dtype=np.uint8),
+    "numbers": lambda x: np.full_like(x, [1, 2, 3, 4]),
+    "traced number": lambda x: np.full_like(x, x[0, 0]),
+    "object": lambda x: np.concatenate([x, np.full((1, 4), None)]),
+    "own": lambda x: dml.split(x, 5),
+    "own join": lambda x: dml.join([x, x[:, :2]]),
+    "own axis": lambda x: dml.gather(x, [0], 2),
+    "returned": lambda x: {x.shape},
+    "returned object": lambda x: object(),
+}
+
+
+def called(function):
+    count = len(inspect.signature(function).parameters)
+    try:
+        return dml.fuse(function)(*[X, np.zeros((3, 4), bool)][:count])
+    finally:
+        assert X.tolist() == np.arange(12.0).reshape(3, 4).tolist()
+
+
+@pytest.mark.parametrize("name", COMPUTING)
+def test_what_computes_is_refused_with_its_line(name):
+    with pytest.raises(dml.FuseError, match="anydml moves elements and does not compute") as caught:
+        called(COMPUTING[name])
+    assert re.match(rf"{re.escape(__file__)}:\d+: ", str(caught.value))
+
+
+def test_the_line_is_the_callers():
+    def function(x):
+        y = x.T
+        return y + 1
+
+    line = inspect.getsourcelines(function)[1] + 2
+    with pytest.raises(dml.FuseError, match=f"{re.escape(__file__)}:{line}: __add__ of a traced float64 array"):
+        dml.fuse(function)(X)
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_what_does_not_fit_is_an_error_of_anydmls(name):
+    with pytest.raises(dml.DescError if name.startswith("own") else dml.FuseError):
+        called(FITTING[name])
+
+
+def test_errors_are_pythons_too():
+    for function, error in ((lambda x: x[3], IndexError), (lambda x: x.nothing, AttributeError)):
+        with pytest.raises(error):
+            dml.fuse(function)(X)
+
+
+def test_pytorchs_functions_take_no_traced_array():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(dml.FuseError, match="cat of PyTorch"):
+        dml.fuse(lambda x: torch.cat([x, x]))(torch.zeros(2))
+
+
+@pytest.mark.parametrize("array", [np.array([1, None]), np.array(["a"], np.dtypes.StringDType())])
+def test_references_are_refused(array):
+    with pytest.raises(dml.FuseError, match="references"):
+        dml.fuse(lambda x: x[::-1])(array)
+
+
+def test_structures_of_records_are_bytes():
+    records = np.array([(1, 2.0), (3, 4.0)], [("a", "i2"), ("b", "f8")])
+    assert dml.fuse(lambda x: x[::-1])(records).tolist() == [(3, 4.0), (1, 2.0)]
+
+
+def test_no_arrays():
+    with pytest.raises(dml.FuseError, match="without arrays"):
+        dml.fuse(lambda n: n)(3)
+
+
+def test_arguments_that_cannot_be_told_apart():
+    with pytest.raises(dml.FuseError, match="neither an array nor hashable"):
+        dml.fuse(lambda x, s: x)(X, {1, 2})
+
+
+def test_traced_arrays_end_with_their_call():
+    kept = []
+    dml.fuse(lambda x: kept.append(x) or x)(X)
+    with pytest.raises(dml.FuseError, match="over"):
+        kept[0].reshape(-1)
+    with pytest.raises(dml.FuseError, match="over"):
+        dml.fuse(lambda x: np.concatenate([x, kept[0]]))(X)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float32", "bool", ">i4"])
+def test_indices_that_are_arguments_are_of_four_types(dtype):
+    for pick in (lambda x, i: x[i], np.take, lambda x, i: np.take_along_axis(x, i[:, None], 0)):
+        with pytest.raises(dml.FuseError):
+            dml.fuse(pick)(X, np.zeros(2, dtype))
+
+
+@pytest.mark.parametrize("number", [3, -4, 2**31, -(2**40)])
+def test_indices_out_of_range(number):
+    indices = np.array([0, number])
+    out = np.full((2, 4), 7.0)
+    for pick in (lambda x, i: x[i], lambda x, i: np.take(x, i, 0), lambda x, i: dml.gather(x, i, out_of_range="error")):
+        fused = dml.fuse(pick)
+        for _ in range(2):
+            with pytest.raises(IndexError, match=f"index {number} in i is out of range for an axis of size 3"):
+                fused(X, indices, out=out)
+        assert (out == 7).all()
+        np.testing.assert_array_equal(fused(X, np.array([0, -1])), X[[0, -1]])
+    np.testing.assert_array_equal(dml.fuse(dml.gather)(X, indices), dml.gather(X, indices))
+    np.testing.assert_array_equal(dml.fuse(lambda x: dml.gather(x, indices))(X), dml.gather(X, indices))
+
+
+def test_indices_into_an_empty_axis():
+    for pick in (lambda x, i: x[i], lambda x, i: np.take(x, i, 0)):
+        with pytest.raises(IndexError):
+            dml.fuse(pick)(np.empty((0, 2)), np.array([0]))
+        assert dml.fuse(pick)(np.empty((0, 2)), np.empty(0, np.int64)).shape == (0, 2)
+
+
+def test_indices_that_move_before_they_are_looked_at():
+    def picked(x, first, second, by):
+        return x[np.concatenate([first, second])[by]]
+
+    arguments = X, np.array([0]), np.array([2]), np.array([1, 0, 1])
+    with pytest.raises(dml.FuseError, match="have to move before: pass them as an argument, or"):
+        dml.fuse(picked)(*arguments)
+    clamped = dml.fuse(lambda x, a, b, by: dml.gather(x, np.concatenate([a, b])[by]))
+    np.testing.assert_array_equal(clamped(*arguments), picked(*arguments))
+
+
+def test_indices_out_of_range_of_large_arrays():
+    x = np.random.default_rng(7).random((1000, 64))
+    indices = np.random.default_rng(8).integers(-1000, 1000, 5000)
+    fused, out = dml.fuse(lambda x, i: (x[i], np.take(x.T, i, axis=1))), (np.zeros((5000, 64)), np.zeros((64, 5000)))
+    for one, other in zip(fused(x, indices), (x[indices], x.T[:, indices]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    indices[4321] = 1000
+    with pytest.raises(IndexError, match="index 1000 in i"):
+        fused(x, indices, out=out)
+    assert not any(each.any() for each in out)
