@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
-from anydml.moves.value import MOST_PIECES, NotComposableError, Value, join, pad
+from anydml.moves.value import MOST_PIECES, Value, join, pad
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
 """Where the numbers of operands begin until it is known how many there are of each role."""

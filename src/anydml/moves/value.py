@@ -13,44 +13,28 @@ Composition is exact or it raises `NotComposableError`, which says why; then the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from anydml.moves.move import Access, Fill, Lookup, Move, Outside
+from anydml.moves.move import Access, Fill, Move, Outside
+from anydml.moves.pieces import (
+    Factor,
+    NotComposableError,
+    Piece,
+    between,
+    diagonal,
+    every,
+    flipped,
+    kept_source,
+    looked_up,
+    other_factors,
+    split_axis,
+    standing_still,
+    tidy,
+)
 
 MOST_PIECES = 4096
 """Pieces of a value at most; what needs more is stored."""
-
-MOST_DIGITS = 64
-"""Digits of one factor that are made pieces of their own at most, where a step falls between two factors."""
-
-
-class NotComposableError(Exception):
-    """A value has to be stored before it can be used so; the text says why."""
-
-
-class Factor(NamedTuple):
-    """Part of an axis: `size` elements, `step` apart along `axis` of the value."""
-
-    axis: int
-    size: int
-    step: int
-
-
-class Piece(NamedTuple):
-    """Elements of a value, and where they come from.
-
-    Attributes:
-        start: coordinate of the first, one number per axis of the value.
-        factors: the box; the strides of `source` and of its lookups are one per factor.
-        source: what is read.
-    """
-
-    start: tuple[int, ...]
-    factors: tuple[Factor, ...]
-    source: Access | Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +92,7 @@ class Value:
         pieces = tuple(
             piece._replace(
                 factors=(*(f for f in piece.factors if f.axis not in repeated), *extra),
-                source=_still(_kept(piece, lambda f: f.axis not in repeated), len(extra)),
+                source=standing_still(kept_source(piece, lambda f: f.axis not in repeated), len(extra)),
             )
             for piece in value.pieces
         )
@@ -126,14 +110,14 @@ class Value:
         return value
 
     def _flipped(self, axis: int) -> Value:
-        return replace(self, pieces=tuple(_flipped(piece, axis, self.sizes[axis]) for piece in self.pieces))
+        return replace(self, pieces=tuple(flipped(piece, axis, self.sizes[axis]) for piece in self.pieces))
 
     def _taken(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
         pieces: list[Piece] = []
         for piece in self.pieces:
-            for inside in _between(piece, axis, start, end):
-                pieces += _every(inside, axis, start, step)
+            for inside in between(piece, axis, start, end):
+                pieces += every(inside, axis, start, step)
         return _value((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, pieces if size else [])
 
     def reshape(self, sizes: Sequence[int]) -> Value:
@@ -162,7 +146,7 @@ class Value:
 
     def _without_axis(self) -> Value:
         """The one element of a value whose only axis is 1."""
-        pieces = tuple(Piece((), (), _kept(piece, lambda factor: False)) for piece in self.pieces)
+        pieces = tuple(Piece((), (), kept_source(piece, lambda factor: False)) for piece in self.pieces)
         return Value((), self.element_size, pieces)
 
     def _merged_axes(self, axis: int) -> Value:
@@ -175,7 +159,7 @@ class Value:
                 for own, size, step in factors
             )
             first = start[axis] * inner + start[axis + 1]
-            pieces.append(_tidy(Piece((*start[:axis], first, *start[axis + 2 :]), merged, source)))
+            pieces.append(tidy(Piece((*start[:axis], first, *start[axis + 2 :]), merged, source)))
         sizes = (*self.sizes[:axis], self.sizes[axis] * inner, *self.sizes[axis + 2 :])
         return _value(sizes, self.element_size, pieces)
 
@@ -184,7 +168,7 @@ class Value:
         inner = self.sizes[axis] // outer
         pieces: list[Piece] = []
         for piece in self.pieces:
-            pieces += _split(piece, axis, inner)
+            pieces += split_axis(piece, axis, inner)
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
     def diagonal(self, axis: int, other: int) -> Value:
@@ -198,8 +182,8 @@ class Value:
             NotComposableError: one of them is made of several factors.
         """
         pieces: list[Piece] = []
-        for piece in map(_tidy, self.pieces):
-            pieces += _diagonal(piece, axis, other)
+        for piece in map(tidy, self.pieces):
+            pieces += diagonal(piece, axis, other)
         return _value((*self.sizes[:other], *self.sizes[other + 1 :]), self.element_size, pieces)
 
     def gather(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
@@ -216,17 +200,19 @@ class Value:
         """
         size, count = self.sizes[axis], len(indices.sizes)
         pieces: list[Piece] = []
-        for piece in map(_tidy, self.pieces):
+        for piece in map(tidy, self.pieces):
             whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]
             if piece.start[axis] or whole != [Factor(axis, size, 1)] * (size > 1):
                 raise NotComposableError(f"it is gathered along axis {axis}, which is made of several pieces")
             for index in indices.pieces:
                 if isinstance(index.source, Fill):
                     raise NotComposableError("its indices are in part a fill")
-                factors = [f._replace(axis=f.axis + (count - 1) * (f.axis > axis)) for f in _rest(piece, axis, False)]
+                factors = [
+                    f._replace(axis=f.axis + (count - 1) * (f.axis > axis)) for f in other_factors(piece, axis, False)
+                ]
                 factors += [factor._replace(axis=factor.axis + axis) for factor in index.factors]
                 start = (*piece.start[:axis], *index.start, *piece.start[axis + 1 :])
-                source = _looked_up(piece, index.source, axis, size, dtype, outside, len(index.factors))
+                source = looked_up(piece, index.source, axis, size, dtype, outside, len(index.factors))
                 pieces.append(Piece(start, tuple(factors), source))
         return _value((*self.sizes[:axis], *indices.sizes, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
@@ -277,275 +263,3 @@ def _value(sizes: Sequence[int], element_size: int, pieces: Sequence[Piece]) -> 
     if len(pieces) > MOST_PIECES:
         raise NotComposableError(f"it would be {len(pieces)} pieces")
     return Value(tuple(sizes), element_size, tuple(pieces))
-
-
-def _on_strides(
-    source: Access | Fill, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]
-) -> Access | Fill:
-    """A source with other strides: `change` gives, for those of the access and of each lookup, a shift and new ones."""
-    if isinstance(source, Fill):
-        return source
-
-    def changed(access: Access | Lookup) -> tuple[int, tuple[int, ...], tuple[Lookup, ...]]:
-        shift, strides = change(access.strides)
-        lookups = []
-        for lookup in access.lookups:
-            offset, own, inner = changed(lookup)
-            lookups.append(lookup._replace(offset=offset, strides=own, lookups=inner))
-        return access.offset + shift, strides, tuple(lookups)
-
-    return Access(source.operand, *changed(source))
-
-
-def _still(source: Access | Fill, count: int) -> Access | Fill:
-    """A source with `count` more factors in which it stands still."""
-    return _on_strides(source, lambda strides: (0, (*strides, *(0,) * count)))
-
-
-def _kept(piece: Piece, keep: Callable[[Factor], bool]) -> Access | Fill:
-    """A piece's source at digit 0 of all factors that are not kept."""
-    kept = [k for k, factor in enumerate(piece.factors) if keep(factor)]
-    return _on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in kept)))
-
-
-def _rest(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor, ...]:
-    """The factors of other axes; those behind move up where the gap `closes`."""
-    return tuple(
-        factor._replace(axis=factor.axis - (closes and factor.axis > axis))
-        for factor in piece.factors
-        if factor.axis != axis
-    )
-
-
-def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
-    """A piece with `size` digits of factor k, from `first` on, every `by`-th."""
-    axis, _, step = piece.factors[k]
-    start = list(piece.start)
-    start[axis] += first * step
-    factors = (*piece.factors[:k], Factor(axis, size, step * by), *piece.factors[k + 1 :])
-    source = _on_strides(
-        piece.source,
-        lambda strides: (first * strides[k], (*strides[:k], strides[k] * by, *strides[k + 1 :])),
-    )
-    return Piece(tuple(start), factors, source)
-
-
-def _diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
-    """The elements of a tidy piece that have the same coordinate along two axes, the second of which goes."""
-    factors: list[int | None] = []
-    for each in (axis, other):
-        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and factor.size > 1]
-        if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
-            raise NotComposableError(f"the elements that axes {axis} and {other} have in common lie in no one stride")
-        factors.append(own[0] if own else None)
-    lengths = [1 if k is None else piece.factors[k].size for k in factors]
-    starts = [piece.start[axis], piece.start[other]]
-    low = max(starts)
-    size = min(start + length for start, length in zip(starts, lengths, strict=True)) - low
-    if size <= 0:
-        return
-    for k, start in zip(factors, starts, strict=True):
-        if k is not None:
-            piece = _digits(piece, k, low - start, size)
-    first, second = factors
-    if first is not None and second is not None:
-        kept = [k for k in range(len(piece.factors)) if k != second]
-
-        def both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-            return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in kept)
-
-        piece = Piece(piece.start, tuple(piece.factors[k] for k in kept), _on_strides(piece.source, both))
-    closed = tuple(
-        factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
-        for factor in piece.factors
-    )
-    yield Piece((*piece.start[:other], *piece.start[other + 1 :]), closed, piece.source)
-
-
-def _flipped(piece: Piece, axis: int, length: int) -> Piece:
-    """A piece seen from the other end of an axis."""
-    own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
-
-    def turned(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        shift = sum((piece.factors[k].size - 1) * strides[k] for k in own)
-        return shift, tuple(-stride if k in own else stride for k, stride in enumerate(strides))
-
-    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
-    start = (*piece.start[:axis], length - 1 - piece.start[axis] - reach, *piece.start[axis + 1 :])
-    return Piece(start, piece.factors, _on_strides(piece.source, turned))
-
-
-def _between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
-    """The elements of a piece whose coordinates along an axis lie in [low, high)."""
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1]
-    first = piece.start[axis]
-    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
-    if first >= low and first + reach < high:
-        yield piece
-    elif first < high and first + reach >= low:
-        k = max(own, key=lambda k: piece.factors[k].step)
-        _, size, step = piece.factors[k]
-        rest = reach - (size - 1) * step
-        # Digits with which all of the smaller factors lie inside, then those with which some do.
-        begin = min(max(0, -((first - low) // step)), size)
-        end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
-        if end > begin:
-            yield _digits(piece, k, begin, end - begin)
-        for digit in range(size):
-            at = first + digit * step
-            if not begin <= digit < end and at < high and at + rest >= low:
-                yield from _between(_digits(piece, k, digit, 1), axis, low, high)
-
-
-def _every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
-    """The elements of a piece at every `by`-th coordinate of an axis from `origin` on, in coordinates of these."""
-    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1 and f.step % by]
-    offset = origin - piece.start[axis]
-    if not own:
-        if offset % by == 0:
-            start = (*piece.start[:axis], -offset // by, *piece.start[axis + 1 :])
-            factors = tuple(f._replace(step=f.step // by) if f.axis == axis else f for f in piece.factors)
-            yield piece._replace(start=start, factors=factors)
-        return
-    if len(own) == 1:
-        (k,) = own
-        _, size, step = piece.factors[k]
-        common = math.gcd(step, by)
-        if offset % common:
-            return
-        turn = by // common
-        first = offset // common * pow(step // common, -1, turn) % turn
-        if first < size:
-            yield from _every(_digits(piece, k, first, -(-(size - first) // turn), turn), axis, origin, by)
-        return
-    k = min(own, key=lambda k: piece.factors[k].size)
-    if piece.factors[k].size > MOST_DIGITS:
-        raise NotComposableError(f"every {by} elements of axis {axis} fall between the axes that it was made of")
-    for digit in range(piece.factors[k].size):
-        yield from _every(_digits(piece, k, digit, 1), axis, origin, by)
-
-
-def _split(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
-    """A piece whose axis becomes two, of which the second has size `inner`."""
-    first = piece.start[axis]
-    low = first % inner
-    own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1)
-    reach = low
-    for step, k in own:
-        size = piece.factors[k].size
-        if step % inner == 0:
-            if reach >= inner:
-                break
-            continue
-        if reach + (size - 1) * step >= inner:
-            yield from _cut_at_blocks(piece, axis, inner, k, reach - low)
-            return
-        reach += (size - 1) * step
-    factors = []
-    for own_axis, size, step in piece.factors:
-        if own_axis != axis:
-            factors.append(Factor(own_axis + (own_axis > axis), size, step))
-        elif step % inner == 0 and size > 1:
-            factors.append(Factor(axis, size, step // inner))
-        else:
-            factors.append(Factor(axis + 1, size, step))
-    start = (*piece.start[:axis], first // inner, low, *piece.start[axis + 1 :])
-    yield Piece(start, tuple(factors), piece.source)
-
-
-def _cut_at_blocks(piece: Piece, axis: int, inner: int, k: int, below: int) -> Iterator[Piece]:
-    """A piece cut so that factor k no longer crosses from one block of `inner` elements into the next."""
-    _, size, step = piece.factors[k]
-    low = piece.start[axis] % inner
-    if inner % step or low % step + below >= step:
-        raise NotComposableError(f"axis {axis} is split where the axes that it was made of are not")
-    block = inner // step
-    head = min(size, (block - low // step) % block)
-    whole = (size - head) // block
-    if head:
-        yield from _split(_digits(piece, k, 0, head), axis, inner)
-    if whole:
-        body = _digits(piece, k, head, whole * block)
-        factors = (*body.factors, Factor(axis, block, step))
-        outer = Factor(axis, whole, step * block)
-        source = _on_strides(
-            body.source,
-            lambda strides: (0, (*strides[:k], strides[k] * block, *strides[k + 1 :], strides[k])),
-        )
-        yield from _split(Piece(body.start, (*factors[:k], outer, *factors[k + 1 :]), source), axis, inner)
-    if rest := size - head - whole * block:
-        yield from _split(_digits(piece, k, size - rest, rest), axis, inner)
-
-
-def _tidy(piece: Piece) -> Piece:
-    """A piece with neighbouring factors merged where they go on at both ends, and none of size 1."""
-    if all(factor.size > 1 for factor in piece.factors) and len({f.axis for f in piece.factors}) == len(piece.factors):
-        return piece
-    columns = [f.step for f in piece.factors]
-    order = sorted(
-        (k for k, f in enumerate(piece.factors) if f.size > 1), key=lambda k: (piece.factors[k].axis, -columns[k])
-    )
-    result = Piece(
-        piece.start,
-        tuple(piece.factors[k] for k in order),
-        _on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in order))),
-    )
-    k = 0
-    while k + 1 < len(result.factors):
-        outer, inner = result.factors[k : k + 2]
-        together = outer.axis == inner.axis and outer.step == inner.step * inner.size
-        if together and all(strides[k] == strides[k + 1] * inner.size for strides in _columns(result.source)):
-            factors = (
-                *result.factors[:k],
-                Factor(inner.axis, outer.size * inner.size, inner.step),
-                *result.factors[k + 2 :],
-            )
-            source = _on_strides(result.source, lambda strides, k=k: (0, (*strides[:k], *strides[k + 1 :])))  # type: ignore[misc]
-            result = Piece(result.start, factors, source)
-        else:
-            k += 1
-    return result
-
-
-def _columns(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
-    """The strides of a source and of every lookup in it."""
-    if not isinstance(source, Fill):
-        yield source.strides
-        for lookup in source.lookups:
-            yield from _columns(lookup)
-
-
-def _looked_up(
-    piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: Outside, count: int
-) -> Access | Fill:
-    """The source of a piece whose axis is looked up by an index that has `count` factors of its own, put last."""
-    if isinstance(piece.source, Fill):
-        return piece.source
-    kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
-    own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1]
-    still = (0,) * len(kept)
-
-    def behind(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
-        return tuple(
-            lookup._replace(strides=still + lookup.strides, lookups=behind(lookup.lookups)) for lookup in lookups
-        )
-
-    found = Lookup(index.operand, dtype, index.offset, still + index.strides, size, 0, outside, behind(index.lookups))
-    used = False
-
-    def through(lookups: tuple[Lookup, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
-        nonlocal used
-        inner = []
-        for lookup in lookups:
-            own_strides, own_lookups = through(lookup.lookups, lookup.strides)
-            inner.append(lookup._replace(strides=own_strides, lookups=own_lookups))
-        if own and strides[own[0]]:
-            used = True
-            inner.append(found._replace(stride=strides[own[0]]))
-        return (*(strides[k] for k in kept), *(0,) * count), tuple(inner)
-
-    strides, lookups = through(piece.source.lookups, piece.source.strides)
-    if not used and outside != "clamp":
-        # Nothing moves, but the index still decides whether anything is taken.
-        lookups = (*lookups, found)
-    return Access(piece.source.operand, piece.source.offset, strides, lookups)
