@@ -76,7 +76,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         output_tensor: the tensor to fill.
         value_data_type: its data type.
         value_start: a number of that type.
-        value_delta: likewise.
+        value_delta: likewise; negative ones of an unsigned type count down.
     """
 
     output_tensor: TensorDesc
@@ -106,14 +106,21 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Values of the output's type."""
-        values = {"ValueStart": self.value_start, "ValueDelta": self.value_delta}
+        """Values of the output's type; a sequence of an unsigned type may go down, as one of the page does."""
+        values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
         yield from self._scalars("ValueDataType", self.value_data_type, **values)
+
+    def _delta(self) -> Scalar:
+        """ValueDelta; of an unsigned type it is what counts down, modulo 2 to the number of its bits."""
+        delta, data_type = self.value_delta, self.value_data_type
+        bits = 8 * data_type.itemsize
+        is_down = data_type.dtype.kind == "u" and isinstance(delta, int) and -(1 << bits) < delta < 0
+        return delta + (1 << bits) if is_down else delta
 
     def _ends(self) -> tuple[Any, Any]:
         """Start and delta as the type has them."""
         dtype = self.value_data_type.dtype
-        start, delta = (scalar_bytes(value, self.value_data_type) for value in (self.value_start, self.value_delta))
+        start, delta = (scalar_bytes(value, self.value_data_type) for value in (self.value_start, self._delta()))
         return np.frombuffer(start, dtype)[0], np.frombuffer(delta, dtype)[0]
 
     @property
