@@ -59,7 +59,9 @@ def test_enumerations(mode):
     fields = {"InputTensor": ROW, "OutputTensor": ROW, "StartPadding": [0] * 4, "EndPadding": [0] * 4}
     assert read("PADDING", **fields, PaddingMode=mode, PaddingValue=0).padding_mode.name == "WRAP"
     for wrong in ("wrap", "DML_WRAP", 4, None):
-        with pytest.raises(ModelError, match=r"d\.PaddingMode: .* is no DML_PADDING_MODE; there are .CONSTANT., .EDGE."):
+        with pytest.raises(
+            ModelError, match=r"d\.PaddingMode: .* is no DML_PADDING_MODE; there are .CONSTANT., .EDGE."
+        ):
             read("PADDING", **fields, PaddingMode=wrong, PaddingValue=0)
 
 

@@ -8,6 +8,7 @@ from random_descs import padded_strides
 from random_family import FAMILY, fill_indices
 
 import anydml as dml
+from anydml.backends.cpu import addressed, engine
 
 CASES = 100
 DEVICES = ("reference", "numpy", "cpu")
@@ -31,6 +32,15 @@ def shaped_operand(rng, tensor):
     array = np.ndarray(tensor.sizes, tensor.data_type.dtype, base, int(rng.integers(0, 4)), strides)
     view = array[tuple(np.s_[::-1] if rng.random() < 0.4 else np.s_[:] for _ in tensor.sizes)]
     return base, view, view
+
+
+@pytest.fixture
+def threads(request):
+    """As many threads as the test asks for."""
+    before = dml.get_num_threads()
+    dml.set_num_threads(request.param)
+    yield request.param
+    dml.set_num_threads(before)
 
 
 def packed(desc):
@@ -76,3 +86,41 @@ def test_moves_keep_the_rules_of_programs(operator):
     for _ in range(25):
         desc = packed(FAMILY[operator](rng))
         assert list(desc.program().problems()) == [], desc
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("operator", FAMILY)
+def test_random_descs_by_kernels(operator, threads, monkeypatch):
+    monkeypatch.setattr(engine, "SMALL_BYTES", 0)
+    monkeypatch.setattr(engine, "SHARED_BYTES", 0)
+    monkeypatch.setattr(addressed, "BUCKETED_BYTES", 0)
+    monkeypatch.setattr(addressed, "BUCKETED_ELEMENT", 0)
+    monkeypatch.setattr(addressed, "ENOUGH", 50)
+    monkeypatch.setattr(addressed, "SEGMENT", 3)
+    rng = np.random.default_rng([17, threads, *map(ord, operator)])
+    for _ in range(CASES // 10):
+        check(rng, FAMILY[operator](rng), flat_operand)
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("operator", ["scatter", "scatter_nd"])
+def test_large_scatters_with_duplicates_are_what_one_thread_writes(operator, threads):
+    rng = np.random.default_rng(18)
+    x, updates = rng.random((2, 300, 500), np.float32)
+    where = rng.integers(-400, 400, (300, 500) if operator == "scatter" else (300, 1))
+    tensor = dml.TensorDesc("FLOAT32", [300, 500])
+    expected = x.copy()
+    if operator == "scatter":
+        desc = dml.ScatterOperatorDesc(tensor, dml.TensorDesc("INT64", where.shape), tensor, tensor, 0)
+        for i, j in np.ndindex(*where.shape):
+            if -300 <= where[i, j] < 300:
+                expected[where[i, j], j] = updates[i, j]
+    else:
+        desc = dml.ScatterNdOperatorDesc(tensor, dml.TensorDesc("INT64", where.shape), tensor, tensor, 2, 2)
+        for i, (to,) in enumerate(where):
+            if -300 <= to < 300:
+                expected[to] = updates[i]
+    for device in ("cpu", "numpy"):
+        y = np.zeros_like(x)
+        dml.Device(device).compile_operator(desc).bind([x, where, updates], [y]).dispatch()
+        np.testing.assert_array_equal(y, expected, device)
