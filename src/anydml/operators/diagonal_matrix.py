@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Fill, Lookup, Move
+from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
+from anydml.operators.bands import band
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
@@ -19,14 +18,8 @@ from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 
-FEW_DIAGONALS = 16
-"""Diagonals that get a move each."""
-
 EVERY = UINT_MAX + 1
 """Beyond every diagonal."""
-
-FEW_LINES = 64
-"""Rows or columns that get a move each, where there are more diagonals; more are told apart element by element."""
 
 
 class _DiagonalMatrix(OperatorDesc):
@@ -48,68 +41,23 @@ class _DiagonalMatrix(OperatorDesc):
         raise AssertionError("each operator has its own")
 
     def bands(self) -> list[tuple[int, int]]:
-        """The diagonals that hold it, as ranges that lie inside the matrix."""
+        """The diagonals that hold it, as ranges."""
         raise AssertionError("each operator has its own")
 
-    def _inside(self, *bands: tuple[int, int]) -> list[tuple[int, int]]:
-        height, width = self.output_tensor.sizes[-2:]
-        clipped = [(max(first, 1 - height), min(end, width)) for first, end in bands]
-        return [(first, end) for first, end in clipped if first < end]
-
-    def _by_table(self) -> bool:
-        """Whether there are too many diagonals, rows and columns for moves of their own."""
-        many = sum(end - first for first, end in self.bands()) > FEW_DIAGONALS
-        return many and min(self.output_tensor.sizes[-2:]) > FEW_LINES
-
-    @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """For each diagonal 0 where it holds the value, and 1 where not; where there are many."""
-        if len(self.output_tensor.sizes) < 2 or not self._by_table():
-            return ()
-        height, width = self.output_tensor.sizes[-2:]
-        table = np.ones(height + width - 1, np.uint32)
-        for first, end in self.bands():
-            table[first + height - 1 : end + height - 1] = 0
-        return (table,)
-
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """What the others hold, everywhere; then the value: by diagonals, by lines, or where a constant says so."""
+        """What the others hold, everywhere; then the value, in a few boxes a band."""
         *inputs, output = layouts or self.layouts()
-        whole, zero = len(inputs), bytes(output.element_size)
-        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, zero)
-        *batch, height, _ = output.sizes
-        fill, size = Fill(self.pattern), output.element_size
-        if self._by_table():
-            strides = (*(0 for _ in batch), -4, 4)
-            lookup = Lookup(whole + 1, "uint32", (height - 1) * 4, strides, 1, 0, "skip")
-            return under, Move(output.sizes, Access(whole, 0, output.strides, (lookup,)), fill, size)
+        whole, size = len(inputs), output.element_size
+        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(size))
+        *batch, height, width = output.sizes
+        *steps, down, right = output.strides
         moves = [under]
-        for y, x, down, right, count in self._lines():
-            *steps, row, column = output.strides
-            to = Access(whole, y * row + x * column, (*steps, down * row + right * column))
-            moves.append(Move((*batch, count), to, fill, size))
+        for first, end in self.bands():
+            for box in band(height, width, first, end):
+                strides = (rows * down + columns * right for rows, columns in box.steps)
+                to = Access(whole, box.row * down + box.column * right, (*steps, *strides))
+                moves.append(Move((*batch, *box.sizes), to, Fill(self.pattern), size))
         return tuple(moves)
-
-    def _lines(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """First element, step and length of the lines that the bands are made of: diagonals, rows or columns."""
-        height, width = self.output_tensor.sizes[-2:]
-        bands = self.bands()
-        few = sum(end - first for first, end in bands) <= FEW_DIAGONALS
-        for first, end in bands:
-            if few:
-                for t in range(first, end):
-                    y = max(0, -t)
-                    yield y, y + t, 1, 1, min(height, width - t) - y
-            elif height <= width:
-                for y in range(height):
-                    left, right = max(0, y + first), min(width, y + end)
-                    if left < right:
-                        yield y, left, 0, 1, right - left
-            else:
-                for x in range(width):
-                    top, bottom = max(0, x - end + 1), min(height, x - first + 1)
-                    if top < bottom:
-                        yield top, x, 1, 0, bottom - top
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The value where the diagonal holds it, else the input's element, else 0."""
@@ -170,7 +118,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
 
     def bands(self) -> list[tuple[int, int]]:
         """One diagonal."""
-        return self._inside((self.offset, self.offset + 1))
+        return [(self.offset, self.offset + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,4 +191,4 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     def bands(self) -> list[tuple[int, int]]:
         """From begin to end, or, where begin is greater, all before end and all from begin on."""
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
-        return self._inside((begin, end)) if begin <= end else self._inside((-EVERY, end), (begin, EVERY))
+        return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
