@@ -27,13 +27,22 @@ def filled(operand: int, layout: Layout, pattern: bytes) -> Move:
 
 
 def surrounded(
-    operand: int, layout: Layout, starts: Sequence[int], sizes: Sequence[int], pattern: bytes
+    operand: int, layout: Layout, starts: Sequence[int], sizes: Sequence[int], pattern: bytes, offset: int = 0
 ) -> Iterator[Move]:
-    """Every element outside a box, once: what lies before and behind it in one dimension after the other."""
+    """Every element outside a box, once: what lies before and behind it in one dimension after the other.
+
+    Args:
+        operand: its number.
+        layout: where its elements lie, from `offset` bytes on.
+        starts: the box's first coordinate.
+        sizes: the box's sizes.
+        pattern: the bytes of an element.
+        offset: bytes.
+    """
     for d, (start, size, whole) in enumerate(zip(starts, sizes, layout.sizes, strict=True)):
-        offset = sum(starts[k] * layout.strides[k] for k in range(d))
+        begin = offset + sum(starts[k] * layout.strides[k] for k in range(d))
         for first, end in ((0, start), (start + size, whole)):
             if end > first:
                 box = (*sizes[:d], end - first, *layout.sizes[d + 1 :])
-                to = Access(operand, offset + first * layout.strides[d], layout.strides)
+                to = Access(operand, begin + first * layout.strides[d], layout.strides)
                 yield Move(box, to, Fill(pattern), layout.element_size)

@@ -12,7 +12,7 @@ from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.regions import filled
+from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
 from anydml.tensor import Layout, TensorDesc
 
@@ -120,11 +120,12 @@ class UnfoldOperatorDesc(OperatorDesc):
         return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Zeros where there is padding, and what lies inside the image, for one place in the window after another."""
+        """What lies inside the image, and zeros around it, for one place in the window after another."""
         source, output = layouts or self.layouts()
         blocks, spatial = self._blocks(), source.sizes[2:]
         is_padded = [bool(a or b) for a, b in zip(self.start_padding, self.end_padding, strict=True)]
-        moves = [filled(1, output, bytes(output.element_size))] if any(is_padded) else []
+        moves: list[Move] = []
+        zero = bytes(output.element_size)
         places = [range(w) if padded else (None,) for w, padded in zip(self.window_sizes, is_padded, strict=True)]
         row_steps = [math.prod(self.window_sizes[d + 1 :]) * output.strides[1] for d in range(len(blocks))]
         column_steps = [math.prod(blocks[d + 1 :]) * output.strides[2] for d in range(len(blocks))]
@@ -133,23 +134,31 @@ class UnfoldOperatorDesc(OperatorDesc):
             sizes = [source.sizes[0], source.sizes[1]]
             to, own = [output.strides[0], window * output.strides[1]], [*source.strides[:2]]
             offset = start = 0
+            whole, firsts = [*sizes], [0, 0]
             for d, k in enumerate(place):
                 stride, pixel = self.strides[d], source.strides[2 + d]
                 if k is None:
                     sizes += (self.window_sizes[d], blocks[d])
                     to += (row_steps[d], column_steps[d])
                     own += (self.dilations[d] * pixel, stride * pixel)
+                    whole += (self.window_sizes[d], blocks[d])
+                    firsts += (0, 0)
                     continue
                 # pos(b) = b·stride + shift lies in the image from b = first to b = end − 1.
                 shift = k * self.dilations[d] - self.start_padding[d]
-                first = max(0, -(shift // stride))
+                first = min(max(0, -(shift // stride)), blocks[d])
                 end = min(blocks[d], (spatial[d] - 1 - shift) // stride + 1)
+                whole.append(blocks[d])
+                firsts.append(first)
                 sizes.append(max(end - first, 0))
                 to.append(column_steps[d])
                 own.append(stride * pixel)
-                offset += k * row_steps[d] + first * column_steps[d]
+                offset += k * row_steps[d]
                 start += (first * stride + shift) * pixel
+            rows = Layout(tuple(whole), tuple(to), output.element_size)
+            moves += surrounded(1, rows, firsts, sizes, zero, offset)
             if 0 not in sizes:
+                offset += sum(first * step for first, step in zip(firsts, to, strict=True))
                 access = Access(0, start, tuple(own))
                 moves.append(Move(tuple(sizes), Access(1, offset, tuple(to)), access, source.element_size))
         return tuple(moves)
