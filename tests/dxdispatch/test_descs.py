@@ -8,6 +8,8 @@ from anydml.dxdispatch.descs import parse_desc, parse_operator_type, parse_tenso
 from anydml.errors import ModelError
 from anydml.files.place import Place
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
+from anydml.operators.base import camel
+from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 HERE = Place("m.json", "d")
@@ -34,6 +36,20 @@ def test_other_types_list_those_supported(name):
     assert all(known in str(caught.value) for known in REGISTRY)
 
 
+ONE = {
+    "int": (1, 1),
+    "float": (10.5, 10.5),
+    "Scalar": (3, 3),
+    "DataType": ("DML_TENSOR_DATA_TYPE_INT8", DataType.INT8),
+    "PaddingMode": ("DML_PADDING_MODE_EDGE", PaddingMode.EDGE),
+    "DepthSpaceOrder": ("COLUMN_ROW_DEPTH", DepthSpaceOrder.COLUMN_ROW_DEPTH),
+    "InterpolationMode": ("LINEAR", InterpolationMode.LINEAR),
+    "ScaleBias | None": ({"Scale": 2, "Bias": 10}, ScaleBias(2, 10)),
+    "Size2D": ({"Width": 2, "Height": 3}, Size2D(2, 3)),
+}
+"""A value of each kind in a file, and in a desc."""
+
+
 @pytest.mark.parametrize("kind", REGISTRY.values())
 def test_every_operator_can_be_written_down_and_read(kind):
     """Adding an operator to the registry is enough, whatever its fields."""
@@ -49,11 +65,13 @@ def test_every_operator_can_be_written_down_and_read(kind):
             written[name], expected[field.name] = [1, -2, 3], (1, -2, 3)
             written["DimensionCount"] = 3
         else:
-            written[name], expected[field.name] = 1, 1
+            written[name], expected[field.name] = ONE[str(field.type)]
     assert parse_desc(kind, written, HERE) == kind(**expected)
     for name in written:
         without = {key: value for key, value in written.items() if key != name}
-        optional = name.endswith("Count") or name in ("SplitTensor", "PerInputLengthTensor")
+        is_count = name.endswith("Count") and name not in map(camel, (f.name for f in dataclasses.fields(kind)))
+        optional = is_count or name in ("SplitTensor", "PerInputLengthTensor", "ScaleBias")
+        optional |= "None" in str(getattr(kind, "__annotations__", {}).get("input_tensor")) and name == "InputTensor"
         if optional or (name == "Axis" and kind.OPERATOR.endswith("Training")):
             parse_desc(kind, without, HERE)
         else:

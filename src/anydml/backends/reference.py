@@ -54,4 +54,5 @@ def _run(formula: Formula, operands: Sequence[Array]) -> None:
         return int(views[operand][at])
 
     for output, to, source, at in formula.elements(read):
-        raw[output][to] = raw[source][at]
+        target = raw[output]
+        target[to] = np.frombuffer(source, target.dtype)[0] if isinstance(source, bytes) else raw[source][at]

@@ -23,7 +23,7 @@ def operator_table(colour: bool = False) -> str:
         colour: whether the output is a terminal that can show headings in bold.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("type in a model file", "from", "tensors", "dims", "data types"):
+    for heading in ("type in a model file", "at", "tensors", "dim", "data types"):
         table.add_column(heading, no_wrap=True)
     for name, kind in sorted(REGISTRY.items()):
         table.add_row()
@@ -39,13 +39,13 @@ def operator_table(colour: bool = False) -> str:
 def _rows(kind: type[OperatorDesc]) -> Iterator[tuple[str, list[str], str, str]]:
     """Level, tensors, dimension counts and data types; tensors that may be the same share a row."""
     if not kind.SUPPORT:
-        yield "any", [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)], dimension_text(1, MAX_DIMENSIONS), "any"
+        yield "any", [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)], f"1-{MAX_DIMENSIONS}", "any"
     for row in kind.SUPPORT:
         alike: dict[Support, list[str]] = {}
         for tensor, support in row.tensors.items():
             alike.setdefault(support, []).append(tensor)
         for i, (support, tensors) in enumerate(alike.items()):
-            dimensions = dimension_text(support.min_dimensions, support.max_dimensions)
+            dimensions = dimension_text(support.min_dimensions, support.max_dimensions).replace(" to ", "-")
             yield "" if i else row.level.short, tensors, dimensions, _type_text(support.data_types)
 
 

@@ -9,14 +9,24 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from anydml.dxdispatch.desc_values import (
+    parse_enum,
+    parse_float,
+    parse_scalar,
+    parse_scale_bias,
+    parse_size_2d,
+    parse_value_type,
+)
 from anydml.dxdispatch.initializers import parse_data_type
 from anydml.files.place import Place, names, show
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.base import camel
-from anydml.tensor import TensorDesc, TensorFlags
+from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
+from anydml.operators.scalars import Scalar
+from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 _OTHER_DISPATCHABLES = ("hlsl", "onnx", "dmlserializedgraph")
 _LARGEST = 2**64
@@ -72,12 +82,25 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: Place) -> OperatorDe
             _check_count(desc, f"{name.removesuffix('Tensors')}Count", name, len(tensors), place)
         elif hint == tuple[int, ...]:
             values[field.name] = integers = _integers(desc[name], at)
-            _check_count(desc, "DimensionCount", name, len(integers), place)
-        elif hint is int:
-            values[field.name] = _integer(desc[name], at)
+            for count in ("DimensionCount", f"{name}Count"):
+                _check_count(desc, count, name, len(integers), place)
+        elif hint == Scalar:
+            data_type = next(known for known in values.values() if isinstance(known, DataType))
+            values[field.name] = parse_scalar(desc[name], data_type, at)
         else:
-            values[field.name] = parse_tensor(desc[name], at)
+            values[field.name] = _one(_without_none(hint), desc[name], at)
     return kind(**values)
+
+
+def _without_none(hint: Any) -> Any:
+    """The type of an optional field's value."""
+    return next((each for each in typing.get_args(hint) if each is not types.NoneType), hint)
+
+
+def _one(hint: Any, value: Any, place: Place) -> Any:
+    if issubclass(hint, NamedEnum):
+        return parse_enum(hint, value, place)
+    return _PARSERS[hint](value, place)
 
 
 def parse_tensor(value: Any, place: Place) -> TensorDesc:
@@ -165,3 +188,14 @@ def _integer(value: Any, place: Place) -> int:
 
 def _integers(value: Any, place: Place) -> tuple[int, ...]:
     return tuple(_integer(item, place / i) for i, item in enumerate(_array(value, place)))
+
+
+_PARSERS: dict[Any, Callable[[Any, Place], Any]] = {
+    int: _integer,
+    float: parse_float,
+    TensorDesc: parse_tensor,
+    DataType: parse_value_type,
+    ScaleBias: parse_scale_bias,
+    Size2D: parse_size_2d,
+}
+"""How a field is read, by its type."""

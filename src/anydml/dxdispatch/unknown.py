@@ -110,6 +110,7 @@ def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], pla
 def _desc_fields(kind: type[OperatorDesc]) -> list[str]:
     fields = [camel(field.name) for field in dataclasses.fields(cast(Any, kind))]
     counts = [f"{name.removesuffix('Tensors')}Count" for name in fields if name.endswith("Tensors")]
+    counts += ["RepeatsCount"] if "Repeats" in fields else []
     return [*fields, *counts, "DimensionCount"]
 
 

@@ -44,8 +44,9 @@ class Operand(NamedTuple):
 
 
 Coordinate = tuple[int, ...]
-Element = tuple[int, Coordinate, int, Coordinate]
-"""One element's journey: output operand, its coordinate, source operand, its coordinate."""
+Element = tuple[int, Coordinate, int | bytes, Coordinate]
+"""One element's journey: output operand, its coordinate, source operand, its coordinate; or, instead of the operand,
+the bytes of an element that is known, and any coordinate."""
 
 ReadIndex = Callable[[int, Coordinate], int]
 """Reads one integer of an operand."""

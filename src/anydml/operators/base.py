@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -16,9 +16,11 @@ import numpy as np
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
-from anydml.fields import integer, integers, wrong
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import Element, Formula, ReadIndex
+from anydml.operators.readers import READERS
+from anydml.operators.scalars import Scalar, scalar_problem
+from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
 
 
@@ -135,12 +137,13 @@ class OperatorDesc:
         named = (*self.inputs, *self.outputs)
         operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in self.inputs]
         operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in self.outputs]
-        operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(self.constants)]
+        constants = self.constants
+        operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
         tensors = [
             (layout.sizes, layout.strides, tensor.data_type.dtype)
             for layout, (_, tensor) in zip(every, named, strict=True)
         ]
-        tensors += [(value.shape, value.strides, value.dtype) for value in self.constants]
+        tensors += [(value.shape, value.strides, value.dtype) for value in constants]
         return Program(self.OPERATOR, tuple(operands), self.moves(every), Formula(self.elements, tuple(tensors)))
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
@@ -162,14 +165,13 @@ class OperatorDesc:
             The tensors' own problems; if there are none, the operator's; then what the level does not support.
         """
         broken = False
-        count = {*map(len, (self.inputs, self.outputs))}
         for is_output, tensors in ((False, self.inputs), (True, self.outputs)):
             for name, tensor in tensors:
                 for field, values, rule in tensor_problems(tensor, is_output):
                     broken = True
                     yield self.problem(f"{name}.{field}", f"{name}.{field} {values}", rule)
-        if 0 in count:
-            fields = self.INPUTS if not self.inputs else self.OUTPUTS
+        if empty := [fields for fields in (self.INPUTS, self.OUTPUTS) if {getattr(self, f) for f in fields} == {()}]:
+            fields = empty[0]
             names = " and ".join(map(camel, fields))
             yield self.problem(names, f"{names} has no tensors", "there is at least one")
         elif not broken:
@@ -229,6 +231,32 @@ class OperatorDesc:
             counts = f"{name} has {len(tensor.sizes)} dimensions, but {first} has {len(model.sizes)}"
             yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} have one DimensionCount")
 
+    def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
+        """A tensor has these sizes."""
+        if tensor.sizes != tuple(expected):
+            message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
+            yield self.problem(f"{name}.Sizes", message, rule)
+
+    def _like_but_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
+        expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
+        yield from self.sizes_are(name, tensor, expected, "sizes are InputTensor's, but along Axis any")
+
+    def _index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
+        if tensor.data_type not in types:
+            message = f"{name}.DataType is {tensor.data_type}, which cannot index"
+            yield self.problem(f"{name}.DataType", message, f"indices are {', '.join(t.name for t in types)}")
+
+    def _scalars(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
+        """DML_SCALAR_UNIONs of the output's type, which `field` repeats."""
+        output = self.outputs[0][1].data_type
+        if data_type != output:
+            message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
+            yield self.problem(field, message, f"{field} is OutputTensor.DataType")
+            return
+        for name, value in values.items():
+            if wrong := scalar_problem(value, data_type):
+                yield self.problem(name, f"{name} {wrong}", f"{name} is a {data_type}")
+
     def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
         if not 0 <= axis < dimensions:
             message = f"Axis is {axis}, but {tensor} has {dimensions} dimensions"
@@ -248,43 +276,18 @@ class OperatorDesc:
             message = f"{name}.Sizes is {list(tensor.sizes)}, but there are {count} parts"
             yield self.problem(f"{name}.Sizes", message, f"{name} has one dimension, one entry a part")
 
-    def _unsigned(self, field: str, values: Sequence[int], count: int) -> Iterator[Problem]:
-        """One UINT a dimension."""
-        yield from self._count(field, values, count)
+    def one_a_dimension(
+        self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
+    ) -> Iterator[Problem]:
+        """One UINT, or signed number of any size, a dimension of `tensor`."""
+        if len(values) != count:
+            message = f"{field} has {len(values)} entries, but {tensor} has {count} dimensions"
+            yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+        if is_signed:
+            return
         for i, value in enumerate(values):
             if not 0 <= value <= UINT_MAX:
                 yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it is 0 to 4294967295 (UINT)")
-
-    def _count(self, field: str, values: Sequence[int], count: int) -> Iterator[Problem]:
-        if len(values) != count:
-            message = f"{field} has {len(values)} entries, but InputTensor has {count} dimensions"
-            yield self.problem(field, message, "one entry a dimension (DimensionCount)")
-
-
-def _tensor(operator: str, field: str, value: Any) -> TensorDesc:
-    if not isinstance(value, TensorDesc):
-        raise wrong(operator, field, value, "a TensorDesc")
-    return value
-
-
-def _optional_tensor(operator: str, field: str, value: Any) -> TensorDesc | None:
-    return None if value is None else _tensor(operator, field, value)
-
-
-def _tensors(operator: str, field: str, values: Any) -> tuple[TensorDesc, ...]:
-    if not isinstance(values, Iterable):
-        raise wrong(operator, field, values, "a list of TensorDescs")
-    return tuple(_tensor(operator, f"{field}[{i}]", value) for i, value in enumerate(values))
-
-
-READERS: dict[Any, Callable[[str, str, Any], Any]] = {
-    "int": integer,
-    "tuple[int, ...]": integers,
-    "TensorDesc": _tensor,
-    "TensorDesc | None": _optional_tensor,
-    "tuple[TensorDesc, ...]": _tensors,
-}
-"""How a field of an operator desc is read, by its annotation."""
 
 
 def camel(field: str) -> str:

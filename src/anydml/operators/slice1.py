@@ -30,6 +30,41 @@ def max_copied_elements(window_size: int, stride: int) -> int:
     return 1 + (window_size - 1) // abs(stride)
 
 
+def window_problems(
+    desc: OperatorDesc,
+    whole: tuple[str, TensorDesc],
+    taken: tuple[str, TensorDesc],
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+) -> Iterator[Problem]:
+    """A window that is not empty and lies inside `whole`; no more in `taken` than it can give."""
+    count = len(whole[1].sizes)
+    yield from desc.one_a_dimension("InputWindowOffsets", offsets, count, whole[0])
+    yield from desc.one_a_dimension("InputWindowSizes", sizes, count, whole[0])
+    yield from desc.one_a_dimension("InputWindowStrides", strides, count, whole[0], is_signed=True)
+    window = zip(offsets, sizes, strides, strict=False)
+    both = zip(whole[1].sizes, taken[1].sizes, strict=False)
+    for i, ((available, n), (offset, size, stride)) in enumerate(zip(both, window, strict=False)):
+        if size < 1:
+            yield desc.problem(f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window is not empty")
+        if offset + size > available:
+            message = (
+                f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
+                f"but {whole[0]}.Sizes[{i}] is {available}"
+            )
+            rule = "the window lies inside the input" if whole[0] == "InputTensor" else "the window lies inside"
+            yield desc.problem(f"InputWindowSizes[{i}]", message, rule)
+        if stride == 0 or not INT_MIN <= stride <= INT_MAX:
+            message = f"InputWindowStrides[{i}] is {stride}"
+            yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride is an INT and never 0")
+        elif size >= 1 and n > (most := max_copied_elements(size, stride)):
+            message = f"{taken[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {most}"
+            name = taken[0].removesuffix("Tensor")
+            rule = f"1 <= {name}Sizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
+            yield desc.problem(f"{taken[0]}.Sizes[{i}]", message, rule)
+
+
 @dataclass(frozen=True, slots=True)
 class Slice1OperatorDesc(OperatorDesc):
     """DML_SLICE1_OPERATOR_DESC: ``Output[c] = Input[CopyStart + InputWindowStrides · c]``.
@@ -76,39 +111,10 @@ class Slice1OperatorDesc(OperatorDesc):
 
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; a window that is not empty and lies inside; no more than it can give."""
-        count = len(self.input_tensor.sizes)
         yield from self._same_kind("input_tensor", "output_tensor")
-        yield from self._unsigned("InputWindowOffsets", self.input_window_offsets, count)
-        yield from self._unsigned("InputWindowSizes", self.input_window_sizes, count)
-        yield from self._count("InputWindowStrides", self.input_window_strides, count)
-        window = zip(self.input_window_offsets, self.input_window_sizes, self.input_window_strides, strict=False)
-        sizes = zip(self.input_tensor.sizes, self.output_tensor.sizes, strict=False)
-        for i, ((whole, taken), (offset, size, stride)) in enumerate(zip(sizes, window, strict=False)):
-            yield from self._window_problems(i, whole, taken, offset, size, stride)
-
-    def _window_problems(
-        self, i: int, whole: int, taken: int, offset: int, size: int, stride: int
-    ) -> Iterator[Problem]:
-        if size < 1:
-            yield self.problem(f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window is not empty")
-        if offset + size > whole:
-            message = (
-                f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
-                f"but InputTensor.Sizes[{i}] is {whole}"
-            )
-            yield self.problem(f"InputWindowSizes[{i}]", message, "the window lies inside the input")
-        if stride == 0 or not INT_MIN <= stride <= INT_MAX:
-            message = f"InputWindowStrides[{i}] is {stride}"
-            yield self.problem(f"InputWindowStrides[{i}]", message, "a stride is an INT and never 0")
-        elif size >= 1 and taken > (most := max_copied_elements(size, stride)):
-            message = (
-                f"OutputTensor.Sizes[{i}] is {taken}, but a window of {size} with stride {stride} gives at most {most}"
-            )
-            yield self.problem(
-                f"OutputTensor.Sizes[{i}]",
-                message,
-                "1 <= OutputSizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|",
-            )
+        window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
+        whole, taken = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
+        yield from window_problems(self, whole, taken, *window)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; signed strides in the source, starting at CopyStart."""

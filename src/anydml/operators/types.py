@@ -12,7 +12,9 @@ ALL_TYPES = (
 )  # fmt: skip
 TYPES_8_TO_32 = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.INT8, T.UINT32, T.UINT16, T.UINT8)
 TYPES_16_AND_32 = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)
+NO_FLOAT64 = ALL_TYPES[1:]
 FLOATS_16_AND_32 = (T.FLOAT32, T.FLOAT16)
+ONLY_UINT32 = (T.UINT32,)
 INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
@@ -20,4 +22,16 @@ def table(tensors: Sequence[str], *rows: tuple[FeatureLevel, int, int, tuple[T, 
     """A support table in which all tensors share dimension counts and data types."""
     return tuple(
         SupportRow(level, dict.fromkeys(tensors, Support(low, high, types))) for level, low, high, types in rows
+    )
+
+
+def indexed_table(
+    tensors: Sequence[str], indices: str, *rows: tuple[FeatureLevel, int, int, tuple[T, ...], tuple[T, ...]]
+) -> SupportTable:
+    """A support table whose tensors share all but the data types of one, which holds indices."""
+    return tuple(
+        SupportRow(
+            level, {**dict.fromkeys(tensors, Support(low, high, types)), indices: Support(low, high, index_types)}
+        )
+        for level, low, high, types, index_types in rows
     )

@@ -1,0 +1,109 @@
+"""Values of operator descs in JSON that are neither tensors nor integers: enumerations, scalars and small structs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from anydml.dxdispatch.initializers import parse_data_type
+from anydml.dxdispatch.values import scalar_of
+from anydml.files.place import Place, names, show
+from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
+from anydml.operators.scalars import Scalar
+from anydml.tensor import DataType
+
+MEMBERS = {
+    data_type: data_type.name.replace("UINT", "UInt").replace("INT", "Int").replace("FLOAT", "Float")
+    for data_type in DataType
+} | {DataType.FLOAT16: "UInt16"}
+"""Members of DML_SCALAR_UNION; it has a FLOAT16 as the bits of an integer."""
+
+
+def parse_enum(kind: type[NamedEnum], value: Any, place: Place) -> NamedEnum:
+    """A member by its name, full or abbreviated.
+
+    Raises:
+        ModelError: there is no such member.
+    """
+    if isinstance(value, str):
+        try:
+            return kind.parse(value)
+        except ValueError:
+            pass
+    raise place.error(f"{show(value)} is no {kind.prefix().removesuffix('_')}; there are {names(kind.__members__)}")
+
+
+def parse_value_type(value: Any, place: Place) -> DataType:
+    """The data type of a DML_SCALAR_UNION.
+
+    Raises:
+        ModelError: there is no such type.
+    """
+    if not isinstance(value, str):
+        raise place.error(f"must be a string, but it is {show(value)}")
+    data_type = parse_data_type(value, place)
+    if data_type is None:
+        raise place.error("a value of type UNKNOWN cannot be read")
+    return data_type
+
+
+def parse_scalar(value: Any, data_type: DataType, place: Place) -> Scalar:
+    """A DML_SCALAR_UNION: a number, or an object with the member of its data type, as ``{"Float32": 1}``.
+
+    Raises:
+        ModelError: it has another member, or its number is none of that type.
+    """
+    if isinstance(value, dict):
+        member = MEMBERS[data_type]
+        if list(value) != [member]:
+            raise place.error(f"must have the one member {member}, of {data_type}, but it is {show(value)}")
+        if data_type == DataType.FLOAT16:
+            bits = scalar_of(value[member], DataType.UINT16, place / member)
+            return float(bits.view(np.float16)[0])
+        value, place = value[member], place / member
+    if data_type.dtype.kind == "u" and type(value) is int and -(1 << 63) <= value < 0:
+        # A sequence may count down; the desc knows where a number below 0 is wrong.
+        return value
+    number: Scalar = scalar_of(value, data_type, place)[0].item()
+    return number
+
+
+def parse_float(value: Any, place: Place) -> float:
+    """A FLOAT.
+
+    Raises:
+        ModelError: it is no number.
+    """
+    return float(scalar_of(value, DataType.FLOAT32, place)[0])
+
+
+def parse_scale_bias(value: Any, place: Place) -> ScaleBias:
+    """DML_SCALE_BIAS: ``{"Scale": 1, "Bias": 0}``.
+
+    Raises:
+        ModelError: a field is missing or no number.
+    """
+    scale, bias = _members(value, ("Scale", "Bias"), place)
+    return ScaleBias(parse_float(scale, place / "Scale"), parse_float(bias, place / "Bias"))
+
+
+def parse_size_2d(value: Any, place: Place) -> Size2D:
+    """DML_SIZE_2D: ``{"Width": 2, "Height": 2}``.
+
+    Raises:
+        ModelError: a field is missing or no UINT.
+    """
+    width, height = _members(value, ("Width", "Height"), place)
+    return Size2D(
+        *(int(scalar_of(n, DataType.UINT32, place / k)[0]) for k, n in (("Width", width), ("Height", height)))
+    )
+
+
+def _members(value: Any, fields: tuple[str, str], place: Place) -> list[Any]:
+    if not isinstance(value, dict):
+        raise place.error(f"must be an object, but it is {show(value)}")
+    for field in fields:
+        if field not in value:
+            raise (place / field).error("is required")
+    return [value[field] for field in fields]

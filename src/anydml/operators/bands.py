@@ -1,0 +1,71 @@
+"""Bands of diagonals of a matrix as a few boxes: parallelograms, rectangles, and triangles cut into squares.
+
+A triangle of 2ⁿ rows is a square and two triangles of half the size, which lie one along the diagonal from the other:
+the squares of each size are one box. So a band takes as many boxes as the square of its logarithm, whatever its size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Box(NamedTuple):
+    """Where a box begins, its sizes, and what a step in each dimension is worth in rows and columns."""
+
+    row: int
+    column: int
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, int], ...]
+
+
+DOWN, RIGHT, ALONG = (1, 0), (0, 1), (1, 1)
+
+
+def band(height: int, width: int, first: int, end: int) -> Iterator[Box]:
+    """Every element with ``first ≤ column − row < end``, once.
+
+    Args:
+        height: rows of the matrix.
+        width: columns.
+        first: any number.
+        end: likewise.
+    """
+    # Rows that have any; then where they begin to start inside, and where they begin to end at the border.
+    top, bottom = max(0, 1 - end), min(height, width - first)
+    if top >= bottom or first >= end:
+        return
+    inside, border = (min(max(row, top), bottom) for row in (-first, width - end))
+    cuts = sorted({top, inside, border, bottom})
+    for row, until in itertools.pairwise(cuts):
+        rows = until - row
+        is_left, is_right = row < inside, row >= border
+        left = 0 if is_left else row + first
+        right = width if is_right else row + end
+        if is_left == is_right:
+            # A rectangle, or rows that begin one further right each.
+            yield Box(row, left, (rows, right - left), (DOWN if is_left else ALONG, RIGHT))
+        elif is_left:
+            yield Box(row, left, (rows, right - left), (DOWN, RIGHT))
+            yield from _triangle(row, right, rows, DOWN, RIGHT)
+        else:
+            last = left + rows - 1
+            yield Box(row, last, (rows, right - last), (DOWN, RIGHT))
+            yield from _triangle(row, left - 1, rows, RIGHT, DOWN)
+
+
+def _triangle(row: int, column: int, count: int, longer: tuple[int, int], other: tuple[int, int]) -> Iterator[Box]:
+    """Lines of 0, 1, … `count` − 1 elements, one a step of `longer`, each along `other`."""
+    while count > 1:
+        whole = 1 << (count.bit_length() - 1)
+        half = whole // 2
+        while half:
+            start = row + half * longer[0], column + half * longer[1]
+            yield Box(*start, (whole // (2 * half), half, half), ((2 * half, 2 * half), longer, other))
+            half //= 2
+        count -= whole
+        if count:
+            # What is below, or right of, the whole part.
+            yield Box(row + whole * longer[0], column + whole * longer[1], (count, whole), (longer, other))
+        row, column = row + whole, column + whole

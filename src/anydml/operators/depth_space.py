@@ -1,0 +1,209 @@
+"""DML_OPERATOR_SPACE_TO_DEPTH, DEPTH_TO_SPACE and their successors with an order: blocks of pixels as channels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.enums import DepthSpaceOrder
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.tensor import UINT_MAX, Layout, TensorDesc
+
+TENSORS = ("InputTensor", "OutputTensor")
+ROWS = (
+    (FeatureLevel.LEVEL_5_0, 4, 4, ALL_TYPES),
+    (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+    (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32),
+)
+
+
+class _DepthSpace(OperatorDesc):
+    """What all four have in common: `input_tensor`, `output_tensor`, `block_size` and an order.
+
+    Class attributes:
+        TO_SPACE: whether channels become pixels.
+    """
+
+    __slots__ = ()
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    TO_SPACE: ClassVar[bool]
+
+    @property
+    def depth_order(self) -> DepthSpaceOrder:
+        """The order of the depth side's channels; that of the operators without the field."""
+        return DepthSpaceOrder.DEPTH_COLUMN_ROW
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType; four dimensions, which the blocks divide."""
+        yield from self._same_kind("input_tensor", "output_tensor")
+        block, sizes = self.block_size, self.input_tensor.sizes
+        if not 1 <= block <= UINT_MAX:
+            yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize is at least 1 (UINT)")
+            return
+        if len(sizes) != 4 or len(self.output_tensor.sizes) != 4:
+            # The support table refuses it at every level.
+            return
+        for d in (1,) if self.TO_SPACE else (2, 3):
+            by = block * block if d == 1 else block
+            if sizes[d] % by:
+                message = f"InputTensor.Sizes[{d}] is {sizes[d]}, which {by} does not divide"
+                rule = "BlockSize² divides the channels" if d == 1 else "BlockSize divides height and width"
+                yield self.problem(f"InputTensor.Sizes[{d}]", message, rule)
+                return
+        n, c, h, w = sizes
+        if self.TO_SPACE:
+            expected = [n, c // block**2, h * block, w * block]
+            rule = "sizes are N, C / BlockSize², H · BlockSize, W · BlockSize"
+        else:
+            expected = [n, c * block**2, h // block, w // block]
+            rule = "sizes are N, C · BlockSize², H / BlockSize, W / BlockSize"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move of six dimensions: N, block rows, block columns, channels, and the depth side's H and W."""
+        source, output = layouts or self.layouts()
+        depth, space = (source, output) if self.TO_SPACE else (output, source)
+        block = self.block_size
+        channels, (_, _, height, width) = space.sizes[1], depth.sizes
+        sizes = (depth.sizes[0], block, block, channels, height, width)
+        n, k, y, x = depth.strides
+        if self.depth_order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+            of_depth = (n, block * channels * k, channels * k, k, y, x)
+        else:
+            of_depth = (n, block * k, k, block * block * k, y, x)
+        n, k, y, x = space.strides
+        of_space = (n, y, x, k, block * y, block * x)
+        to, own = (of_space, of_depth) if self.TO_SPACE else (of_depth, of_space)
+        return (Move(sizes, Access(1, 0, to), Access(0, 0, own), source.element_size),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``space[n, c, y, x] ↔ depth[n, k(c, y mod B, x mod B), y / B, x / B]``."""
+        block = self.block_size
+        space = self.output_tensor if self.TO_SPACE else self.input_tensor
+        for n, c, y, x in itertools.product(*map(range, space.sizes)):
+            row, column = y % block, x % block
+            if self.depth_order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+                k = (row * block + column) * space.sizes[1] + c
+            else:
+                k = (c * block + row) * block + column
+            at, depth = (n, c, y, x), (n, k, y // block, x // block)
+            yield (1, at, 0, depth) if self.TO_SPACE else (1, depth, 0, at)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceToDepthOperatorDesc(_DepthSpace):
+    """DML_SPACE_TO_DEPTH_OPERATOR_DESC: ``Output[n, k(c, by, bx), y, x] = Input[n, c, y·B + by, x·B + bx]``.
+
+    Args:
+        input_tensor: N, C, H, W.
+        output_tensor: N, C · B², H / B, W / B; its channels are made of block rows, block columns and
+            the input's channels, outermost first.
+        block_size: B, at least 1.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+
+    OPERATOR: ClassVar[str] = "DML_SPACE_TO_DEPTH"
+    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
+    TO_SPACE: ClassVar[bool] = False
+
+    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int) -> None:
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceToDepth1OperatorDesc(_DepthSpace):
+    """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: SPACE_TO_DEPTH, with the output's channels in one of two orders.
+
+    Args:
+        input_tensor: N, C, H, W.
+        output_tensor: N, C · B², H / B, W / B.
+        block_size: B, at least 1.
+        order: a `DepthSpaceOrder`, or its name.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+
+    OPERATOR: ClassVar[str] = "DML_SPACE_TO_DEPTH1"
+    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
+    TO_SPACE: ClassVar[bool] = False
+
+    def __init__(
+        self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int, order: DepthSpaceOrder | str
+    ) -> None:
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size, order=order)
+
+    @property
+    def depth_order(self) -> DepthSpaceOrder:
+        """The field."""
+        return self.order
+
+
+@dataclass(frozen=True, slots=True)
+class DepthToSpaceOperatorDesc(_DepthSpace):
+    """DML_DEPTH_TO_SPACE_OPERATOR_DESC: ``Output[n, c, y, x] = Input[n, k(c, y mod B, x mod B), y / B, x / B]``.
+
+    Args:
+        input_tensor: N, C, H, W; its channels are made of block rows, block columns and the output's channels.
+        output_tensor: N, C / B², H · B, W · B.
+        block_size: B, at least 1.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+
+    OPERATOR: ClassVar[str] = "DML_DEPTH_TO_SPACE"
+    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS)
+    TO_SPACE: ClassVar[bool] = True
+
+    def __init__(self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int) -> None:
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
+
+
+@dataclass(frozen=True, slots=True)
+class DepthToSpace1OperatorDesc(_DepthSpace):
+    """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: DEPTH_TO_SPACE, with the input's channels in one of two orders.
+
+    Args:
+        input_tensor: N, C, H, W.
+        output_tensor: N, C / B², H · B, W · B.
+        block_size: B, at least 1.
+        order: a `DepthSpaceOrder`, or its name.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    block_size: int
+    order: DepthSpaceOrder
+
+    OPERATOR: ClassVar[str] = "DML_DEPTH_TO_SPACE1"
+    SUPPORT: ClassVar[SupportTable] = table(TENSORS, *ROWS[:2])
+    TO_SPACE: ClassVar[bool] = True
+
+    def __init__(
+        self, input_tensor: TensorDesc, output_tensor: TensorDesc, block_size: int, order: DepthSpaceOrder | str
+    ) -> None:
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size, order=order)
+
+    @property
+    def depth_order(self) -> DepthSpaceOrder:
+        """The field."""
+        return self.order

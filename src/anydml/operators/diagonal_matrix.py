@@ -1,0 +1,194 @@
+"""DML_OPERATOR_DIAGONAL_MATRIX and DIAGONAL_MATRIX1: diagonals of one value (DML_DIAGONAL_MATRIX_OPERATOR_DESC …)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Fill, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.bands import band
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import copied, filled
+from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
+from anydml.operators.slice1 import INT_MAX, INT_MIN
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
+
+EVERY = UINT_MAX + 1
+"""Beyond every diagonal."""
+
+
+class _DiagonalMatrix(OperatorDesc):
+    """What both have in common: the diagonals x − y that hold the value, and what the others hold."""
+
+    __slots__ = ()
+
+    output_tensor: TensorDesc
+
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+
+    @property
+    def pattern(self) -> bytes:
+        """The bytes of the value."""
+        raise AssertionError("each operator has its own")
+
+    def holds(self, t: int) -> bool:
+        """Whether the diagonal t = x − y holds the value."""
+        raise AssertionError("each operator has its own")
+
+    def bands(self) -> list[tuple[int, int]]:
+        """The diagonals that hold it, as ranges."""
+        raise AssertionError("each operator has its own")
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """What the others hold, everywhere; then the value, in a few boxes a band."""
+        *inputs, output = layouts or self.layouts()
+        whole, size = len(inputs), output.element_size
+        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(size))
+        *batch, height, width = output.sizes
+        *steps, down, right = output.strides
+        moves = [under]
+        for first, end in self.bands():
+            for box in band(height, width, first, end):
+                strides = (rows * down + columns * right for rows, columns in box.steps)
+                to = Access(whole, box.row * down + box.column * right, (*steps, *strides))
+                moves.append(Move((*batch, *box.sizes), to, Fill(self.pattern), size))
+        return tuple(moves)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The value where the diagonal holds it, else the input's element, else 0."""
+        zero = bytes(self.output_tensor.data_type.itemsize)
+        output = len(self.inputs)
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            if self.holds(at[-1] - at[-2]):
+                yield output, at, self.pattern, ()
+            elif output:
+                yield output, at, 0, at
+            else:
+                yield output, at, zero, ()
+
+    def _int(self, field: str, value: int) -> Iterator[Problem]:
+        if not INT_MIN <= value <= INT_MAX:
+            yield self.problem(field, f"{field} is {value}", "it is −2147483648 to 2147483647 (INT)")
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
+    """DML_DIAGONAL_MATRIX_OPERATOR_DESC: ``Output[…, y, x] = Value if x == y + Offset else 0``.
+
+    Args:
+        output_tensor: matrices, of 2 to 4 dimensions.
+        offset: INT; 0 is the main diagonal, 1 the one above it.
+        value: integer types truncate it, and hold it at their ends.
+    """
+
+    output_tensor: TensorDesc
+    offset: int
+    value: float
+
+    OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX"
+    INPUTS: ClassVar[tuple[str, ...]] = ()
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("OutputTensor",),
+        (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES),
+        (FeatureLevel.LEVEL_4_0, 2, 4, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32),
+    )
+
+    def __init__(self, output_tensor: TensorDesc, offset: int, value: float) -> None:
+        self._put(output_tensor=output_tensor, offset=offset, value=value)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Offset is an INT."""
+        yield from self._int("Offset", self.offset)
+
+    @property
+    def pattern(self) -> bytes:
+        """Value as an element."""
+        return float_bytes(self.value, self.output_tensor.data_type)
+
+    def holds(self, t: int) -> bool:
+        """One diagonal does."""
+        return t == self.offset
+
+    def bands(self) -> list[tuple[int, int]]:
+        """One diagonal."""
+        return [(self.offset, self.offset + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
+    """DML_DIAGONAL_MATRIX1_OPERATOR_DESC: a band of diagonals ``t = x − y`` gets Value, the others the input or 0.
+
+    Where `diagonal_fill_begin` is at most `diagonal_fill_end`, ``begin ≤ t < end`` gets it; where it is greater, all
+    but ``end ≤ t < begin``.
+
+    Args:
+        input_tensor: what the other diagonals hold; None is 0.
+        output_tensor: matrices, of 2 to 4 dimensions; its sizes are the input's.
+        value_data_type: the output's data type.
+        value: a number of that type.
+        diagonal_fill_begin: INT.
+        diagonal_fill_end: INT.
+    """
+
+    input_tensor: TensorDesc | None
+    output_tensor: TensorDesc
+    value_data_type: DataType
+    value: Scalar
+    diagonal_fill_begin: int
+    diagonal_fill_end: int
+
+    OPERATOR: ClassVar[str] = "DML_DIAGONAL_MATRIX1"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_1, 2, 4, ALL_TYPES))
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc | None,
+        output_tensor: TensorDesc,
+        value_data_type: DataType | str,
+        value: Scalar,
+        diagonal_fill_begin: int,
+        diagonal_fill_end: int,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            value_data_type=value_data_type,
+            value=value,
+            diagonal_fill_begin=diagonal_fill_begin,
+            diagonal_fill_end=diagonal_fill_end,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """The input is like the output; a value of its type; bounds are INTs."""
+        if self.input_tensor is not None:
+            kinds = [*self._same_kind("output_tensor", "input_tensor")]
+            yield from kinds
+            if not kinds:
+                rule = "sizes are InputTensor's"
+                yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        yield from self._scalars("ValueDataType", self.value_data_type, Value=self.value)
+        yield from self._int("DiagonalFillBegin", self.diagonal_fill_begin)
+        yield from self._int("DiagonalFillEnd", self.diagonal_fill_end)
+
+    @property
+    def pattern(self) -> bytes:
+        """Value as an element."""
+        return scalar_bytes(self.value, self.value_data_type)
+
+    def holds(self, t: int) -> bool:
+        """The page's ``(end >= begin) ^ (t >= begin) ^ (t < end)``."""
+        begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
+        return (end >= begin) ^ (t >= begin) ^ (t < end)
+
+    def bands(self) -> list[tuple[int, int]]:
+        """From begin to end, or, where begin is greater, all before end and all from begin on."""
+        begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
+        return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]

@@ -1,0 +1,71 @@
+"""DML_OPERATOR_ELEMENT_WISE_IDENTITY: a copy (DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.enums import ScaleBias
+from anydml.operators.regions import copied
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class ElementWiseIdentityOperatorDesc(OperatorDesc):
+    """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC: ``Output[c] = Input[c]``.
+
+    Strides of the two tensors make it a transposition, a broadcast or a packed copy of a view.
+
+    Args:
+        input_tensor: the tensor to copy.
+        output_tensor: its sizes are the input's.
+        scale_bias: None; anydml computes nothing.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: ScaleBias | None
+
+    OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IDENTITY"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputTensor", "OutputTensor"),
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
+    )
+
+    def __init__(
+        self, input_tensor: TensorDesc, output_tensor: TensorDesc, scale_bias: ScaleBias | None = None
+    ) -> None:
+        self._put(input_tensor=input_tensor, output_tensor=output_tensor, scale_bias=scale_bias)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType, DimensionCount and Sizes; nothing to compute."""
+        kinds = [*self._same_kind("input_tensor", "output_tensor")]
+        yield from kinds
+        if not kinds:
+            rule = "sizes are InputTensor's"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+        if self.scale_bias is not None:
+            message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
+            yield self.problem("ScaleBias", message, "ScaleBias is null")
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One copy."""
+        source, output = layouts or self.layouts()
+        return (copied((0, source), (1, output)),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``Output[c] = Input[c]``."""
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            yield 1, at, 0, at

@@ -1,0 +1,69 @@
+"""DirectML's enumerations and small structs that operator descs have as fields (DirectML.h)."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import NamedTuple
+
+
+class NamedEnum(enum.IntEnum):
+    """An enumeration of DirectML.h, with its own values; ``PaddingMode.EDGE`` is its DML_PADDING_MODE_EDGE."""
+
+    @classmethod
+    def prefix(cls) -> str:
+        """What DirectML writes before each name."""
+        return f"DML{re.sub('[A-Z]', lambda match: '_' + match[0], cls.__name__).upper()}_"
+
+    @classmethod
+    def parse(cls, text: str | int) -> NamedEnum:
+        """Read a member from its value, its name, or its name in full: ``"EDGE"``, ``"DML_PADDING_MODE_EDGE"``.
+
+        Raises:
+            ValueError: there is no such member; the message lists those that exist.
+        """
+        try:
+            return cls[text.removeprefix(cls.prefix())] if isinstance(text, str) else cls(text)
+        except (KeyError, ValueError):
+            raise ValueError(f"there is no {cls.prefix()}{text}: one of {', '.join(cls.__members__)}") from None
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PaddingMode(NamedEnum):
+    """DML_PADDING_MODE: what PADDING puts around its input."""
+
+    CONSTANT = 0
+    EDGE = 1
+    REFLECTION = 2
+    SYMMETRIC = 3
+    WRAP = 4
+
+
+class DepthSpaceOrder(NamedEnum):
+    """DML_DEPTH_SPACE_ORDER: how channels of the depth side are made of blocks and channels of the space side."""
+
+    DEPTH_COLUMN_ROW = 0
+    COLUMN_ROW_DEPTH = 1
+
+
+class InterpolationMode(NamedEnum):
+    """DML_INTERPOLATION_MODE; only the nearest neighbour moves and does not compute."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+class ScaleBias(NamedTuple):
+    """DML_SCALE_BIAS: ``x · scale + bias``."""
+
+    scale: float
+    bias: float
+
+
+class Size2D(NamedTuple):
+    """DML_SIZE_2D."""
+
+    width: int
+    height: int

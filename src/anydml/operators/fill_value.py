@@ -1,0 +1,159 @@
+"""DML_OPERATOR_FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: outputs that need no input."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import filled
+from anydml.operators.scalars import Scalar, scalar_bytes
+from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
+from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
+
+PIECE = 1 << 16
+"""Elements of a sequence that are computed at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillValueConstantOperatorDesc(OperatorDesc):
+    """DML_FILL_VALUE_CONSTANT_OPERATOR_DESC: every element is Value.
+
+    Args:
+        output_tensor: the tensor to fill.
+        value_data_type: its data type.
+        value: a number of that type.
+    """
+
+    output_tensor: TensorDesc
+    value_data_type: DataType
+    value: Scalar
+
+    OPERATOR: ClassVar[str] = "DML_FILL_VALUE_CONSTANT"
+    INPUTS: ClassVar[tuple[str, ...]] = ()
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("OutputTensor",),
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+        (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+    )
+
+    def __init__(self, output_tensor: TensorDesc, value_data_type: DataType | str, value: Scalar) -> None:
+        self._put(output_tensor=output_tensor, value_data_type=value_data_type, value=value)
+
+    def constraints(self) -> Iterator[Problem]:
+        """A value of the output's type."""
+        yield from self._scalars("ValueDataType", self.value_data_type, Value=self.value)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One fill."""
+        (output,) = layouts or self.layouts()
+        return (filled(0, output, scalar_bytes(self.value, self.value_data_type)),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c] = Value``."""
+        value = scalar_bytes(self.value, self.value_data_type)
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            yield 0, at, value, ()
+
+
+@dataclass(frozen=True, slots=True)
+class FillValueSequenceOperatorDesc(OperatorDesc):
+    """DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC: ValueStart, ValueStart + ValueDelta, … in row-major order.
+
+    Element k is ``ValueStart + k · ValueDelta``: integer types count modulo 2 to the number of their bits,
+    floating-point types are computed in 64 bits and rounded once.
+
+    Args:
+        output_tensor: the tensor to fill.
+        value_data_type: its data type.
+        value_start: a number of that type.
+        value_delta: likewise; negative ones of an unsigned type count down.
+    """
+
+    output_tensor: TensorDesc
+    value_data_type: DataType
+    value_start: Scalar
+    value_delta: Scalar
+
+    OPERATOR: ClassVar[str] = "DML_FILL_VALUE_SEQUENCE"
+    INPUTS: ClassVar[tuple[str, ...]] = ()
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("OutputTensor",),
+        # Its page lists no FLOAT64.
+        (FeatureLevel.LEVEL_5_0, 1, 8, NO_FLOAT64),
+        (FeatureLevel.LEVEL_4_0, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
+    )
+
+    def __init__(
+        self, output_tensor: TensorDesc, value_data_type: DataType | str, value_start: Scalar, value_delta: Scalar
+    ) -> None:
+        self._put(
+            output_tensor=output_tensor,
+            value_data_type=value_data_type,
+            value_start=value_start,
+            value_delta=value_delta,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """Values of the output's type; a sequence of an unsigned type may go down, as one of the page does."""
+        values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
+        yield from self._scalars("ValueDataType", self.value_data_type, **values)
+
+    def _delta(self) -> Scalar:
+        """ValueDelta; of an unsigned type it is what counts down, modulo 2 to the number of its bits."""
+        delta, data_type = self.value_delta, self.value_data_type
+        bits = 8 * data_type.itemsize
+        is_down = data_type.dtype.kind == "u" and isinstance(delta, int) and -(1 << bits) < delta < 0
+        return delta + (1 << bits) if is_down else delta
+
+    def _ends(self) -> tuple[Any, Any]:
+        """Start and delta as the type has them."""
+        dtype = self.value_data_type.dtype
+        start, delta = (scalar_bytes(value, self.value_data_type) for value in (self.value_start, self._delta()))
+        return np.frombuffer(start, dtype)[0], np.frombuffer(delta, dtype)[0]
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """The sequence."""
+        dtype = self.value_data_type.dtype
+        start, delta = self._ends()
+        count = int(np.prod(self.output_tensor.sizes, dtype=np.int64))
+        result = np.empty(count, dtype)
+        with np.errstate(all="ignore"):
+            # A piece at a time, as the numbers of elements take more memory than they do.
+            for first in range(0, count, PIECE):
+                k = np.arange(first, min(first + PIECE, count), dtype=np.uint64)
+                if dtype.kind == "f":
+                    result[first : first + PIECE] = k.astype(np.float64) * np.float64(delta) + np.float64(start)
+                else:
+                    result[first : first + PIECE] = k.astype(dtype) * delta + start
+        return (result,)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One copy of the sequence, which is known before anything runs."""
+        (output,) = layouts or self.layouts()
+        strides = tuple(stride * output.element_size for stride in packed_strides(output.sizes))
+        return (Move(output.sizes, Access(0, 0, output.strides), Access(1, 0, strides), output.element_size),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c] = ValueStart + k · ValueDelta`` for the k-th coordinate."""
+        start, delta = self._ends()
+        for k, at in enumerate(itertools.product(*map(range, self.output_tensor.sizes))):
+            if self.value_data_type.dtype.kind == "f":
+                value = scalar_bytes(float(start) + k * float(delta), self.value_data_type)
+            else:
+                size = self.value_data_type.itemsize
+                wrapped = (int(start) + k * int(delta)) % (1 << 8 * size)
+                value = np.array(wrapped, f"u{size}").tobytes()
+            yield 0, at, value, ()

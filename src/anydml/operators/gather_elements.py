@@ -1,0 +1,81 @@
+"""DML_OPERATOR_GATHER_ELEMENTS: one index an element (DML_GATHER_ELEMENTS_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Lookup, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class GatherElementsOperatorDesc(OperatorDesc):
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: ``output[c] = input[c with c[Axis] := indices[c]]``.
+
+    Args:
+        input_tensor: the tensor to read.
+        indices_tensor: indices along `axis`; its sizes are the input's but along `axis`. A negative index of a signed
+            type counts from the end; what is still outside is clamped.
+        output_tensor: its sizes are those of `indices_tensor`.
+        axis: 0 to DimensionCount − 1.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+
+    OPERATOR: ClassVar[str] = "DML_GATHER_ELEMENTS"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("InputTensor", "OutputTensor"),
+        "IndicesTensor",
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    )
+
+    def __init__(
+        self, input_tensor: TensorDesc, indices_tensor: TensorDesc, output_tensor: TensorDesc, axis: int
+    ) -> None:
+        self._put(input_tensor=input_tensor, indices_tensor=indices_tensor, output_tensor=output_tensor, axis=axis)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; Axis in range; indices of the input's sizes but along Axis."""
+        broken = [*self._same_kind("input_tensor", "output_tensor")]
+        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self._axis(self.axis, len(self.input_tensor.sizes))
+        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        yield from broken
+        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
+            yield from self._like_but_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+            rule = "sizes are IndicesTensor's"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move with one lookup, whose index has all coordinates."""
+        source, indices, output = layouts or self.layouts()
+        axis = self.axis
+        dtype = self.indices_tensor.data_type.name.lower()
+        lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis])
+        still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
+        return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c] = input[c with c[Axis] := indices[c]]``, indices wrapped, then clamped."""
+        size = self.input_tensor.sizes[self.axis]
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            index = read(1, at)
+            if index < 0:
+                index += size
+            source = [*at]
+            source[self.axis] = min(max(index, 0), size - 1)
+            yield 2, at, 0, tuple(source)

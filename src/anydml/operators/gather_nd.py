@@ -1,0 +1,157 @@
+"""DML_OPERATOR_GATHER_ND and GATHER_ND1: elements or blocks picked by coordinates (DML_GATHER_ND_OPERATOR_DESC …)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.tuples import Counts, count_problems, journeys, picked_problems, picked_sizes, tuple_access
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.tensor import Layout, TensorDesc
+
+ROWS = (
+    (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+    (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+    (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+)
+
+
+class _GatherNd(OperatorDesc):
+    """What both have in common."""
+
+    __slots__ = ()
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+
+    @property
+    def counts(self) -> Counts:
+        """The counts, of batch dimensions too."""
+        raise AssertionError("each operator has its own")
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; counts in range; the output's sizes as documented."""
+        broken = [*self._same_kind("input_tensor", "output_tensor")]
+        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        if not any(p.field.endswith(".Sizes") for p in broken):
+            broken += count_problems(self, self.input_tensor, self.indices_tensor, self.counts)
+        yield from broken
+        if all(p.field.endswith(".DataType") for p in broken):
+            sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
+            yield from picked_problems(self, ("OutputTensor", self.output_tensor), sizes)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move with a lookup for each coordinate."""
+        source, indices, output = layouts or self.layouts()
+        sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
+        dtype = self.indices_tensor.data_type.name.lower()
+        access = tuple_access(0, source, indices, self.counts, dtype, "clamp")
+        to = Access(2, 0, output.strides[len(output.strides) - len(sizes) :])
+        return (Move(sizes, to, access, source.element_size),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
+        for at, source, sizes in journeys(read, self.input_tensor, self.indices_tensor, self.counts):
+            yield 2, at, 0, tuple(min(max(i, 0), n - 1) for i, n in zip(source, sizes, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNdOperatorDesc(_GatherNd):
+    """DML_GATHER_ND_OPERATOR_DESC: ``output[c ++ r] = input[indices[c] ++ r]``.
+
+    Args:
+        input_tensor: the tensor to read.
+        indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end; what is
+            still outside is clamped.
+        output_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
+        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
+        indices_dimension_count: likewise of the indices.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+
+    OPERATOR: ClassVar[str] = "DML_GATHER_ND"
+    SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS)
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            indices_tensor=indices_tensor,
+            output_tensor=output_tensor,
+            input_dimension_count=input_dimension_count,
+            indices_dimension_count=indices_dimension_count,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The counts; there is no batch."""
+        return Counts(self.input_dimension_count, self.indices_dimension_count)
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNd1OperatorDesc(_GatherNd):
+    """DML_GATHER_ND1_OPERATOR_DESC: ``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``.
+
+    Args:
+        input_tensor: the tensor to read.
+        indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end; what is
+            still outside is clamped.
+        output_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
+        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
+        indices_dimension_count: likewise of the indices.
+        batch_dimension_count: leading dimensions, of those that count, that all tensors share.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+
+    OPERATOR: ClassVar[str] = "DML_GATHER_ND1"
+    SUPPORT: ClassVar[SupportTable] = indexed_table(("InputTensor", "OutputTensor"), "IndicesTensor", *ROWS[:2])
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+        batch_dimension_count: int,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            indices_tensor=indices_tensor,
+            output_tensor=output_tensor,
+            input_dimension_count=input_dimension_count,
+            indices_dimension_count=indices_dimension_count,
+            batch_dimension_count=batch_dimension_count,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The counts, of batch dimensions too."""
+        return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)

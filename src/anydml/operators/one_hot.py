@@ -1,0 +1,103 @@
+"""DML_OPERATOR_ONE_HOT: one value where an index points, another elsewhere (DML_ONE_HOT_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Lookup, Move
+from anydml.moves.program import Coordinate, Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.types import (
+    ALL_TYPES,
+    FLOATS_16_AND_32,
+    INDEX_TYPES,
+    ONLY_UINT32,
+    TYPES_8_TO_32,
+    indexed_table,
+)
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class OneHotOperatorDesc(OperatorDesc):
+    """DML_ONE_HOT_OPERATOR_DESC: ``output[c] = On if c[Axis] == indices[c with c[Axis] := 0] else Off``.
+
+    Args:
+        indices_tensor: its sizes are the output's, but 1 along `axis`. A negative index of a signed type counts from
+            the end; what is still outside turns nothing on.
+        values_tensor: Off, then On, along its last dimension of more than 1; more are ignored.
+        output_tensor: of any size along `axis`.
+        axis: 0 to DimensionCount − 1.
+    """
+
+    indices_tensor: TensorDesc
+    values_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+
+    OPERATOR: ClassVar[str] = "DML_ONE_HOT"
+    INPUTS: ClassVar[tuple[str, ...]] = ("indices_tensor", "values_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("ValuesTensor", "OutputTensor"),
+        "IndicesTensor",
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        (FeatureLevel.LEVEL_2_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    )
+
+    def __init__(
+        self, indices_tensor: TensorDesc, values_tensor: TensorDesc, output_tensor: TensorDesc, axis: int
+    ) -> None:
+        self._put(indices_tensor=indices_tensor, values_tensor=values_tensor, output_tensor=output_tensor, axis=axis)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; Axis in range; one index a row; two values."""
+        broken = [*self._same_kind("output_tensor", "values_tensor")]
+        indices = ("IndicesTensor", self.indices_tensor)
+        broken += self._same_dimensions("OutputTensor", self.output_tensor, *indices)
+        broken += self._axis(self.axis, len(self.indices_tensor.sizes), "IndicesTensor")
+        broken += self._index_type(*indices)
+        yield from broken
+        if all(size == 1 for size in self.values_tensor.sizes):
+            message = f"ValuesTensor.Sizes is {list(self.values_tensor.sizes)}, but it holds OffValue and OnValue"
+            yield self.problem("ValuesTensor.Sizes", message, "there are at least 2 values")
+        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
+            sizes = self.output_tensor.sizes
+            expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
+            yield from self.sizes_are(*indices, expected, "sizes are OutputTensor's, but 1 along Axis")
+
+    def _on(self) -> Coordinate:
+        """Where On stands."""
+        sizes = self.values_tensor.sizes
+        last = max(d for d, size in enumerate(sizes) if size > 1)
+        return tuple(int(d == last) for d in range(len(sizes)))
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """Off everywhere, and On through a lookup in the destination."""
+        indices, values, output = layouts or self.layouts()
+        axis, size = self.axis, output.element_size
+        nothing = (0,) * len(output.sizes)
+        dtype = self.indices_tensor.data_type.name.lower()
+        on = sum(c * stride for c, stride in zip(self._on(), values.strides, strict=True))
+        lookup = Lookup(0, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
+        still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
+        return (
+            Move(output.sizes, Access(2, 0, output.strides), Access(1, 0, nothing), size),
+            Move(indices.sizes, Access(2, 0, still, (lookup,)), Access(1, on, nothing), size),
+        )
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output[c] = On if c[Axis] == index else Off``, the index wrapped."""
+        axis, size = self.axis, self.output_tensor.sizes[self.axis]
+        off, on = (0,) * len(self.values_tensor.sizes), self._on()
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            index = read(0, (*at[:axis], 0, *at[axis + 1 :]))
+            if index < 0:
+                index += size
+            yield 2, at, 1, on if index == at[axis] else off

@@ -1,0 +1,202 @@
+"""DML_OPERATOR_PADDING and PADDING1: a tensor with more around it (DML_PADDING_OPERATOR_DESC and its successor)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable, row_at
+from anydml.moves import Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.enums import PaddingMode
+from anydml.operators.mirrors import extended
+from anydml.operators.regions import copied, surrounded
+from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
+from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.tensor import DataType, Layout, TensorDesc
+
+SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
+"""Levels of the modes that are younger than the operator."""
+
+
+class _Padding(OperatorDesc):
+    """What both have in common; their values are of other types."""
+
+    __slots__ = ()
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    padding_mode: PaddingMode
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+
+    @property
+    def pattern(self) -> bytes:
+        """The bytes of an element of padding in the mode CONSTANT."""
+        raise AssertionError("each operator has its own")
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; sizes that add up."""
+        count = len(self.input_tensor.sizes)
+        yield from self._same_kind("input_tensor", "output_tensor")
+        yield from self.one_a_dimension("StartPadding", self.start_padding, count)
+        yield from self.one_a_dimension("EndPadding", self.end_padding, count)
+        around = zip(self.input_tensor.sizes, self.start_padding, self.end_padding, strict=False)
+        rule = "sizes are InputTensor's plus StartPadding and EndPadding"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, [*map(sum, around)], rule)
+
+    def _support_problems(self, level: FeatureLevel) -> Iterator[Problem]:
+        yield from OperatorDesc._support_problems(self, level)
+        since = SINCE.get(self.padding_mode, level)
+        if level < since and row_at(self.SUPPORT, level):
+            message = f"PaddingMode is {self.padding_mode}, which {level} does not have"
+            rule = f"{self.padding_mode} was introduced in {since}"
+            yield Problem(self.OPERATOR, "PaddingMode", message, rule, since)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """The input's place, and what is around it: a fill, or one dimension after the other from what is there."""
+        source, output = layouts or self.layouts()
+        inside = copied((0, source), (1, output), self.start_padding)
+        if self.padding_mode == PaddingMode.CONSTANT:
+            around = surrounded(1, output, self.start_padding, source.sizes, self.pattern)
+        else:
+            around = extended(1, output, self.start_padding, source.sizes, self.padding_mode)
+        return (inside, *around)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The table of modes, each dimension by itself; a REFLECTION of one element repeats it, as NumPy's does."""
+        mode = self.padding_mode
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            where: list[int] = []
+            for c, start, n in zip(at, self.start_padding, self.input_tensor.sizes, strict=True):
+                s = c - start
+                if mode == PaddingMode.EDGE or (mode == PaddingMode.REFLECTION and n == 1):
+                    s = min(max(s, 0), n - 1)
+                elif mode == PaddingMode.REFLECTION:
+                    s %= 2 * (n - 1)
+                    s = s if s < n else 2 * (n - 1) - s
+                elif mode == PaddingMode.SYMMETRIC:
+                    s %= 2 * n
+                    s = s if s < n else 2 * n - 1 - s
+                elif mode == PaddingMode.WRAP:
+                    s %= n
+                where.append(s)
+            if all(0 <= s < n for s, n in zip(where, self.input_tensor.sizes, strict=True)):
+                yield 1, at, 0, tuple(where)
+            else:
+                yield 1, at, self.pattern, ()
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingOperatorDesc(_Padding):
+    """DML_PADDING_OPERATOR_DESC.
+
+    Args:
+        input_tensor: the tensor to put something around.
+        output_tensor: its sizes are the input's, `start_padding` and `end_padding` together.
+        padding_mode: a `PaddingMode`, or its name.
+        padding_value: for CONSTANT; integer types truncate it, and hold it at their ends.
+        start_padding: elements before the input, one count a dimension; more than it has are allowed.
+        end_padding: elements behind it.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    padding_mode: PaddingMode
+    padding_value: float
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+
+    OPERATOR: ClassVar[str] = "DML_PADDING"
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputTensor", "OutputTensor"),
+        (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES),
+        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_2_1, 4, 5, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32),
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value: float,
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            padding_mode=padding_mode,
+            padding_value=padding_value,
+            start_padding=start_padding,
+            end_padding=end_padding,
+        )
+
+    @property
+    def pattern(self) -> bytes:
+        """PaddingValue as an element."""
+        return float_bytes(self.padding_value, self.output_tensor.data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Padding1OperatorDesc(_Padding):
+    """DML_PADDING1_OPERATOR_DESC: PADDING with a value of any type.
+
+    Args:
+        input_tensor: the tensor to put something around.
+        output_tensor: its sizes are the input's, `start_padding` and `end_padding` together.
+        padding_mode: a `PaddingMode`, or its name.
+        padding_value_data_type: the output's data type.
+        padding_value: a number of that type, for CONSTANT.
+        start_padding: elements before the input, one count a dimension; more than it has are allowed.
+        end_padding: elements behind it.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    padding_mode: PaddingMode
+    padding_value_data_type: DataType
+    padding_value: Scalar
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+
+    OPERATOR: ClassVar[str] = "DML_PADDING1"
+    SUPPORT: ClassVar[SupportTable] = table(("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES))
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        padding_mode: PaddingMode | str,
+        padding_value_data_type: DataType | str,
+        padding_value: Scalar,
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            padding_mode=padding_mode,
+            padding_value_data_type=padding_value_data_type,
+            padding_value=padding_value,
+            start_padding=start_padding,
+            end_padding=end_padding,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """PADDING's, and a value of the output's type."""
+        yield from _Padding.constraints(self)
+        yield from self._scalars("PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value)
+
+    @property
+    def pattern(self) -> bytes:
+        """PaddingValue as an element."""
+        return scalar_bytes(self.padding_value, self.padding_value_data_type)

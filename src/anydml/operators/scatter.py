@@ -1,0 +1,114 @@
+"""DML_OPERATOR_SCATTER, also called SCATTER_ELEMENTS: one index an update (DML_SCATTER_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Lookup, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import copied
+from anydml.operators.types import (
+    ALL_TYPES,
+    FLOATS_16_AND_32,
+    INDEX_TYPES,
+    ONLY_UINT32,
+    TYPES_8_TO_32,
+    indexed_table,
+)
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterOperatorDesc(OperatorDesc):
+    """DML_SCATTER_OPERATOR_DESC: ``output = input; output[c with c[Axis] := indices[c]] = updates[c]``.
+
+    DirectML leaves open what becomes of indices outside the axis, which are skipped here, and of elements that are
+    updated more than once: here the last update in row-major order wins.
+
+    Args:
+        input_tensor: the tensor to copy.
+        indices_tensor: indices along `axis`; its sizes are the input's but along `axis`. A negative index of a signed
+            type counts from the end.
+        updates_tensor: what goes there; its sizes are those of `indices_tensor`.
+        output_tensor: its sizes are the input's.
+        axis: 0 to DimensionCount − 1.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+
+    OPERATOR: ClassVar[str] = "DML_SCATTER"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor", "updates_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("InputTensor", "UpdatesTensor", "OutputTensor"),
+        "IndicesTensor",
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+        (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32, ONLY_UINT32),
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        axis: int,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            indices_tensor=indices_tensor,
+            updates_tensor=updates_tensor,
+            output_tensor=output_tensor,
+            axis=axis,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; Axis in range; indices and updates of the input's sizes but along Axis."""
+        broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]
+        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self._axis(self.axis, len(self.input_tensor.sizes))
+        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        yield from broken
+        if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
+            yield from self._like_but_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
+            rule = "sizes are IndicesTensor's"
+            yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
+            rule = "sizes are InputTensor's"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """A copy, and one move with a lookup in its destination."""
+        source, indices, updates, output = layouts or self.layouts()
+        axis = self.axis
+        dtype = self.indices_tensor.data_type.name.lower()
+        lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
+        still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
+        return (
+            copied((0, source), (3, output)),
+            Move(updates.sizes, Access(3, 0, still, (lookup,)), Access(2, 0, updates.strides), updates.element_size),
+        )
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output = input; output[c with c[Axis] := indices[c]] = updates[c]``, in row-major order."""
+        for at in itertools.product(*map(range, self.input_tensor.sizes)):
+            yield 3, at, 0, at
+        size = self.input_tensor.sizes[self.axis]
+        for at in itertools.product(*map(range, self.updates_tensor.sizes)):
+            index = read(1, at)
+            if index < 0:
+                index += size
+            if 0 <= index < size:
+                to = [*at]
+                to[self.axis] = index
+                yield 3, tuple(to), 2, at

@@ -1,0 +1,106 @@
+"""DML_OPERATOR_SCATTER_ND: elements or blocks put at coordinates (DML_SCATTER_ND_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import copied
+from anydml.operators.tuples import Counts, count_problems, journeys, picked_problems, picked_sizes, tuple_access
+from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNdOperatorDesc(OperatorDesc):
+    """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[c] ++ r] = updates[c ++ r]``.
+
+    DirectML leaves open what becomes of indices outside the input, which are skipped here, and of elements that are
+    updated more than once: here the last update in row-major order wins.
+
+    Args:
+        input_tensor: the tensor to copy.
+        indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end.
+        updates_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
+        output_tensor: its sizes are the input's.
+        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
+        indices_dimension_count: likewise of the indices.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+
+    OPERATOR: ClassVar[str] = "DML_SCATTER_ND"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor", "updates_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("InputTensor", "UpdatesTensor", "OutputTensor"),
+        "IndicesTensor",
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES, INDEX_TYPES),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, INDEX_TYPES),
+        (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32, ONLY_UINT32),
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        indices_tensor: TensorDesc,
+        updates_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        input_dimension_count: int,
+        indices_dimension_count: int,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            indices_tensor=indices_tensor,
+            updates_tensor=updates_tensor,
+            output_tensor=output_tensor,
+            input_dimension_count=input_dimension_count,
+            indices_dimension_count=indices_dimension_count,
+        )
+
+    @property
+    def counts(self) -> Counts:
+        """The counts; there is no batch."""
+        return Counts(self.input_dimension_count, self.indices_dimension_count)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; counts in range; the updates' sizes as documented."""
+        broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]
+        broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
+        broken += self._index_type("IndicesTensor", self.indices_tensor)
+        if not any(p.field.endswith(".Sizes") for p in broken):
+            broken += count_problems(self, self.input_tensor, self.indices_tensor, self.counts)
+        yield from broken
+        if all(p.field.endswith(".DataType") for p in broken):
+            sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
+            yield from picked_problems(self, ("UpdatesTensor", self.updates_tensor), sizes)
+            rule = "sizes are InputTensor's"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """A copy, and one move with a lookup for each coordinate in its destination."""
+        source, indices, updates, output = layouts or self.layouts()
+        sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
+        dtype = self.indices_tensor.data_type.name.lower()
+        to = tuple_access(3, output, indices, self.counts, dtype, "skip")
+        access = Access(2, 0, updates.strides[len(updates.strides) - len(sizes) :])
+        return copied((0, source), (3, output)), Move(sizes, to, access, source.element_size)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
+        for at in itertools.product(*map(range, self.input_tensor.sizes)):
+            yield 3, at, 0, at
+        for at, to, sizes in journeys(read, self.input_tensor, self.indices_tensor, self.counts):
+            if all(0 <= i < n for i, n in zip(to, sizes, strict=True)):
+                yield 3, to, 2, at

@@ -1,0 +1,99 @@
+"""DML_OPERATOR_SLICE_GRAD: SLICE1 backwards, into zeros (DML_SLICE_GRAD_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import filled, surrounded
+from anydml.operators.slice1 import copy_start, window_problems
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class SliceGradOperatorDesc(OperatorDesc):
+    """DML_SLICE_GRAD_OPERATOR_DESC: ``Output = 0; Output[CopyStart + InputWindowStrides · c] = Input[c]``.
+
+    Args:
+        input_gradient_tensor: of the sizes of SLICE1's output.
+        output_gradient_tensor: of the sizes of SLICE1's input; 0 where SLICE1 reads nothing.
+        input_window_offsets: where the window begins, one a dimension.
+        input_window_sizes: how far it extends, at least 1, one a dimension.
+        input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
+    """
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    input_window_offsets: tuple[int, ...]
+    input_window_sizes: tuple[int, ...]
+    input_window_strides: tuple[int, ...]
+
+    OPERATOR: ClassVar[str] = "DML_SLICE_GRAD"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_gradient_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_gradient_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputGradientTensor", "OutputGradientTensor"),
+        (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
+        (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
+        (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
+    )
+
+    def __init__(
+        self,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_tensor: TensorDesc,
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+    ) -> None:
+        self._put(
+            input_gradient_tensor=input_gradient_tensor,
+            output_gradient_tensor=output_gradient_tensor,
+            input_window_offsets=input_window_offsets,
+            input_window_sizes=input_window_sizes,
+            input_window_strides=input_window_strides,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; SLICE1's rules for the window."""
+        yield from self._same_kind("input_gradient_tensor", "output_gradient_tensor")
+        whole, taken = (
+            ("OutputGradientTensor", self.output_gradient_tensor),
+            ("InputGradientTensor", self.input_gradient_tensor),
+        )
+        window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
+        yield from window_problems(self, whole, taken, *window)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """Zeros, around the window where it has no gaps and everywhere where it has, and then what SLICE1 took."""
+        source, output = layouts or self.layouts()
+        start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
+        zero = bytes(output.element_size)
+        steps = [1 if n == 1 else step for n, step in zip(source.sizes, self.input_window_strides, strict=True)]
+        offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
+        strides = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
+        copy = Move(source.sizes, Access(1, offset, strides), Access(0, 0, source.strides), source.element_size)
+        if all(abs(step) == 1 for step in steps):
+            ends = zip(start, source.sizes, steps, strict=True)
+            first = [s if step > 0 else s - n + 1 for s, n, step in ends]
+            return (*surrounded(1, output, first, source.sizes, zero), copy)
+        return filled(1, output, zero), copy
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The document's pseudo-code: zeros first, then one coordinate of the input after the other."""
+        zero = bytes(self.output_gradient_tensor.data_type.itemsize)
+        for at in itertools.product(*map(range, self.output_gradient_tensor.sizes)):
+            yield 1, at, zero, ()
+        start = list(self.input_window_offsets)
+        for i, stride in enumerate(self.input_window_strides):
+            if stride < 0:
+                start[i] += self.input_window_sizes[i] - 1
+        for c in itertools.product(*map(range, self.input_gradient_tensor.sizes)):
+            yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c

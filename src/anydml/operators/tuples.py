@@ -1,0 +1,130 @@
+"""Index tensors whose last dimension holds coordinates, as those of GATHER_ND and SCATTER_ND do.
+
+X = the input's last InputDimensionCount sizes        I = the indices' last IndicesDimensionCount sizes
+t = I[-1], coordinates of one index                   b = BatchDimensionCount, 0 where the operator has none
+picked sizes: I[:-1] ++ X[b+t:], right-aligned in DimensionCount
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from anydml.moves import Access, Lookup, Outside
+from anydml.moves.program import Coordinate, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.tensor import Layout, TensorDesc
+
+
+class Counts(NamedTuple):
+    """The three counts: InputDimensionCount, IndicesDimensionCount, BatchDimensionCount."""
+
+    input: int
+    indices: int
+    batch: int = 0
+
+
+def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, counts: Counts) -> Iterator[Problem]:
+    """Counts in range, dimensions of 1 before them, batch sizes that agree, and tuples that are not too long."""
+    rank = len(data.sizes)
+    broken = False
+    for field, count in (("InputDimensionCount", counts.input), ("IndicesDimensionCount", counts.indices)):
+        if not 1 <= count <= rank:
+            broken = True
+            message = f"{field} is {count}, but the tensors have {rank} dimensions"
+            yield desc.problem(field, message, f"{field} is 1 to DimensionCount")
+    if not broken and not 0 <= counts.batch < min(counts.input, counts.indices):
+        broken = True
+        rule = "BatchDimensionCount is less than InputDimensionCount and IndicesDimensionCount"
+        yield desc.problem("BatchDimensionCount", f"BatchDimensionCount is {counts.batch}", rule)
+    if broken:
+        return
+    for field, sizes, count in (
+        ("InputTensor", data.sizes, counts.input),
+        ("IndicesTensor", indices.sizes, counts.indices),
+    ):
+        if any(size != 1 for size in sizes[: rank - count]):
+            message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
+            kind = field.removesuffix("Tensor")
+            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount are 1")
+    own, index = _sizes(data, indices, counts)
+    if own[: counts.batch] != index[: counts.batch]:
+        message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
+        message += f"{list(own[: counts.batch])}"
+        yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes agree")
+    most = counts.input - counts.batch
+    if index[-1] > most:
+        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, but there are {most} dimensions to index"
+        yield desc.problem("IndicesTensor.Sizes", message, "an index has at most as many coordinates as there are")
+
+
+def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
+    """``I[:-1] ++ X[b+t:]``, not yet right-aligned."""
+    own, index = _sizes(data, indices, counts)
+    return (*index[:-1], *own[counts.batch + index[-1] :])
+
+
+def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: tuple[int, ...]) -> Iterator[Problem]:
+    """A tensor has the picked sizes, right-aligned."""
+    name, picked = tensor
+    count = len(picked.sizes)
+    if len(sizes) > count:
+        message = f"the picked sizes {list(sizes)} do not fit {name}'s {count} dimensions"
+        yield desc.problem(f"{name}.Sizes", message, "the picked sizes have at most DimensionCount dimensions")
+        return
+    rule = "sizes are IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
+    yield from desc.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
+
+
+def _sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank = len(data.sizes)
+    return data.sizes[rank - counts.input :], indices.sizes[rank - counts.indices :]
+
+
+def tuple_access(operand: int, data: Layout, indices: Layout, counts: Counts, dtype: str, outside: Outside) -> Access:
+    """Where the picked elements of a tensor lie: one lookup a coordinate, read from operand 1.
+
+    The box is that of `picked_sizes`.
+    """
+    strides, sizes = data.strides[len(data.strides) - counts.input :], data.sizes[len(data.sizes) - counts.input :]
+    length, step = indices.sizes[-1], indices.strides[-1]
+    own = indices.strides[len(indices.strides) - counts.indices : -1]
+    rest = strides[counts.batch + length :]
+    lookups = tuple(
+        Lookup(
+            1,
+            dtype,
+            q * step,
+            (*own, *(0 for _ in rest)),
+            sizes[counts.batch + q],
+            strides[counts.batch + q],
+            outside,
+        )
+        for q in range(length)
+    )
+    still = (0,) * (len(own) - counts.batch)
+    return Access(operand, 0, (*strides[: counts.batch], *still, *rest), lookups)
+
+
+def journeys(
+    read: ReadIndex, data: TensorDesc, indices: TensorDesc, counts: Counts
+) -> Iterator[tuple[Coordinate, tuple[int, ...], tuple[int, ...]]]:
+    """For every picked element: its coordinate, that of the input as the indices have it, wrapped, and the sizes there.
+
+    Coordinates are right-aligned in DimensionCount; those of the input may lie outside.
+    """
+    rank = len(data.sizes)
+    own, index = _sizes(data, indices, counts)
+    length = index[-1]
+    rest = own[counts.batch + length :]
+    for c in itertools.product(*map(range, index[:-1])):
+        place = (0,) * (rank - counts.indices)
+        coordinates = []
+        for q in range(length):
+            i = read(1, (*place, *c, q))
+            coordinates.append(i + own[counts.batch + q] if i < 0 else i)
+        for r in itertools.product(*map(range, rest)):
+            at = (*c, *r)
+            inside = (*c[: counts.batch], *coordinates, *r)
+            yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes

@@ -1,0 +1,184 @@
+"""DML_OPERATOR_UNFOLD: every position of a sliding window as a column (DML_UNFOLD_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.regions import surrounded
+from anydml.operators.types import ALL_TYPES
+from anydml.tensor import Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldOperatorDesc(OperatorDesc):
+    """DML_UNFOLD_OPERATOR_DESC: ``Output[n, c ++ k, b] = Input[n, c, b · Strides − StartPadding + k · Dilations]``.
+
+    Outside the image it is 0. The page wants one DimensionCount of both tensors, but none of its examples has it: the
+    output has three dimensions, as in the examples.
+
+    Args:
+        input_tensor: N, C and one to six more dimensions.
+        output_tensor: N, C · the window's elements, the window's positions.
+        window_sizes: one for each dimension after N and C, as are the others.
+        strides: how far the window moves, at least 1.
+        dilations: how far apart its elements are, at least 1.
+        start_padding: zeros before the image.
+        end_padding: zeros behind it.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    window_sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+
+    OPERATOR: ClassVar[str] = "DML_UNFOLD"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    # The page's cells for data types are empty: all are taken, as they are only moved.
+    SUPPORT: ClassVar[SupportTable] = (
+        SupportRow(
+            FeatureLevel.LEVEL_6_4,
+            {"InputTensor": Support(3, 8, ALL_TYPES), "OutputTensor": Support(3, 8, ALL_TYPES)},
+        ),
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        window_sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        start_padding: Sequence[int],
+        end_padding: Sequence[int],
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            window_sizes=window_sizes,
+            strides=strides,
+            dilations=dilations,
+            start_padding=start_padding,
+            end_padding=end_padding,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType; one number a spatial dimension; a window that fits; the output's sizes as documented."""
+        sizes = self.input_tensor.sizes
+        spatial = sizes[2:]
+        if self.output_tensor.data_type != self.input_tensor.data_type:
+            message = f"OutputTensor.DataType is {self.output_tensor.data_type}, but InputTensor.DataType is "
+            message += str(self.input_tensor.data_type)
+            yield self.problem("OutputTensor.DataType", message, "InputTensor and OutputTensor have one DataType")
+        broken: list[Problem] = []
+        for field, values, least in (
+            ("WindowSizes", self.window_sizes, 1),
+            ("Strides", self.strides, 1),
+            ("Dilations", self.dilations, 1),
+            ("StartPadding", self.start_padding, 0),
+            ("EndPadding", self.end_padding, 0),
+        ):
+            if len(values) != len(spatial):
+                message = f"{field} has {len(values)} entries, but InputTensor has {len(spatial)} spatial dimensions"
+                broken.append(self.problem(field, message, "one entry a dimension after N and C (DimensionCount)"))
+                continue
+            broken += self.one_a_dimension(field, values, len(spatial))
+            for i, value in enumerate(values):
+                if value == 0 < least:
+                    broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it is at least 1"))
+        yield from broken
+        if broken or len(sizes) < 3:
+            return
+        for i, reach in enumerate(self._reach()):
+            if reach < 0:
+                message = f"WindowSizes[{i}] is {self.window_sizes[i]}, which does not fit the padded image"
+                yield self.problem(f"WindowSizes[{i}]", message, "the dilated window fits the padded image")
+                return
+        expected = (sizes[0], sizes[1] * math.prod(self.window_sizes), math.prod(self._blocks()))
+        rule = "sizes are N, C · the window's elements, the window's positions"
+        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+
+    def _reach(self) -> list[int]:
+        """How far the window can move in each dimension."""
+        around = zip(self.input_tensor.sizes[2:], self.start_padding, self.end_padding, strict=True)
+        windows = zip(self.dilations, self.window_sizes, strict=True)
+        return [s + a + b - d * (w - 1) - 1 for (s, a, b), (d, w) in zip(around, windows, strict=True)]
+
+    def _blocks(self) -> list[int]:
+        """Positions of the window in each dimension."""
+        return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """What lies inside the image, and zeros around it, for one place in the window after another."""
+        source, output = layouts or self.layouts()
+        blocks, spatial = self._blocks(), source.sizes[2:]
+        is_padded = [bool(a or b) for a, b in zip(self.start_padding, self.end_padding, strict=True)]
+        moves: list[Move] = []
+        zero = bytes(output.element_size)
+        places = [range(w) if padded else (None,) for w, padded in zip(self.window_sizes, is_padded, strict=True)]
+        row_steps = [math.prod(self.window_sizes[d + 1 :]) * output.strides[1] for d in range(len(blocks))]
+        column_steps = [math.prod(blocks[d + 1 :]) * output.strides[2] for d in range(len(blocks))]
+        window = math.prod(self.window_sizes)
+        for place in itertools.product(*places):
+            sizes = [source.sizes[0], source.sizes[1]]
+            to, own = [output.strides[0], window * output.strides[1]], [*source.strides[:2]]
+            offset = start = 0
+            whole, firsts = [*sizes], [0, 0]
+            for d, k in enumerate(place):
+                stride, pixel = self.strides[d], source.strides[2 + d]
+                if k is None:
+                    sizes += (self.window_sizes[d], blocks[d])
+                    to += (row_steps[d], column_steps[d])
+                    own += (self.dilations[d] * pixel, stride * pixel)
+                    whole += (self.window_sizes[d], blocks[d])
+                    firsts += (0, 0)
+                    continue
+                # pos(b) = b·stride + shift lies in the image from b = first to b = end − 1.
+                shift = k * self.dilations[d] - self.start_padding[d]
+                first = min(max(0, -(shift // stride)), blocks[d])
+                end = min(blocks[d], (spatial[d] - 1 - shift) // stride + 1)
+                whole.append(blocks[d])
+                firsts.append(first)
+                sizes.append(max(end - first, 0))
+                to.append(column_steps[d])
+                own.append(stride * pixel)
+                offset += k * row_steps[d]
+                start += (first * stride + shift) * pixel
+            rows = Layout(tuple(whole), tuple(to), output.element_size)
+            moves += surrounded(1, rows, firsts, sizes, zero, offset)
+            if 0 not in sizes:
+                offset += sum(first * step for first, step in zip(firsts, to, strict=True))
+                access = Access(0, start, tuple(own))
+                moves.append(Move(tuple(sizes), Access(1, offset, tuple(to)), access, source.element_size))
+        return tuple(moves)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``Output[n, ravel(c ++ k), ravel(b)] = Input[n, c, b · Strides − StartPadding + k · Dilations]``, or 0."""
+        batch, channels, *spatial = self.input_tensor.sizes
+        zero = bytes(self.output_tensor.data_type.itemsize)
+        windows = [*itertools.product(*map(range, self.window_sizes))]
+        for n, c in itertools.product(range(batch), range(channels)):
+            for row, k in enumerate(windows):
+                for column, b in enumerate(itertools.product(*map(range, self._blocks()))):
+                    at = tuple(
+                        block * stride - padding + place * dilation
+                        for block, stride, padding, place, dilation in zip(
+                            b, self.strides, self.start_padding, k, self.dilations, strict=True
+                        )
+                    )
+                    to = (n, c * len(windows) + row, column)
+                    if all(0 <= i < size for i, size in zip(at, spatial, strict=True)):
+                        yield 1, to, 0, (n, c, *at)
+                    else:
+                        yield 1, to, zero, ()

@@ -1,0 +1,91 @@
+"""DML_OPERATOR_UPSAMPLE_2D: every pixel several times (DML_UPSAMPLE_2D_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.enums import InterpolationMode, Size2D
+from anydml.operators.types import FLOATS_16_AND_32, table
+from anydml.tensor import UINT_MAX, Layout, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class Upsample2dOperatorDesc(OperatorDesc):
+    """DML_UPSAMPLE_2D_OPERATOR_DESC: ``Output[…, y, x] = Input[…, y / Height, x / Width]``, rounded down.
+
+    Args:
+        input_tensor: N, C, H, W or N, C, D, H, W.
+        output_tensor: its last two sizes are the input's times `scale_size`.
+        scale_size: a `Size2D`: how often each column and each row is repeated.
+        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
+    """
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_size: Size2D
+    interpolation_mode: InterpolationMode
+
+    OPERATOR: ClassVar[str] = "DML_UPSAMPLE_2D"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = table(
+        ("InputTensor", "OutputTensor"), (FeatureLevel.LEVEL_1_0, 4, 5, FLOATS_16_AND_32)
+    )
+
+    def __init__(
+        self,
+        input_tensor: TensorDesc,
+        output_tensor: TensorDesc,
+        scale_size: Size2D | tuple[int, int],
+        interpolation_mode: InterpolationMode | str,
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_tensor=output_tensor,
+            scale_size=scale_size,
+            interpolation_mode=interpolation_mode,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; nothing to compute."""
+        yield from self._same_kind("input_tensor", "output_tensor")
+        for name, scale in (("Width", self.scale_size.width), ("Height", self.scale_size.height)):
+            if not 1 <= scale <= UINT_MAX:
+                yield self.problem(f"ScaleSize.{name}", f"ScaleSize.{name} is {scale}", "it is at least 1 (UINT)")
+        sizes = self.input_tensor.sizes
+        if len(sizes) >= 2:
+            expected = (*sizes[:-2], sizes[-2] * self.scale_size.height, sizes[-1] * self.scale_size.width)
+            rule = "sizes are InputTensor's, the last two times ScaleSize"
+            yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
+        if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
+            message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
+            yield self.problem("InterpolationMode", message, "InterpolationMode is NEAREST_NEIGHBOR")
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move; the source stands still while a row or a column is repeated."""
+        source, output = layouts or self.layouts()
+        *outer, height, width = source.sizes
+        *to, down, right = output.strides
+        *own, row, column = source.strides
+        scale = self.scale_size
+        return (
+            Move(
+                (*outer, height, scale.height, width, scale.width),
+                Access(1, 0, (*to, scale.height * down, down, scale.width * right, right)),
+                Access(0, 0, (*own, row, 0, column, 0)),
+                source.element_size,
+            ),
+        )
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            *outer, y, x = at
+            yield 1, at, 0, (*outer, y // self.scale_size.height, x // self.scale_size.width)

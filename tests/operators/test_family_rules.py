@@ -1,0 +1,260 @@
+"""Each rule of the family's operators at its boundary and just past it."""
+
+import dataclasses
+
+import pytest
+from refused import f32, refused
+
+import anydml as dml
+
+
+def ints(*sizes, data_type="INT32"):
+    return dml.TensorDesc(data_type, sizes)
+
+
+def changed(desc, **fields):
+    return dataclasses.replace(desc, **fields)
+
+
+TILE = dml.TileOperatorDesc(f32(2, 3), f32(2, 6), [1, 2])
+PADDING = dml.PaddingOperatorDesc(f32(2, 3), f32(3, 5), "EDGE", 0, [1, 0], [0, 2])
+PADDING1 = dml.Padding1OperatorDesc(ints(3), ints(5), "CONSTANT", "INT32", 7, [0], [2])
+ELEMENTS = dml.GatherElementsOperatorDesc(f32(2, 3), ints(2, 5), f32(2, 5), 1)
+ND = dml.GatherNdOperatorDesc(f32(1, 2, 3), ints(1, 4, 2), f32(1, 1, 4), 2, 2)
+ND1 = dml.GatherNd1OperatorDesc(f32(2, 3), ints(2, 1), f32(1, 2), 2, 2, 1)
+SCATTER = dml.ScatterOperatorDesc(f32(2, 3), ints(2, 5), f32(2, 5), f32(2, 3), 1)
+SCATTER_ND = dml.ScatterNdOperatorDesc(f32(2, 3), ints(4, 2), f32(1, 4), f32(2, 3), 2, 2)
+GRAD = dml.SliceGradOperatorDesc(f32(2), f32(5), [0], [4], [2])
+SPACE = dml.SpaceToDepthOperatorDesc(f32(1, 2, 4, 6), f32(1, 8, 2, 3), 2)
+DEPTH = dml.DepthToSpaceOperatorDesc(f32(1, 8, 2, 3), f32(1, 2, 4, 6), 2)
+DIAGONAL = dml.DiagonalMatrixOperatorDesc(f32(3, 3), 0, 1)
+DIAGONAL1 = dml.DiagonalMatrix1OperatorDesc(f32(3, 4), f32(3, 4), "FLOAT32", 1, 0, 1)
+CONSTANT = dml.FillValueConstantOperatorDesc(ints(3, data_type="UINT8"), "UINT8", 255)
+SEQUENCE = dml.FillValueSequenceOperatorDesc(ints(3, data_type="UINT8"), "UINT8", 10, -2)
+IDENTITY = dml.ElementWiseIdentityOperatorDesc(f32(2, 3), f32(2, 3))
+REVERSE = dml.ReverseSubsequencesOperatorDesc(f32(2, 3), ints(2, 1, data_type="UINT32"), f32(2, 3), 1)
+ONE_HOT = dml.OneHotOperatorDesc(ints(2, 1), f32(1, 2), f32(2, 7), 1)
+UPSAMPLE = dml.Upsample2dOperatorDesc(f32(1, 1, 2, 2), f32(1, 1, 6, 4), (2, 3), "NEAREST_NEIGHBOR")
+UNFOLD = dml.UnfoldOperatorDesc(f32(1, 2, 5), f32(1, 6, 2), [3], [2], [1], [0], [0])
+VALID = [
+    *(TILE, PADDING, PADDING1, ELEMENTS, ND, ND1, SCATTER, SCATTER_ND, GRAD, SPACE, DEPTH, DIAGONAL, DIAGONAL1),
+    *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, UPSAMPLE, UNFOLD),
+]
+
+
+@pytest.mark.parametrize("desc", VALID, ids=lambda desc: desc.OPERATOR)
+def test_valid(desc):
+    desc.check()
+
+
+LIKE = "sizes are InputTensor's, but along Axis any"
+INDICES = "indices are INT64, INT32, UINT64, UINT32"
+UINT = "it is 0 to 4294967295 (UINT)"
+INT = "it is −2147483648 to 2147483647 (INT)"
+PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
+
+
+@pytest.mark.parametrize(
+    "desc, fields, field, rule, text",
+    [
+        (TILE, {"repeats": [1, 3]}, "OutputTensor.Sizes", "sizes are InputTensor's times Repeats", "must be [2, 9]"),
+        (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entries"),
+        (TILE, {"repeats": [1, -2]}, "Repeats[1]", UINT, "Repeats[1] is -2"),
+        (
+            PADDING,
+            {"end_padding": [0, 1]},
+            "OutputTensor.Sizes",
+            "sizes are InputTensor's plus StartPadding and EndPadding",
+            "is [3, 5], but must be [3, 4]",
+        ),
+        (PADDING, {"start_padding": [-1, 0]}, "StartPadding[0]", UINT, "StartPadding[0] is -1"),
+        (
+            PADDING1,
+            {"padding_value_data_type": "INT8"},
+            "PaddingValueDataType",
+            "PaddingValueDataType is OutputTensor.DataType",
+            "is INT8, but OutputTensor.DataType is INT32",
+        ),
+        (PADDING1, {"padding_value": 1.5}, "PaddingValue", "PaddingValue is a INT32", "1.5, which is no integer"),
+        (ELEMENTS, {"axis": 2}, "Axis", "Axis is 0 to InputTensor.DimensionCount − 1", "Axis is 2"),
+        (ELEMENTS, {"axis": 0}, "IndicesTensor.Sizes", LIKE, "is [2, 5], but must be [2, 3]"),
+        (ELEMENTS, {"indices_tensor": f32(2, 5)}, "IndicesTensor.DataType", INDICES, "is FLOAT32"),
+        (ELEMENTS, {"output_tensor": f32(2, 4)}, "OutputTensor.Sizes", "sizes are IndicesTensor's", "must be [2, 5]"),
+        (
+            ND,
+            {"input_dimension_count": 4},
+            "InputDimensionCount",
+            "InputDimensionCount is 1 to DimensionCount",
+            "is 4, but the tensors have 3 dimensions",
+        ),
+        (
+            ND,
+            {"indices_dimension_count": 0},
+            "IndicesDimensionCount",
+            "IndicesDimensionCount is 1 to DimensionCount",
+            "IndicesDimensionCount is 0",
+        ),
+        (
+            ND,
+            {"input_dimension_count": 1},
+            "InputTensor.Sizes",
+            "dimensions before the last InputDimensionCount are 1",
+            "is [1, 2, 3], but its first 2 must be 1",
+        ),
+        (
+            ND,
+            {"indices_tensor": ints(1, 4, 3), "input_dimension_count": 2},
+            "IndicesTensor.Sizes",
+            "an index has at most as many coordinates as there are",
+            "IndicesTensor.Sizes[2] is 3, but there are 2 dimensions to index",
+        ),
+        (ND, {"output_tensor": f32(1, 4, 1)}, "OutputTensor.Sizes", PICKED, "must be [1, 1, 4]"),
+        (
+            ND1,
+            {"batch_dimension_count": 2},
+            "BatchDimensionCount",
+            "BatchDimensionCount is less than InputDimensionCount and IndicesDimensionCount",
+            "BatchDimensionCount is 2",
+        ),
+        (
+            ND1,
+            {"indices_tensor": ints(3, 1)},
+            "IndicesTensor.Sizes",
+            "the first BatchDimensionCount sizes agree",
+            "has the batch [3], but InputTensor.Sizes has [2]",
+        ),
+        (SCATTER, {"updates_tensor": f32(2, 4)}, "UpdatesTensor.Sizes", "sizes are IndicesTensor's", "must be [2, 5]"),
+        (SCATTER, {"output_tensor": f32(2, 4)}, "OutputTensor.Sizes", "sizes are InputTensor's", "must be [2, 3]"),
+        (SCATTER_ND, {"updates_tensor": f32(4, 1)}, "UpdatesTensor.Sizes", PICKED, "must be [1, 4]"),
+        (SCATTER_ND, {"output_tensor": f32(2, 4)}, "OutputTensor.Sizes", "sizes are InputTensor's", "must be [2, 3]"),
+        (
+            GRAD,
+            {"input_window_sizes": [6]},
+            "InputWindowSizes[0]",
+            "the window lies inside",
+            "is 6, but OutputGradientTensor.Sizes[0] is 5",
+        ),
+        (
+            GRAD,
+            {"input_gradient_tensor": f32(3)},
+            "InputGradientTensor.Sizes[0]",
+            "1 <= InputGradientSizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|",
+            "is 3, but a window of 4 with stride 2 gives at most 2",
+        ),
+        (GRAD, {"input_window_strides": [0]}, "InputWindowStrides[0]", "a stride is an INT and never 0", "is 0"),
+        (SPACE, {"block_size": 0}, "BlockSize", "BlockSize is at least 1 (UINT)", "BlockSize is 0"),
+        (
+            SPACE,
+            {"block_size": 4},
+            "InputTensor.Sizes[3]",
+            "BlockSize divides height and width",
+            "InputTensor.Sizes[3] is 6, which 4 does not divide",
+        ),
+        (
+            DEPTH,
+            {"block_size": 3},
+            "InputTensor.Sizes[1]",
+            "BlockSize² divides the channels",
+            "InputTensor.Sizes[1] is 8, which 9 does not divide",
+        ),
+        (
+            DEPTH,
+            {"output_tensor": f32(1, 2, 4, 5)},
+            "OutputTensor.Sizes",
+            "sizes are N, C / BlockSize², H · BlockSize, W · BlockSize",
+            "must be [1, 2, 4, 6]",
+        ),
+        (DIAGONAL, {"offset": 2**31}, "Offset", INT, "Offset is 2147483648"),
+        (DIAGONAL1, {"diagonal_fill_end": -(2**31) - 1}, "DiagonalFillEnd", INT, "DiagonalFillEnd is -2147483649"),
+        (DIAGONAL1, {"output_tensor": f32(3, 3)}, "OutputTensor.Sizes", "sizes are InputTensor's", "must be [3, 4]"),
+        (CONSTANT, {"value": 256}, "Value", "Value is a UINT8", "256, which does not fit (0 to 255)"),
+        (CONSTANT, {"value": -1}, "Value", "Value is a UINT8", "Value is -1"),
+        (SEQUENCE, {"value_delta": -256}, "ValueDelta", "ValueDelta is a UINT8", "ValueDelta is -256"),
+        (SEQUENCE, {"value_start": -1}, "ValueStart", "ValueStart is a UINT8", "ValueStart is -1"),
+        (IDENTITY, {"output_tensor": f32(3, 2)}, "OutputTensor.Sizes", "sizes are InputTensor's", "must be [2, 3]"),
+        (IDENTITY, {"scale_bias": (2, 10)}, "ScaleBias", "ScaleBias is null", "computes nothing"),
+        (
+            REVERSE,
+            {"sequence_lengths_tensor": ints(2, 1)},
+            "SequenceLengthsTensor.DataType",
+            "indices are UINT64, UINT32",
+            "is INT32",
+        ),
+        (
+            REVERSE,
+            {"axis": 0},
+            "SequenceLengthsTensor.Sizes",
+            "sizes are InputTensor's, but 1 along Axis",
+            "must be [1, 3]",
+        ),
+        (
+            ONE_HOT,
+            {"indices_tensor": ints(1, 1)},
+            "IndicesTensor.Sizes",
+            "sizes are OutputTensor's, but 1 along Axis",
+            "must be [2, 1]",
+        ),
+        (ONE_HOT, {"values_tensor": f32(1, 1)}, "ValuesTensor.Sizes", "there are at least 2 values", "is [1, 1]"),
+        (UPSAMPLE, {"scale_size": (2, 0)}, "ScaleSize.Height", "it is at least 1 (UINT)", "ScaleSize.Height is 0"),
+        (
+            UPSAMPLE,
+            {"scale_size": (3, 2)},
+            "OutputTensor.Sizes",
+            "sizes are InputTensor's, the last two times ScaleSize",
+            "must be [1, 1, 4, 6]",
+        ),
+        (
+            UPSAMPLE,
+            {"interpolation_mode": "LINEAR"},
+            "InterpolationMode",
+            "InterpolationMode is NEAREST_NEIGHBOR",
+            "is LINEAR, but anydml moves data and computes nothing",
+        ),
+        (UNFOLD, {"strides": [0]}, "Strides[0]", "it is at least 1", "Strides[0] is 0"),
+        (UNFOLD, {"dilations": [3]}, "WindowSizes[0]", "the dilated window fits the padded image", "is 3, which"),
+        (
+            UNFOLD,
+            {"strides": [1]},
+            "OutputTensor.Sizes",
+            "sizes are N, C · the window's elements, the window's positions",
+            "must be [1, 6, 3]",
+        ),
+        (
+            UNFOLD,
+            {"end_padding": []},
+            "EndPadding",
+            "one entry a dimension after N and C (DimensionCount)",
+            "EndPadding has 0 entries, but InputTensor has 1 spatial dimensions",
+        ),
+    ],
+)
+def test_refused(desc, fields, field, rule, text):
+    refused(changed(desc, **fields), field, rule, text)
+
+
+@pytest.mark.parametrize("mode, needs", [("SYMMETRIC", "3_0"), ("WRAP", "6_4")])
+def test_modes_that_a_higher_level_has(mode, needs):
+    desc = dml.PaddingOperatorDesc(f32(1, 1, 1, 3), f32(1, 1, 1, 4), mode, 0, [0] * 4, [0, 0, 0, 1])
+    desc.check(needs)
+    for level in ("1_0", "2_1"):
+        with pytest.raises(dml.DescError, match=f"PaddingMode is {mode}.*needs DML_FEATURE_LEVEL_{needs}"):
+            desc.check(level)
+
+
+@pytest.mark.parametrize(
+    "make, field, text",
+    [
+        (lambda: changed(PADDING, padding_mode="WRAPPED"), "PaddingMode", "must be one of CONSTANT, EDGE"),
+        (lambda: changed(PADDING, padding_mode=5), "PaddingMode", "must be one of CONSTANT, EDGE"),
+        (lambda: changed(PADDING, padding_value="9"), "PaddingValue", "must be a number"),
+        (lambda: changed(PADDING1, padding_value_data_type="INT4"), "PaddingValueDataType", "must be one of FLOAT32"),
+        (lambda: changed(IDENTITY, scale_bias=3), "ScaleBias", "must be a ScaleBias"),
+        (lambda: changed(UPSAMPLE, scale_size=(1.5, 2)), "ScaleSize.Width", "must be an integer"),
+    ],
+)
+def test_arguments_of_other_types_name_their_field(make, field, text):
+    with pytest.raises(dml.DescError) as caught:
+        make()
+    assert isinstance(caught.value, TypeError)
+    assert caught.value.field == field
+    assert text in str(caught.value)
