@@ -138,7 +138,7 @@ def anydml() -> None:
 
 @anydml.command()
 @_model
-@click.option("--device", default="cpu", show_default=True, help="Where to run: cpu, cuda, or reference.")
+@click.option("--device", default="cpu", show_default=True, help="Where to run: cpu, numpy, cuda, or reference.")
 @_feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
               help="Timing samples a dispatch; 1 if not given.")  # fmt: skip
