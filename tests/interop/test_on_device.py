@@ -80,8 +80,8 @@ def cupy(monkeypatch):
     module.cuda = types.SimpleNamespace(Device=Device)
     monkeypatch.setitem(sys.modules, "cupy", module)
     # It refuses real arrays of CuPy's, whose addresses the host does not have.
-    for module in ("engine", "arrays"):
-        monkeypatch.setattr(f"anydml.backends.cuda.{module}.check_interpretable", lambda *arguments: None)
+    for name in ("engine", "arrays"):
+        monkeypatch.setattr(f"anydml.backends.cuda.{name}.check_interpretable", lambda *arguments: None)
     yield module
     sys.modules.pop("anydml.interop.cupy", None)
 
