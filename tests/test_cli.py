@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from trust import children
 
 from anydml import dxdispatch
 from anydml.cli import main
@@ -317,7 +318,8 @@ def test_an_interrupt_ends_quietly():
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom anydml.cli import main; main()"
     )
     command = [sys.executable, "-c", program, "run", SPLIT, "-t", "60000"]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Without coverage, whose lock an interrupt may leave held.
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=children.environment())
     assert running.stdout.readline() == b"Running on 'cpu'\n"
     time.sleep(0.05)
     running.send_signal(signal.SIGINT)

@@ -122,9 +122,12 @@ def call(
 def _new(
     name: str, operation: Operation, plan: Plan, inputs: Sequence[Array], guest: Guest | None, engine: ArrayEngine
 ) -> list[Any]:
-    if plan.compiled is None and guest is None and plan.inferred.views and not plan.is_empty:
-        (x,) = inputs
-        return [x[view].copy() for view in plan.inferred.views]
+    if plan.compiled is None and guest is None and not plan.is_empty:
+        if plan.inferred.views:
+            (x,) = inputs
+            return [x[view].copy() for view in plan.inferred.views]
+        if operation.new is not None and plan.dtype.kind in _NUMBERS:
+            return operation.new(inputs, plan.inferred)
     given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, guest)
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *operands))

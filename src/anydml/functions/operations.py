@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml import infer
+from anydml.backends.cpu.small import take
 from anydml.moves import Move
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import packed_part_moves, part_moves
@@ -50,6 +51,7 @@ class Operation:
         has_parts: whether there are several results.
         few: how many times as many bytes as others NumPy makes as fast as a program.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
+        new: the same as `by_numpy` for few numbers, where NumPy makes the results itself in less time.
     """
 
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
@@ -59,6 +61,7 @@ class Operation:
     has_parts: bool = False
     few: int = 1
     copies_all: bool = False
+    new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
 
 
 def _infer_split(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -160,9 +163,12 @@ def _lower_gather(
     return gather_moves(source, indices, destination, axis, index_dtype)
 
 
-def _pick(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    from anydml.backends.cpu.small import take
+def _picked(inputs: Sequence[Array], inferred: Inferred) -> list[Array]:
+    x, indices = inputs
+    return [take(x, indices, inferred.parameters[0])]
 
+
+def _pick(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
     (x, indices), (output,) = inputs, outputs
     # As a list: what one index picks would be no array, and what it is might be taken to pieces.
     output[...] = take(x, indices.reshape(-1), inferred.parameters[0]).reshape(output.shape)
@@ -173,4 +179,6 @@ JOIN = Operation(_infer_join, _lower_join, _concatenate, input_names=())
 SLICE = Operation(_infer_slice, _lower_slice, _copy_views)
 SLICE1 = Operation(_infer_slice1, _lower_slice, _copy_views)
 COPY = Operation(_infer_copy, _lower_slice, _copy_views)
-GATHER = Operation(_infer_gather, _lower_gather, _pick, input_names=("x", "indices"), few=16, copies_all=True)
+GATHER = Operation(
+    _infer_gather, _lower_gather, _pick, input_names=("x", "indices"), few=16, copies_all=True, new=_picked
+)
