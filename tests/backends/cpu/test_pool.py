@@ -15,7 +15,7 @@ from anydml.backends.cpu import pool as pools
 from anydml.backends.cpu.block import ALIVE, OWNER, SLEEPERS, SPINS, STATE
 from anydml.backends.cpu.pool import Pool, available_cores
 
-SOON = 30
+SOON = 120
 
 
 @pytest.fixture(params=["compiled", "python"])
