@@ -335,3 +335,14 @@ def test_an_overlapped_input_is_named(function):
 def test_overlapped_indices_are_named():
     x, indices = np.arange(3), np.arange(3)
     refused(dml.BindingError, lambda: dml.gather(x, indices, out=indices), "gather", "out", "overlaps indices")
+
+
+def test_an_out_over_a_strided_x_is_refused_though_x_would_be_packed_first():
+    memory = np.arange(40_000.0)
+    x, out = memory.reshape(200, 200).T, memory.reshape(200, 200)
+    before = memory.copy()
+    with pytest.raises(dml.BindingError, match="gather: out overlaps x in memory"):
+        dml.gather(x, np.zeros(200, np.int64), out=out)
+    np.testing.assert_array_equal(memory, before)
+    apart = np.empty_like(out)
+    np.testing.assert_array_equal(dml.gather(x, np.arange(200), out=apart), x)

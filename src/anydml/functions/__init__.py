@@ -258,7 +258,9 @@ def gather(
     indices = index_array(seen, x, guest)
     if type(x) is np.ndarray and x.nbytes > APART and x.strides[-1] != x.itemsize and is_movable(x.dtype):
         axis = infer.axis_of("gather", x.ndim, axis)
-        if indices.size >= x.shape[axis]:
+        # Where `out` may lie over x, x itself is what the checks must see.
+        is_apart = out is None or (type(out) is np.ndarray and not np.may_share_memory(x, out))
+        if is_apart and indices.size >= x.shape[axis]:
             (x,) = call("gather", COPY, (x,), (), None, None)
     return _one("gather", GATHER, (x, indices), (axis, indices.dtype), out, guest)
 
