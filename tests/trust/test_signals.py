@@ -55,13 +55,14 @@ def interrupt_each_step(call, file):
                 left -= left > 0
             return local
 
+        other = sys.gettrace()  # coverage's, perhaps, which goes on afterwards
         sys.settrace(trace)
         try:
             call()
         except Interruption:
             pass
         finally:
-            sys.settrace(None)
+            sys.settrace(other)
         if left >= 0:
             return
         yield step

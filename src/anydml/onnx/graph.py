@@ -40,18 +40,23 @@ class Node:
     """A node of an operator in `VERSIONS`.
 
     Attributes:
-        label: what errors call it: ``node "split" (Split)``.
+        domain: the operator's; the empty one is ONNX's own.
         version: the version of the operator, not of the opset: the Split of opset 15 is version 13.
         inputs, outputs: names; an empty one is left out.
     """
 
-    label: str
     name: str
+    domain: str
     operator: str
     version: int
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, AttributeProto]
+
+    @property
+    def label(self) -> str:
+        """What errors call it: ``node "split" (Split)``."""
+        return _label(self.name, self.domain, self.operator)
 
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message` about this node."""
@@ -151,28 +156,31 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
         ModelError: its operator, its version or one of its attributes is none that anydml has.
     """
     domain, kind = plain_domain(proto.domain), proto.op_type
-    label = f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
     known = VERSIONS.get((domain, kind))
     if known is None:
+        label = _label(name, domain, kind)
         have = ", ".join(sorted(f"{d}:{k}" if d else k for d, k in VERSIONS))
         raise ModelError(f"{label}: anydml has no such operator; it has {have}", kind)
     opset = opsets.get(domain)
     if opset is None:
         domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
-        raise ModelError(f"{label}: {domains}", kind, "opset_import")
+        raise ModelError(f"{_label(name, domain, kind)}: {domains}", kind, "opset_import")
     version = _version(domain, kind, opset, known)
     if version is None:
         versions = ", ".join(map(str, known))
-        message = f"{label}: anydml does not have the version of opset {opset}; it has versions {versions}"
-        raise ModelError(message, kind, "opset_import")
-    attributes = {attribute.name: attribute for attribute in proto.attribute}
+        message = f"anydml does not have the version of opset {opset}; it has versions {versions}"
+        raise ModelError(f"{_label(name, domain, kind)}: {message}", kind, "opset_import")
+    attributes: dict[str, AttributeProto] = {}
     for attribute in proto.attribute:
+        attributes[attribute.name] = attribute
         if attribute.ref_attr_name:
-            message = (
-                f"{label}: attribute {show(attribute.name)} refers to a function's attribute outside of a function"
-            )
-            raise ModelError(message, kind, attribute.name)
-    return Node(label, name, kind, version, tuple(proto.input), tuple(proto.output), attributes)
+            message = f"attribute {show(attribute.name)} refers to a function's attribute outside of a function"
+            raise ModelError(f"{_label(name, domain, kind)}: {message}", kind, attribute.name)
+    return Node(name, domain, kind, version, tuple(proto.input), tuple(proto.output), attributes)
+
+
+def _label(name: str, domain: str, kind: str) -> str:
+    return f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
 
 
 @lru_cache(1024)
@@ -197,8 +205,13 @@ def last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]
     """
     last: dict[str, int] = {}
     for i, node in enumerate(nodes):
-        last.update(dict.fromkeys((*node.inputs, *node.outputs), i))
+        for name in node.inputs:
+            last[name] = i
+        for name in node.outputs:
+            last[name] = i
+    for name in (*kept, ""):
+        last.pop(name, None)
     drops: dict[int, list[str]] = {}
-    for name in last.keys() - {*kept, ""}:
-        drops.setdefault(last[name], []).append(name)
+    for name, i in last.items():
+        drops.setdefault(i, []).append(name)
     return drops
