@@ -27,7 +27,7 @@ FACTOR = 8
 ROUNDS, QUICK_ROUNDS = 40, 10
 
 ROOT = Path(__file__).parents[1]
-TESTS = ("tests/backends/cuda", "tests/backends/test_cuda_missing.py")
+TESTS = ("tests/engines/cuda", "tests/engines/test_cuda_missing.py")
 WORKERS = 8
 """Processes of the tests: kernels are compiled on the host, and every process holds half a gigabyte of the GPU."""
 
@@ -87,7 +87,7 @@ def what_is_missing() -> str:
         dml.Device("cuda")
     except ValueError as error:
         return str(error)
-    from anydml.backends.cuda.available import is_interpreted
+    from anydml.engines.cuda.available import is_interpreted
 
     return "TRITON_INTERPRET is set, and an interpreter's times mean nothing" if is_interpreted() else ""
 

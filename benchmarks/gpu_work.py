@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 import anydml as dml
-from anydml.backends.device_array import as_array
+from anydml.memory.device_array import as_array
 from benchmarks.grid import Case
 
 Run = Callable[[int], object]

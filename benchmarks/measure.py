@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from anydml.backends.cpu.machine import last_level_cache
-from anydml.backends.cpu.plan import plan
-from anydml.backends.cpu.pool import POOL, available_cores
-from anydml.backends.memory import address_of
+from anydml.engines.cpu.machine import last_level_cache
+from anydml.engines.cpu.plan import plan
+from anydml.engines.cpu.pool import POOL, available_cores
+from anydml.memory.host import address_of
 from anydml.moves import Access, Move
 
 Run = Callable[[], object]

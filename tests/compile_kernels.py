@@ -16,11 +16,11 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 import anydml as dml
-from anydml.backends.cuda.kernel import move_tiles
-from anydml.backends.cuda.launch import OPTIONS, arguments
-from anydml.backends.cuda.parts import Alignment
-from anydml.backends.cuda.plan import plan
-from anydml.backends.cuda.schedule import launches
+from anydml.engines.cuda.kernel import move_tiles
+from anydml.engines.cuda.launch import OPTIONS, arguments
+from anydml.engines.cuda.parts import Alignment
+from anydml.engines.cuda.plan import plan
+from anydml.engines.cuda.schedule import launches
 from anydml.moves import Access, Lookup, Move, simplify
 
 TARGETS = {

@@ -7,7 +7,7 @@ import importlib.util
 
 import pytest
 
-from anydml.backends.cpu import admission
+from anydml.engines.cpu import admission
 
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings

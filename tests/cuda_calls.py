@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from anydml.backends.cuda.arrays import DeviceArrays
+from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.calling import call
 from anydml.functions.operations import GATHER, JOIN, SLICE, SPLIT, Inferred, Operation
 

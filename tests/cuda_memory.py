@@ -8,7 +8,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from anydml.backends.cuda.available import is_interpreted
+from anydml.engines.cuda.available import is_interpreted
 
 ON_GPU = not is_interpreted()
 

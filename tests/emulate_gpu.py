@@ -18,9 +18,9 @@ from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_stride
 from random_programs import random_program
 from triton.runtime import driver
 
-from anydml.backends.cuda import engine, launch, operands, plan
-from anydml.backends.cuda.arrays import DeviceArrays, block_starts
-from anydml.backends.numpy_engine import NumpyProgram
+from anydml.engines.cuda import engine, launch, operands, plan
+from anydml.engines.cuda.arrays import DeviceArrays, block_starts
+from anydml.engines.numpy.engine import NumpyProgram
 from anydml.functions.calling import PLANS
 from anydml.moves import Operand, Program, simplify
 from anydml.operators.parts import part_moves

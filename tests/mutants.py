@@ -32,7 +32,7 @@ PACKAGE = "src/anydml"
 FILES = ("moves.py", "fields.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py")
 TESTS = (
     "tests/operators", "tests/test_moves.py", "tests/test_tensor.py", "tests/test_feature_level.py",
-    "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/backends/test_agreement.py",
+    "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/engines/test_agreement.py",
     "tests/test_function_properties.py", "tests/test_functions.py", "tests/fuzz/test_fuzz.py", "tests/test_binding.py",
 )  # fmt: skip
 """The cheap ones first, because the first failure ends a run; those that are named like the broken file before all."""

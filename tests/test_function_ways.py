@@ -10,7 +10,7 @@ import pytest
 from odd_arrays import DTYPES, odd, random_array
 
 import anydml as dml
-from anydml.backends.cpu.engine import CpuProgram
+from anydml.engines.cpu.engine import CpuProgram
 from anydml.functions import calling
 from anydml.functions.operations import GATHER
 from anydml.moves import simplify

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml import overlap
-from anydml.overlap import overlapping_pair
+from anydml.memory.overlap import overlapping_pair
 
 
 def touched(array):

@@ -7,8 +7,8 @@ moves one pass.
 """
 
 from anydml._version import __version__
-from anydml.backends.cpu.pool import get_num_threads, set_num_threads
 from anydml.device import BoundOperator, CompiledOperator, Device
+from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.memory.overlap import overlapping_pair
 from anydml.operators.base import OperatorDesc
-from anydml.overlap import overlapping_pair
 from anydml.tensor import Layout, TensorDesc, has_overlap
 
 Array = np.ndarray[Any, Any]

@@ -7,8 +7,8 @@ from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 
-from anydml.backends import CompiledProgram, open_backend
 from anydml.binding import bind_tensors, check_host_values, check_output, has_host_values
+from anydml.engines import CompiledProgram, open_engine
 from anydml.feature_level import FeatureLevel
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
@@ -29,7 +29,7 @@ class Device:
     def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
         self.name = str(name)
         self.feature_level = FeatureLevel.parse(feature_level)
-        self._backend = open_backend(self.name)
+        self._backend = open_engine(self.name)
 
     def compile_operator(self, desc: OperatorDesc) -> CompiledOperator:
         """Check a desc, lower it to moves, and choose kernels (IDMLDevice::CompileOperator).

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
-from anydml.interop import ONE_PLACE
 
 
 def registered_for(x: Any) -> Any:

@@ -6,11 +6,11 @@ import pytest
 
 from anydml.dxdispatch.descs import parse_desc
 from anydml.errors import ModelError
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY
 from anydml.tensor import DataType
 
-HERE = Place("m.json", "d")
+HERE = JsonPath("m.json", "d")
 ROW = {"DataType": "FLOAT32", "Sizes": [1, 1, 1, 4]}
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from anydml.dxdispatch.jsonc import loads
 from anydml.errors import ModelError
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 
-HERE = Place("m.json")
+HERE = JsonPath("m.json")
 VALUES = st.recursive(
     st.none()
     | st.booleans()

@@ -13,7 +13,7 @@ from anydml import dxdispatch
 from anydml.dxdispatch.model import Resource
 from anydml.dxdispatch.plan import DispatchStep, Range, check_overlap, plan
 from anydml.errors import ModelError
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 
 
 @pytest.mark.parametrize("device", ["cpu", "reference"])
@@ -154,10 +154,10 @@ def test_the_plan_refuses_what_binding_would(pieces, inputs):
         for i, (a, n) in enumerate(pieces)
         for b, m in pieces[max(i + 1, inputs) :]
     )
-    resource = Resource(Place("m.json"), "A", None, None, 64)
-    ranges = [Range(Place("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
+    resource = Resource(JsonPath("m.json"), "A", None, None, 64)
+    ranges = [Range(JsonPath("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
     desc = SimpleNamespace(OPERATOR="DML_JOIN")
-    step = DispatchStep(Place("m.json"), SimpleNamespace(desc=desc), tuple(ranges[:inputs]), tuple(ranges[inputs:]))
+    step = DispatchStep(JsonPath("m.json"), SimpleNamespace(desc=desc), tuple(ranges[:inputs]), tuple(ranges[inputs:]))
     if apart:
         check_overlap(step, frozenset())
         return

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from anydml.dxdispatch.values import array_of, fill_sequence, scalar_of
 from anydml.errors import ModelError
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 from anydml.tensor import DataType
 
-ROOT = Place("m.json", "v")
+ROOT = JsonPath("m.json", "v")
 INTEGERS = [t for t in DataType if t.dtype.kind in "iu"]
 
 

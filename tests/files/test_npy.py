@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as hnp
 
 from anydml.errors import ModelError
 from anydml.files import npy
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 from anydml.tensor import DataType
 
-HERE = Place("m.json", "here")
+HERE = JsonPath("m.json", "here")
 DTYPES = [t.dtype.newbyteorder(order) for t in DataType for order in "<>"]
 
 

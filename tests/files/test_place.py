@@ -6,9 +6,9 @@ import time
 import pytest
 
 from anydml.errors import ModelError
-from anydml.files.place import Place, names, show
+from anydml.files.json_path import JsonPath, names, show
 
-HERE = Place("m.json")
+HERE = JsonPath("m.json")
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ HERE = Place("m.json")
         (HERE / 0 / "b", "m.json: [0].b"),
         (HERE / "my input" / "$x-y", 'm.json: ["my input"].$x-y'),
         (HERE / "a\n\u202eb", 'm.json: ["a\\n\\u202eb"]'),
-        (Place("m.json", "tensor t") / 1, "m.json: tensor t[1]"),
-        (Place("a\nm.json: no problems.json"), r"a\nm.json: no problems.json"),
+        (JsonPath("m.json", "tensor t") / 1, "m.json: tensor t[1]"),
+        (JsonPath("a\nm.json: no problems.json"), r"a\nm.json: no problems.json"),
         (HERE / ("k" * 60), f"m.json: {'k' * 60}"),
         (HERE / ("k" * 61) / "x", f'm.json: ["{"k" * 57}..."].x'),
         (HERE / ("é" * 10_000), f'm.json: ["{chr(92) + "u00e9"}{(chr(92) + "u00e9") * 56}..."]'),
@@ -42,9 +42,9 @@ def test_a_step_costs_nothing_of_what_is_before_it():
 
 
 def test_places_are_what_they_say():
-    assert Place("m.json", "a[1]") == HERE / "a" / 1
+    assert JsonPath("m.json", "a[1]") == HERE / "a" / 1
     assert HERE / "a" != HERE
-    assert len({HERE / "a", HERE / "a", Place("m.json", "a")}) == 1
+    assert len({HERE / "a", HERE / "a", JsonPath("m.json", "a")}) == 1
 
 
 def test_an_error_is_one_printable_line():

@@ -1,4 +1,4 @@
-"""Makes the CPU engine work in one way: by NumPy, with programs or without, or by certain kernels, past the caches."""
+"""Makes the CPU engine work in one way: by NumPy, with programs or without, or by certain kernels, streamed or not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.backends.cpu import admission, columns, engine, plan, step
+from anydml.engines.cpu import admission, columns, engine, kernel_call, plan
 from anydml.functions import calling
 
 from .case import How
@@ -52,14 +52,14 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
         (plan, "last_level_cache", lambda: always if how.streamed else never),
         (plan, "PERMUTED_BYTES", always if how.kernels == "planned" else never),
-        (step, "CHUNK", how.chunk),
+        (kernel_call, "CHUNK", how.chunk),
         (admission, "LARGE", always),
         (admission, "MOST", never),
     ]
     if how.kernels == "rows":
         settings += [(plan, "ELEMENT", 0), (plan, "SHORT_ROW", 0)]
     if how.kernels == "elements":
-        settings.append((columns, "SHUFFLE_BYTES", 0))
+        settings.append((columns, "INTERLEAVE_BYTES", 0))
     planned = engine.plan
 
     def counted(moves, *others):

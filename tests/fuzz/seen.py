@@ -15,7 +15,7 @@ class Seen:
     """Counts cases by kernel.
 
     Attributes:
-        counts: kernel, and whether past the caches, to the number of cases.
+        counts: kernel, and whether with non-temporal stores, to the number of cases.
     """
 
     def __init__(self, most_kernels: int = 1 << 30) -> None:

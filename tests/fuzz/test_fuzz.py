@@ -14,7 +14,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from anydml import binding
-from anydml.backends.cpu.step import Step
+from anydml.engines.cpu.kernel_call import KernelCall
 from fuzz.case import FLAT, Case, How, Memory
 from fuzz.check import Mismatch, check, script
 from fuzz.draw import Drawn, Seeded
@@ -23,7 +23,7 @@ from fuzz.generate import OPERATORS, random_case
 from fuzz.seen import Seen, TooManyKernels
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ("rows", "elements", "shuffle", "turn", "table", "lookup rows", "lookup elements", "lookup lines")
+KERNELS = ("rows", "elements", "interleave", "turn", "table", "lookup rows", "lookup elements", "lookup lines")
 HANG = 600
 SEEN = {operator: Seen(12) for operator in OPERATORS}
 
@@ -62,8 +62,8 @@ def test_no_way_gets_what_another_compiled(interface):
         check(Case("slice", interface, (memory,), (target,), arguments, way), seen)
         ran.append((way.kernels, way.streamed, *seen.counts))
     assert set(ran) == {
-        ("planned", False, "shuffle"),
-        ("planned", True, "shuffle, streamed"),
+        ("planned", False, "interleave"),
+        ("planned", True, "interleave, streamed"),
         ("few", False, "few"),
         ("numpy", False, "numpy"),
         ("rows", False, "rows"),
@@ -88,12 +88,12 @@ def test_a_wrong_kernel_is_found_and_its_script_finds_it_again(way):
     case = Case("slice1", "function", (memory,), (memory,),
                 {"offsets": (0, 0), "windows": (500, 3), "strides": (-1, 1), "sizes": (500, 3)}, way, 1)  # fmt: skip
     check(case)
-    table = Step.table
+    table = KernelCall.table
 
     def shifted(step, addresses):
         return table(step, [addresses[0], addresses[1] + 1])
 
-    with mock.patch.object(Step, "table", shifted):
+    with mock.patch.object(KernelCall, "table", shifted):
         with pytest.raises(Mismatch) as caught:
             check(case)
         text = str(caught.value)

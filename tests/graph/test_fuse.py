@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.backends.program_cache import ProgramCache
+from anydml.engines.program_cache import ProgramCache
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 Pair = collections.namedtuple("Pair", "first second")

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
-from anydml.backends.literal import bind_literally, scratch_arrays
+from anydml.engines.common import scratch_arrays
+from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Lookup, Move, stages
 from anydml.moves.order import are_independent, reads_what_it_writes
 

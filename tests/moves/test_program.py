@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from random_programs import random_program
 
-from anydml.backends.cpu import addressed, engine
-from anydml.backends.cpu.engine import CpuProgram
-from anydml.backends.cpu.pool import Pool
-from anydml.backends.literal import bind_literally, scratch_arrays
-from anydml.backends.numpy_engine import NumpyProgram
+from anydml.engines.common import scratch_arrays
+from anydml.engines.cpu import addressed, engine
+from anydml.engines.cpu.engine import CpuProgram
+from anydml.engines.cpu.pool import Pool
+from anydml.engines.numpy.engine import NumpyProgram
+from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
 
 CHUNKS, PROGRAMS = 8, 50

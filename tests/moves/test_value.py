@@ -5,8 +5,9 @@ import collections
 import numpy as np
 import pytest
 
-from anydml.backends.literal import bind_literally, scratch_arrays
-from anydml.backends.numpy_engine import NumpyProgram
+from anydml.engines.common import scratch_arrays
+from anydml.engines.numpy.engine import NumpyProgram
+from anydml.engines.reference.literal import bind_literally
 from anydml.moves.compose import Composer
 
 CHUNKS, CHAINS = 10, 60

@@ -8,7 +8,7 @@ from random_descs import padded_strides
 from random_family import FAMILY, fill_indices
 
 import anydml as dml
-from anydml.backends.cpu import addressed, engine
+from anydml.engines.cpu import addressed, engine
 
 CASES = 100
 DEVICES = ("reference", "numpy", "cpu")

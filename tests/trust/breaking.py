@@ -2,7 +2,7 @@
 
 BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
-    "shuffle": ("slack = ", "slack = 0 * "),
+    "interleave": ("slack = ", "slack = 0 * "),
     "turn": ("start + reach + uint64(LINE) > limit", "start > limit"),
     "table": (
         "copy(end, start + load(from_columns + uint64(8) * j), uint64(size))",

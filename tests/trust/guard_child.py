@@ -29,7 +29,7 @@ REPORT = 500
 
 def replace_kernel(kernel: str) -> None:
     """Put a kernel in the place of the real one that goes one byte, or one row, too far."""
-    module = f"anydml.backends.cpu.kernels.{kernel}"
+    module = f"anydml.engines.cpu.kernels.{kernel}"
     text = Path(importlib.util.find_spec(module).origin).read_text(encoding="utf-8")
     right, wrong = BREAKS[kernel]
     if right not in text:
@@ -52,7 +52,7 @@ def index_bytes(rng: np.random.Generator, dtype: np.dtype, size: int) -> np.ndar
 
 def run(pattern: Pattern, mode: str, arenas: list[Arena], rng: np.random.Generator) -> None:
     """Do a pattern's moves with every operand before a guard page, then after one, and look at every byte."""
-    from anydml.backends.cpu.engine import program
+    from anydml.engines.cpu.engine import program
 
     spans = extents(pattern.moves)
     work = program(pattern.name, pattern.moves)
@@ -85,11 +85,11 @@ def main() -> None:
     kernel, report = sys.argv[1:3]
     if "--break" in sys.argv:
         replace_kernel(kernel)
-    from anydml.backends.cpu import admission, engine, plan
+    from anydml.engines.cpu import admission, engine, plan
 
     admission.MOST = 1 << 30
     plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
-    plan.SHORT_LINE = 1 if kernel == "shuffle" else plan.SHORT_LINE
+    plan.SHORT_LINE = 1 if kernel == "interleave" else plan.SHORT_LINE
 
     rng = np.random.default_rng(6)
     arenas = [Arena(ARENA_PAGES) for _ in range(ARENAS)]

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 import anydml.cli
-from anydml.backends.cpu import engine
 from anydml.dxdispatch import memory
+from anydml.engines.cpu import engine
 
 from .hostile_json import hostile_text, lying_npy, sparse_npy
 

@@ -18,7 +18,7 @@ from fuzz.forced import CPU_WAYS
 from fuzz.generate import random_case
 
 import anydml as dml
-from anydml.backends.cpu import engine, step
+from anydml.engines.cpu import engine, kernel_call
 from anydml.functions import calling
 
 THREADS = 16
@@ -29,7 +29,7 @@ def share_everything() -> None:
     """Let kernels do even small work, and four threads share it, a few KiB at a time."""
     calling.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
     engine.SHARED_BYTES = 0
-    step.CHUNK = 4096
+    kernel_call.CHUNK = 4096
     dml.set_num_threads(4)
 
 

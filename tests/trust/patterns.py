@@ -96,7 +96,7 @@ COLUMNS = {
 """Period and (offset, run) of each column, in words."""
 
 
-def shuffle(every: bool) -> Iterator[Pattern]:
+def interleave(every: bool) -> Iterator[Pattern]:
     """Every pattern of columns, forwards and backwards, apart and together, with every number of rows left over."""
     words = [1, 2, 3, 4, 6, 8, 12, 16]
     for number, (name, (period, columns)) in enumerate(COLUMNS.items()):
@@ -110,10 +110,10 @@ def shuffle(every: bool) -> Iterator[Pattern]:
             for word in words if every else [words[(number + 3 * zipped + 5 * back) % len(words)]]:
                 if period * word <= 128 and max(run for _, run in columns) * word <= 64:
                     label = f"{name} of {word} B, zipped {zipped}, back {back}"
-                    yield from _shuffled(label, word, period, columns, zipped, back)
+                    yield from _interleaved(label, word, period, columns, zipped, back)
 
 
-def _shuffled(label, word, period, columns, zipped, back) -> Iterator[Pattern]:
+def _interleaved(label, word, period, columns, zipped, back) -> Iterator[Pattern]:
     width = period * word
     block = min(64, 1 << (512 // width).bit_length() - 1)
     segment = 8192 // width // block * block
@@ -130,12 +130,12 @@ def _shuffled(label, word, period, columns, zipped, back) -> Iterator[Pattern]:
         return result
 
     for rows in lengths:
-        yield Pattern(f"{label}: {rows} rows", "shuffle", moves((rows,), (), ()))
+        yield Pattern(f"{label}: {rows} rows", "interleave", moves((rows,), (), ()))
     for rows in (2 * block, 2 * block + 1, 3 * block - 1, segment + 1):
         near = rows * width + word
-        yield Pattern(f"{label}: 3 lines of {rows} rows", "shuffle", moves((3, rows), (rows + 1,), (near,)))
+        yield Pattern(f"{label}: 3 lines of {rows} rows", "interleave", moves((3, rows), (rows + 1,), (near,)))
         if not zipped:
-            yield Pattern(f"{label}: 3 lines of {rows}, upwards", "shuffle", moves((3, rows), (rows + 1,), (-near,)))
+            yield Pattern(f"{label}: 3 lines of {rows}, upwards", "interleave", moves((3, rows), (rows + 1,), (-near,)))
 
 
 def lookup(every: bool) -> Iterator[Pattern]:
@@ -221,4 +221,4 @@ def table(every: bool) -> Iterator[Pattern]:
                 )
 
 
-KERNELS = {"turn": turn, "table": table, "rows": rows, "elements": elements, "shuffle": shuffle, "lookup": lookup}
+KERNELS = {"turn": turn, "table": table, "rows": rows, "elements": elements, "interleave": interleave, "lookup": lookup}

@@ -21,10 +21,10 @@ import zlib
 import numpy as np
 
 import anydml as dml
-from anydml.backends.cpu import engine, step
-from anydml.backends.cpu import pool as pools
-from anydml.backends.cpu.block import OPEN, OWNER, STATE, WORKERS
-from anydml.backends.cpu.pool import Pool
+from anydml.engines.cpu import engine, kernel_call
+from anydml.engines.cpu import pool as pools
+from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
+from anydml.engines.cpu.pool import Pool
 
 PERIOD = 0.0007
 HANG = 60
@@ -200,7 +200,7 @@ def main() -> None:
     if given.in_python:
         engine.POOL = pools.POOL = Pool(in_python=True)
     engine.SHARED_BYTES = 0
-    step.CHUNK = 16 << 10
+    kernel_call.CHUNK = 16 << 10
     dml.set_num_threads(4)
     seen = storm(given.seconds, given.seed, given.busy)
     faulthandler.dump_traceback_later(2 * HANG, exit=True)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.backends.cpu import engine
-from anydml.backends.cpu.kernels import driver, lookup, rows, shuffle
+from anydml.engines.cpu import engine
+from anydml.engines.cpu.kernels import driver, interleave, lookup, rows
 
 X = np.arange(600_000, dtype=np.uint32).reshape(200_000, 3)
 
@@ -27,7 +27,7 @@ def broken(*_):
 
 
 def test_a_kernel_that_cannot_be_compiled(never_warned, monkeypatch):
-    for module, name in ((shuffle, "shuffle_kernel"), (rows, "rows_kernel")):
+    for module, name in ((interleave, "interleave_kernel"), (rows, "rows_kernel")):
         load = getattr(module, name)
         monkeypatch.setattr(module, name, getattr(load, "__wrapped__", load))
     monkeypatch.setattr(driver, "njit", lambda *_, **__: broken)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from anydml.backends.cpu import engine
-from anydml.backends.cpu.kernels.driver import STEP, UNITS
-from anydml.backends.cpu.pool import ROUND
+from anydml.engines.cpu import engine
+from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM
+from anydml.engines.cpu.pool import ROUND
 from anydml.moves import Access, Lookup, Move, simplify
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -37,6 +37,6 @@ def test_claims_and_rounds_are_small_shares_of_the_whole(name):
     total = sum(move.bytes_written for move in moves)
     assert total >= 2 * GIB
     for step in engine.program(name, WORK[name]).steps:
-        units, claimed = int(step.template[UNITS]), int(step.template[STEP])
+        units, claimed = int(step.template[UNITS]), int(step.template[UNITS_PER_CLAIM])
         assert units // claimed >= 64, "so few claims cannot be shared evenly"
         assert ROUND * claimed * (total // units) <= 260 * MIB, "so long nobody looks for Ctrl-C"

@@ -5,12 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
-from anydml.backends.cpu import columns as limits
-from anydml.backends.cpu import plan as planner
-from anydml.backends.cpu.kernels import elements, lookup, shuffle
-from anydml.backends.cpu.kernels.ir import LINE
-from anydml.backends.cpu.kernels.registers import parse_spec
-from anydml.backends.cpu.plan import plan
+from anydml.engines.cpu import columns as limits
+from anydml.engines.cpu import plan as planner
+from anydml.engines.cpu.kernels import elements, interleave, lookup
+from anydml.engines.cpu.kernels.ir import LINE
+from anydml.engines.cpu.kernels.registers import parse_spec
+from anydml.engines.cpu.plan import plan
 from anydml.moves import Access, Lookup, Move
 
 LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]
@@ -18,7 +18,7 @@ LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]
 
 @pytest.fixture(autouse=True)
 def streamed(monkeypatch):
-    """Everything is past the caches: that is when scratch is used."""
+    """Everything is with non-temporal stores: that is when scratch is used."""
     monkeypatch.setattr(planner, "last_level_cache", lambda: -1)
 
 
@@ -37,7 +37,7 @@ def extremes():
     """Runs of 1 to 8 columns with the longest and the shortest, the widest rows and rows with gaps."""
     rng = np.random.default_rng(8)
     for number in range(1, limits.MAX_COLUMNS + 2):
-        widest = limits.SHUFFLE_BYTES // 4
+        widest = limits.INTERLEAVE_BYTES // 4
         for run in (1, 2, 3, 4, 8, 12, 16, widest // number, planner.ELEMENT):
             for period in {number * run, number * run + 1, 4 * number * run, widest}:
                 yield period, [run] * number
@@ -49,26 +49,26 @@ def extremes():
 
 
 def test_shuffled_rows_and_columns_fit():
-    assert limits.MAX_COLUMNS <= shuffle.MAX_COLUMNS
-    assert 8 * 2 * shuffle.MAX_COLUMNS <= shuffle.ADDRESSES
+    assert limits.MAX_COLUMNS <= interleave.MAX_COLUMNS
+    assert 8 * 2 * interleave.MAX_COLUMNS <= interleave.ADDRESSES
     fullest = found = 0
     for (period, runs), length, back in itertools.product(extremes(), (128, 100_000), (False, True)):
         for zipped in (False, True):
             for step in plan(columns(period, runs, length, zipped, back), 1 << 40):
-                if step.kernel != "shuffle":
+                if step.kernel != "interleave":
                     continue
                 _, word, words, count, _, pairs = parse_spec(step.load.args[0])
-                segment = int(step.template[shuffle.SEGMENT])
+                segment = int(step.template[interleave.SEGMENT])
                 assert segment % count == 0
-                assert count * words * word <= limits.SHUFFLE_BYTES
+                assert count * words * word <= limits.INTERLEAVE_BYTES
                 assert all(offset >= 0 and offset + run <= words for offset, run in pairs)
                 longest = max(run for _, run in pairs) * word
                 column = (segment * longest + LINE - 1) // LINE * LINE
                 needed = max(segment * words * word, column * len(pairs))
-                assert needed <= shuffle.BLOCK, step.load.args[0]
+                assert needed <= interleave.BLOCK, step.load.args[0]
                 fullest, found = max(fullest, needed), found + 1
     assert found > 1000
-    assert fullest > shuffle.BLOCK // 4, "nothing came near the bound, so nothing was shown"
+    assert fullest > interleave.BLOCK // 4, "nothing came near the bound, so nothing was shown"
 
 
 def test_segments_of_elements_fit():

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.backends.cpu import compiler, engine
-from anydml.backends.cpu import pool as pools
-from anydml.backends.cpu.block import OPEN, OWNER, STATE, WORKERS
-from anydml.backends.cpu.pool import Pool
+from anydml.engines.cpu import compiler, engine
+from anydml.engines.cpu import pool as pools
+from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
+from anydml.engines.cpu.pool import Pool
 from trust.children import environment
 
 needs_alarms = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no alarms")
@@ -115,7 +115,7 @@ def test_every_step_of_a_fork():
     script = """
         import os, sys
         from trust.test_signals import interrupt_each_step
-        from anydml.backends.cpu import compiler
+        from anydml.engines.cpu import compiler
         compiler.import_kernels()
         def fork():
             child = os.fork()
@@ -188,7 +188,7 @@ def test_an_interrupt_while_the_compiler_is_imported(tmp_path, delay):
         except Alarm:
             raised = time.monotonic() - start
         assert raised < {delay} + 2, raised
-        assert "shuffle: " in str(dml.Device().compile_operator(desc))
+        assert "interleave: " in str(dml.Device().compile_operator(desc))
         assert (dml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
         print("well")
     """

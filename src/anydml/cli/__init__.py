@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 import click
 
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.engines import ENGINES
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def anydml() -> None:
 
 @anydml.command()
 @_model
-@click.option("--device", default="cpu", show_default=True, help="Where to run: cpu, numpy, cuda, or reference.")
+@click.option("--device", default="cpu", show_default=True, help=f"Where to run: {', '.join(ENGINES)}.")
 @_feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
               help="Timing samples a dispatch; 1 if not given.")  # fmt: skip
@@ -235,7 +236,7 @@ anydml.add_command(onnx_group)
 @anydml.command()
 def warmup() -> None:
     """Compile the CPU kernels that common work needs, so that nobody waits for them later on this machine."""
-    from anydml.backends.cpu.warmup import kernels
+    from anydml.engines.cpu.warmup import kernels
 
     start = time.perf_counter()
     count = 0

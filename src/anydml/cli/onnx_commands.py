@@ -56,12 +56,12 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
         ModelError: a file or the graph is not as it should be.
     """
     _need_onnx()
-    from anydml.files.place import Place, names, show
+    from anydml.files.json_path import JsonPath, names, show
     from anydml.onnx import load, npy
     from anydml.onnx.budget import Budget
     from anydml.onnx.program import Program
 
-    place = Place(model)
+    place = JsonPath(model)
     sources, targets = _pairs("--input", inputs), _pairs("--output", outputs)
     program = _placed(place, lambda: Program(load(model, allow_outside=allow_outside)))
     for option, given, known in (("--input", sources, program.inputs), ("--output", targets, program.outputs)):
@@ -69,7 +69,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
         if wrong is not None:
             raise ModelError(f"{option}: {model} has no {option[2:]} {show(wrong)}; it has {names(known)}", field=wrong)
     arrays = {
-        name: npy.read(path, program.inputs[name].dtype, Place(f"--input {name}")) for name, path in sources.items()
+        name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
     results = _placed(place, lambda: program.run(arrays))
     for name, array in zip(program.outputs, results, strict=True):
@@ -78,7 +78,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
                 # A .npy file stores every string as long as the longest; there it is an array, and as bytes.
                 size = 8 * array.size * max(map(len, array.flat), default=0)
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
-            npy.write(targets[name], array, Place(f"--output {name}"))
+            npy.write(targets[name], array, JsonPath(f"--output {name}"))
             log(printable(f"Output '{name}' written to '{targets[name]}'"))
         else:
             log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
@@ -91,11 +91,11 @@ def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
         ModelError: the file cannot be read, has another operator, or sizes that are not known.
     """
     _need_onnx()
-    from anydml.files.place import Place
+    from anydml.files.json_path import JsonPath
     from anydml.onnx import load
 
     # All at once, so that nothing is said of a file that turns out to be broken; the descs are not kept.
-    for line in _placed(Place(model), lambda: list(_problems(model, load(model, external_data=False), level))):
+    for line in _placed(JsonPath(model), lambda: list(_problems(model, load(model, external_data=False), level))):
         yield printable(line)
 
 
@@ -132,13 +132,13 @@ def portable(source: str, target: str) -> None:
     """
     _need_onnx()
     from anydml.files.folder import write_whole
-    from anydml.files.place import Place
+    from anydml.files.json_path import JsonPath
     from anydml.onnx import load, make_portable
     from anydml.onnx.checks import check, serialized
     from anydml.onnx.external import external_tensors
     from anydml.onnx.portable import training_nodes
 
-    place, out = Place(source), Path(target)
+    place, out = JsonPath(source), Path(target)
     model = load(source, external_data=False)
     count = len(training_nodes(model))
     _placed(place, lambda: check(model))
@@ -146,7 +146,7 @@ def portable(source: str, target: str) -> None:
         raise place.error(f"has external data beside it; write {target} into the same folder")
     result = _placed(place, lambda: make_portable(model))
     data = Path(source).read_bytes() if result is model else _placed(place, lambda: serialized(result))
-    write_whole(out, lambda file: file.write(data), Place(target))
+    write_whole(out, lambda file: file.write(data), JsonPath(target))
     what = f"{count} node{'s' * (count != 1)} rewritten" if count else "was portable already"
     click.echo(printable(f"{source}: {what}, written to '{target}'"))
 

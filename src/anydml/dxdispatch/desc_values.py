@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.dxdispatch.initializers import parse_data_type
 from anydml.dxdispatch.values import scalar_of
-from anydml.files.place import Place, names, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType
@@ -20,7 +20,7 @@ MEMBERS = {
 """Members of DML_SCALAR_UNION; it has a FLOAT16 as the bits of an integer."""
 
 
-def parse_enum(kind: type[NamedEnum], value: Any, place: Place) -> NamedEnum:
+def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
     """A member by its name, full or abbreviated.
 
     Raises:
@@ -34,7 +34,7 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: Place) -> NamedEnum:
     raise place.error(f"{show(value)} is no {kind.prefix().removesuffix('_')}; there are {names(kind.__members__)}")
 
 
-def parse_value_type(value: Any, place: Place) -> DataType:
+def parse_value_type(value: Any, place: JsonPath) -> DataType:
     """The data type of a DML_SCALAR_UNION.
 
     Raises:
@@ -48,7 +48,7 @@ def parse_value_type(value: Any, place: Place) -> DataType:
     return data_type
 
 
-def parse_scalar(value: Any, data_type: DataType, place: Place) -> Scalar:
+def parse_scalar(value: Any, data_type: DataType, place: JsonPath) -> Scalar:
     """A DML_SCALAR_UNION: a number, or an object with the member of its data type, as ``{"Float32": 1}``.
 
     Raises:
@@ -69,7 +69,7 @@ def parse_scalar(value: Any, data_type: DataType, place: Place) -> Scalar:
     return number
 
 
-def parse_float(value: Any, place: Place) -> float:
+def parse_float(value: Any, place: JsonPath) -> float:
     """A FLOAT.
 
     Raises:
@@ -78,7 +78,7 @@ def parse_float(value: Any, place: Place) -> float:
     return float(scalar_of(value, DataType.FLOAT32, place)[0])
 
 
-def parse_scale_bias(value: Any, place: Place) -> ScaleBias:
+def parse_scale_bias(value: Any, place: JsonPath) -> ScaleBias:
     """DML_SCALE_BIAS: ``{"Scale": 1, "Bias": 0}``.
 
     Raises:
@@ -88,7 +88,7 @@ def parse_scale_bias(value: Any, place: Place) -> ScaleBias:
     return ScaleBias(parse_float(scale, place / "Scale"), parse_float(bias, place / "Bias"))
 
 
-def parse_size_2d(value: Any, place: Place) -> Size2D:
+def parse_size_2d(value: Any, place: JsonPath) -> Size2D:
     """DML_SIZE_2D: ``{"Width": 2, "Height": 2}``.
 
     Raises:
@@ -100,7 +100,7 @@ def parse_size_2d(value: Any, place: Place) -> Size2D:
     )
 
 
-def _members(value: Any, fields: tuple[str, str], place: Place) -> list[Any]:
+def _members(value: Any, fields: tuple[str, str], place: JsonPath) -> list[Any]:
     if not isinstance(value, dict):
         raise place.error(f"must be an object, but it is {show(value)}")
     for field in fields:

@@ -21,7 +21,7 @@ from anydml.dxdispatch.desc_values import (
     parse_value_type,
 )
 from anydml.dxdispatch.initializers import parse_data_type
-from anydml.files.place import Place, names, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.base import camel
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
@@ -38,7 +38,7 @@ TENSOR_FIELDS = (
 """Of DML_BUFFER_TENSOR_DESC (directml.h)."""
 
 
-def parse_operator_type(text: str, place: Place) -> type[OperatorDesc]:
+def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     """The desc class of a dispatchable's `type`: ``"DML_OPERATOR_SPLIT"``, or ``"SPLIT"``.
 
     Raises:
@@ -53,7 +53,7 @@ def parse_operator_type(text: str, place: Place) -> type[OperatorDesc]:
     raise place.error(f"{show(text)} is not supported; supported operators are {supported}")
 
 
-def parse_desc(kind: type[OperatorDesc], value: Any, place: Place) -> OperatorDesc:
+def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:
     """An operator desc from its JSON object.
 
     Fields that the operator does not have are ignored, as DxDispatch does. No rule of the operator is checked here.
@@ -97,13 +97,13 @@ def _without_none(hint: Any) -> Any:
     return next((each for each in typing.get_args(hint) if each is not types.NoneType), hint)
 
 
-def _one(hint: Any, value: Any, place: Place) -> Any:
+def _one(hint: Any, value: Any, place: JsonPath) -> Any:
     if issubclass(hint, NamedEnum):
         return parse_enum(hint, value, place)
     return _PARSERS[hint](value, place)
 
 
-def parse_tensor(value: Any, place: Place) -> TensorDesc:
+def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
     """A DML_TENSOR_DESC, as ``{"Type": …, "Desc": {…}}`` or with the fields of DML_BUFFER_TENSOR_DESC inline.
 
     As in DxDispatch, empty `Strides` and a `TotalTensorSizeInBytes` of 0 say nothing.
@@ -138,7 +138,7 @@ def parse_tensor(value: Any, place: Place) -> TensorDesc:
     )
 
 
-def _flags(value: Any, place: Place) -> TensorFlags:
+def _flags(value: Any, place: JsonPath) -> TensorFlags:
     flags = TensorFlags.NONE
     for i, flag in enumerate(value if isinstance(value, list) else [value]):
         name = _string(flag, place).removeprefix("DML_TENSOR_FLAG_")
@@ -149,36 +149,36 @@ def _flags(value: Any, place: Place) -> TensorFlags:
     return flags
 
 
-def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int, place: Place) -> None:
+def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int, place: JsonPath) -> None:
     if count in fields and _integer(fields[count], place / count) != length:
         raise (place / count).error(f"is {show(fields[count])}, but {array} has {length} entries")
 
 
-def _missing(fields: Mapping[str, Any], name: str, place: Place) -> Exception:
+def _missing(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:
     similar = next((key for key in fields if key.lower() == name.lower()), None)
     hint = f"; this object has {show(similar)}, but names are case-sensitive" if similar else ""
     return (place / name).error(f"is required{hint}")
 
 
-def _object(value: Any, place: Place) -> dict[str, Any]:
+def _object(value: Any, place: JsonPath) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise place.error(f"must be an object, but it is {show(value)}")
     return value
 
 
-def _array(value: Any, place: Place) -> list[Any]:
+def _array(value: Any, place: JsonPath) -> list[Any]:
     if not isinstance(value, list):
         raise place.error(f"must be an array, but it is {show(value)}")
     return value
 
 
-def _string(value: Any, place: Place) -> str:
+def _string(value: Any, place: JsonPath) -> str:
     if not isinstance(value, str):
         raise place.error(f"must be a string, but it is {show(value)}")
     return value
 
 
-def _integer(value: Any, place: Place) -> int:
+def _integer(value: Any, place: JsonPath) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise place.error(f"must be an integer, but it is {show(value)}")
     if not -_LARGEST < value < _LARGEST:
@@ -186,11 +186,11 @@ def _integer(value: Any, place: Place) -> int:
     return value
 
 
-def _integers(value: Any, place: Place) -> tuple[int, ...]:
+def _integers(value: Any, place: JsonPath) -> tuple[int, ...]:
     return tuple(_integer(item, place / i) for i, item in enumerate(_array(value, place)))
 
 
-_PARSERS: dict[Any, Callable[[Any, Place], Any]] = {
+_PARSERS: dict[Any, Callable[[Any, JsonPath], Any]] = {
     int: _integer,
     float: parse_float,
     TensorDesc: parse_tensor,

@@ -16,7 +16,7 @@ from anydml.dxdispatch import schema
 from anydml.dxdispatch.values import Array, array_of, fill_sequence, scalar_of
 from anydml.files import npy
 from anydml.files.folder import IMAGES, Folder, extension
-from anydml.files.place import Place, show
+from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
 
 
@@ -35,7 +35,7 @@ class Initializer:
     fill: Callable[[Array], None]
 
 
-def parse_data_type(text: str, place: Place) -> DataType | None:
+def parse_data_type(text: str, place: JsonPath) -> DataType | None:
     """DML_TENSOR_DATA_TYPE, full or abbreviated; None for UNKNOWN.
 
     Raises:
@@ -49,7 +49,7 @@ def parse_data_type(text: str, place: Place) -> DataType | None:
         raise place.error(str(error)) from None
 
 
-def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
     """Read `initialValues`.
 
     Args:
@@ -72,11 +72,11 @@ def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, p
     return made
 
 
-def _array(values: list[Any], data_type: DataType, place: Place) -> Initializer:
+def _array(values: list[Any], data_type: DataType, place: JsonPath) -> Initializer:
     return _stored(data_type, array_of(values, data_type, lambda i: place / i))
 
 
-def _list(values: list[Any], place: Place) -> Initializer:
+def _list(values: list[Any], place: JsonPath) -> Initializer:
     stored = bytearray()
     for i, value in enumerate(values):
         at = place / i
@@ -97,7 +97,7 @@ def _stored(data_type: DataType | None, elements: Array) -> Initializer:
     return Initializer(data_type, elements.nbytes, fill)
 
 
-def _generated(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+def _generated(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
     kinds = [key for key in ("value", "valueStart", "sourcePath") if key in values]
     if len(kinds) != 1:
         has = f"it has {' and '.join(kinds)}" if kinds else "it has none of them"
@@ -112,7 +112,7 @@ def _generated(values: dict[str, Any], data_type: DataType | None, folder: Folde
     return _sequence(data_type, schema.parse(schema.SequenceFields, values, place), place)
 
 
-def _constant(data_type: DataType, fields: schema.ConstantFields, place: Place) -> Initializer:
+def _constant(data_type: DataType, fields: schema.ConstantFields, place: JsonPath) -> Initializer:
     value = scalar_of(fields.value, data_type, place / "value")
 
     def fill(target: Array) -> None:
@@ -121,7 +121,7 @@ def _constant(data_type: DataType, fields: schema.ConstantFields, place: Place) 
     return Initializer(data_type, fields.value_count * data_type.itemsize, fill)
 
 
-def _sequence(data_type: DataType, fields: schema.SequenceFields, place: Place) -> Initializer:
+def _sequence(data_type: DataType, fields: schema.SequenceFields, place: JsonPath) -> Initializer:
     start = scalar_of(fields.value_start, data_type, place / "valueStart")
     delta = scalar_of(fields.value_delta, data_type, place / "valueDelta")
 
@@ -131,7 +131,7 @@ def _sequence(data_type: DataType, fields: schema.SequenceFields, place: Place) 
     return Initializer(data_type, fields.value_count * data_type.itemsize, fill)
 
 
-def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: Place) -> Initializer:
+def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
     written = schema.parse(schema.FileSourceFields, values, place).source_path
     at = place / "sourcePath"
     kind = extension(written)
@@ -152,7 +152,7 @@ def _file(values: dict[str, Any], data_type: DataType | None, folder: Folder, pl
     return Initializer(data_type, size, fill)
 
 
-def _npy(path: Path, data_type: DataType | None, place: Place) -> Initializer:
+def _npy(path: Path, data_type: DataType | None, place: JsonPath) -> Initializer:
     stored = npy.read_header(path, place)
     found = _stored_type(stored, place)
     if data_type not in (None, found):
@@ -164,7 +164,7 @@ def _npy(path: Path, data_type: DataType | None, place: Place) -> Initializer:
     return Initializer(found, stored.byte_count, fill)
 
 
-def _stored_type(stored: npy.NpyFile, place: Place) -> DataType:
+def _stored_type(stored: npy.NpyFile, place: JsonPath) -> DataType:
     """The data type of a .npy file's elements; NumPy's bool is read as INT8, as DxDispatch does."""
     dtype = stored.dtype
     kind = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)

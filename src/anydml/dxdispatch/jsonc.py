@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 
 # A string comes first, so that nothing inside one is taken for a comment. Every alternative matches to the end of the
 # text when its own end is missing: one pass, whatever the text.
@@ -32,7 +32,7 @@ class _Repeated(dict[str, Any]):
     key: str = ""
 
 
-def loads(text: str, place: Place) -> Any:
+def loads(text: str, place: JsonPath) -> Any:
     """The value of a JSON text with comments and trailing commas.
 
     Args:
@@ -120,7 +120,7 @@ def _stays(comma: re.Match[str]) -> bool:
     return before < 0 or comma.string[before] in "[{,:"
 
 
-def _find(root: Any, place: Place) -> Iterator[tuple[Place, str]]:
+def _find(root: Any, place: JsonPath) -> Iterator[tuple[JsonPath, str]]:
     """The objects with a repeated key, in the order of the file."""
     if isinstance(root, _Repeated):
         yield place, root.key
@@ -134,7 +134,7 @@ def _quoted(token: str) -> str:
     return token.lower().replace("infinity", "inf")
 
 
-def _syntax(text: str, position: int, message: str, place: Place) -> ModelError:
+def _syntax(text: str, position: int, message: str, place: JsonPath) -> ModelError:
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
     return place.error(f"line {line}, column {column}: {message}")

@@ -19,7 +19,7 @@ from anydml.dxdispatch.unknown import unknown_fields
 from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
-from anydml.files.place import Place, names, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
 
@@ -43,7 +43,7 @@ class Resource:
         size_in_bytes: all of it; a multiple of 4 unless the file says otherwise. 0 where deferred.
     """
 
-    place: Place
+    place: JsonPath
     name: str
     initializer: Initializer | None
     data_type: DataType | None
@@ -54,7 +54,7 @@ class Resource:
 class Binding:
     """A resource from a byte on, bound to one tensor."""
 
-    place: Place
+    place: JsonPath
     resource: Resource
     offset_in_bytes: int
 
@@ -71,7 +71,7 @@ class Dispatchable:
         place: the place of its desc.
     """
 
-    place: Place
+    place: JsonPath
     name: str
     desc: OperatorDesc
     bindings: Bindings
@@ -81,7 +81,7 @@ class Dispatchable:
 class Dispatch:
     """Run a dispatchable."""
 
-    place: Place
+    place: JsonPath
     dispatchable: Dispatchable
     bindings: Bindings
 
@@ -90,7 +90,7 @@ class Dispatch:
 class Print:
     """Print a resource, in the type of its initial values."""
 
-    place: Place
+    place: JsonPath
     resource: Resource
     verbose: bool
 
@@ -99,7 +99,7 @@ class Print:
 class WriteFile:
     """Write a resource to a file; .npy by its extension, with `dimensions` if there are any."""
 
-    place: Place
+    place: JsonPath
     resource: Resource
     target: Path
     dimensions: tuple[int, ...]
@@ -116,18 +116,18 @@ class Model:
         warnings: lines about fields that nobody reads, such as misspelt ones.
     """
 
-    place: Place
+    place: JsonPath
     resources: Mapping[str, Resource]
     dispatchables: Mapping[str, Dispatchable]
     commands: tuple[Command, ...]
     warnings: tuple[str, ...] = ()
 
-    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[Place, Problem]]:
+    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[JsonPath, Problem]]:
         """Every rule that a dispatchable breaks at a feature level, with the place of the field."""
         for dispatchable in self.dispatchables.values():
             for problem in dispatchable.desc.problems(feature_level):
                 where = dispatchable.place
-                yield Place(where.file, f"{where.path}.{problem.field}"), problem
+                yield JsonPath(where.file, f"{where.path}.{problem.field}"), problem
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
@@ -144,7 +144,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
             and what is wrong.
     """
     file = Path(path)
-    place = Place(str(path))
+    place = JsonPath(str(path))
     root = jsonc.loads(_text(file, place), place)
     raw = schema.parse(schema.FileFields, root, place)
     folder = Folder(file.resolve().parent, allow_outside)
@@ -162,7 +162,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
     return Model(place, resources, dispatchables, commands, unknown_fields(root, place))
 
 
-def _text(file: Path, place: Place) -> str:
+def _text(file: Path, place: JsonPath) -> str:
     try:
         if not file.is_file():
             raise place.error("is not a file" if file.exists() else "there is no such file")
@@ -179,7 +179,7 @@ def _text(file: Path, place: Place) -> str:
         raise place.error(f"is not UTF-8 text: {error}") from None
 
 
-def _check_size(size: int, place: Place) -> None:
+def _check_size(size: int, place: JsonPath) -> None:
     if size > MOST_BYTES:
         reason = f"has {memory.text(size)}, but a model file has at most {memory.text(MOST_BYTES)}"
         raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
@@ -191,7 +191,7 @@ def _check_size(size: int, place: Place) -> None:
         raise place.error(f"reading it may take {memory.text(needed)}, but {have}; put its values into .npy files")
 
 
-def _resource(name: str, value: Any, folder: Folder, place: Place) -> Resource:
+def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resource:
     fields = schema.parse(schema.ResourceFields, value, place)
     data_type = parse_data_type(fields.initial_values_data_type, place / "initialValuesDataType")
     if fields.initial_values == "deferred":
@@ -208,7 +208,7 @@ def _resource(name: str, value: Any, folder: Folder, place: Place) -> Resource:
     return Resource(place, name, initializer, initializer.data_type, size)
 
 
-def _dispatchable(name: str, value: Any, resources: Mapping[str, Resource], place: Place) -> Dispatchable:
+def _dispatchable(name: str, value: Any, resources: Mapping[str, Resource], place: JsonPath) -> Dispatchable:
     fields = schema.parse(schema.DispatchableFields, value, place)
     kind = parse_operator_type(fields.type, place / "type")
     key = next((key for key in ("Desc", "desc") if key in value), None)
@@ -222,7 +222,7 @@ def _command(
     resources: Mapping[str, Resource],
     dispatchables: Mapping[str, Dispatchable],
     folder: Folder,
-    place: Place,
+    place: JsonPath,
 ) -> Command:
     kind = schema.parse(schema.CommandFields, value, place).type.lower()
     if kind == "dispatch":
@@ -246,7 +246,7 @@ def _command(
     raise (place / "type").error(f"there is no such command; there are {kinds}")
 
 
-def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: Place) -> Bindings:
+def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: JsonPath) -> Bindings:
     bindings: dict[str, tuple[Binding, ...]] = {}
     for name, bound in value.items():
         at = place / name
@@ -257,7 +257,7 @@ def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place
     return bindings
 
 
-def _binding(value: Any, resources: Mapping[str, Resource], place: Place) -> Binding:
+def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> Binding:
     if isinstance(value, str):
         return Binding(place, _named(value, resources, place), 0)
     if not isinstance(value, dict):
@@ -273,7 +273,7 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: Place) -> Bin
     return Binding(place, resource, fields.element_offset * size)
 
 
-def _named(name: str, resources: Mapping[str, Resource], place: Place) -> Resource:
+def _named(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
     resource = resources.get(name)
     if resource is None:
         raise place.error(f"there is no resource {show(name)}; the model has {names(resources)}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
 from anydml.files.folder import extension
-from anydml.files.place import Place, names, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 
@@ -26,7 +26,7 @@ class Range:
         initial: whether they are read as they were when the operator was initialised, whatever is written later.
     """
 
-    place: Place
+    place: JsonPath
     name: str
     resource: Resource
     start: int
@@ -38,7 +38,7 @@ class Range:
 class DispatchStep:
     """Dispatch an operator, its tensors bound to these ranges, in the desc's order."""
 
-    place: Place
+    place: JsonPath
     dispatchable: Dispatchable
     inputs: tuple[Range, ...]
     outputs: tuple[Range, ...]
@@ -58,7 +58,7 @@ class PrintStep:
 class WriteStep:
     """Write a file: raw bytes up to `stop`, or a .npy file of `data_type` and `dimensions`."""
 
-    place: Place
+    place: JsonPath
     resource: Resource
     target: Path
     stop: int
@@ -258,7 +258,7 @@ def _write(command: WriteFile, made: dict[Resource, TensorDesc]) -> WriteStep:
     return WriteStep(place / "targetPath", resource, command.target, stop, data_type, dimensions)
 
 
-def _contents(resource: Resource, made: Mapping[Resource, TensorDesc], place: Place) -> Contents:
+def _contents(resource: Resource, made: Mapping[Resource, TensorDesc], place: JsonPath) -> Contents:
     if resource.initializer:
         return resource.data_type, resource.initializer.byte_count, ()
     if resource not in made:

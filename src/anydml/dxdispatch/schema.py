@@ -12,7 +12,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from anydml.errors import ModelError
-from anydml.files.place import Place, show
+from anydml.files.json_path import JsonPath, show
 from anydml.tensor import UINT_MAX
 
 UInt32 = Annotated[int, Field(ge=0, le=UINT_MAX)]
@@ -169,7 +169,7 @@ _WORDS = {
 }
 
 
-def parse(kind: type[F], value: Any, place: Place) -> F:
+def parse(kind: type[F], value: Any, place: JsonPath) -> F:
     """Read one object of the file.
 
     Args:
@@ -186,7 +186,7 @@ def parse(kind: type[F], value: Any, place: Place) -> F:
         raise _explain(error, value, place) from None
 
 
-def _explain(error: ValidationError, value: Any, place: Place) -> ModelError:
+def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     first = error.errors(include_url=False)[0]
     for key in first["loc"]:
         # A single flag is read as a list of one; only keys of the file make a path.

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from anydml.dxdispatch import schema
 from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
-from anydml.files.place import MOST_KEY, Place, names, show
+from anydml.files.json_path import MOST_KEY, JsonPath, names, show
 from anydml.operators import OperatorDesc
 from anydml.operators.base import camel
 
@@ -31,11 +31,11 @@ _COMMANDS: dict[str, type[schema.Fields]] = {
     "writefile": schema.WriteFileFields,
 }
 
-_Found = tuple[Place, str, str, Iterable[str]]
+_Found = tuple[JsonPath, str, str, Iterable[str]]
 """Where, what it is ("field", "bind point"), its name, and the names that are known there."""
 
 
-def unknown_fields(root: Mapping[str, Any], place: Place) -> tuple[str, ...]:
+def unknown_fields(root: Mapping[str, Any], place: JsonPath) -> tuple[str, ...]:
     """What to tell the writer of a model file about fields that nobody reads, a line each, at most `MOST_TOLD` and one.
 
     Args:
@@ -63,7 +63,7 @@ def _advice(name: str, known: list[str]) -> str:
     return f"; did you mean {lower[similar[0]]}?" if similar else f"; there are {names(known)}"
 
 
-def _model(root: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+def _model(root: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     yield from _fields(root, place, schema.FileFields)
     for name, resource in root["resources"].items():
         yield from _resource(resource, place / "resources" / name)
@@ -80,7 +80,7 @@ def _model(root: Mapping[str, Any], place: Place) -> Iterator[_Found]:
             yield from _bindings(command["bindings"], at / "bindings", points[command["dispatchable"]])
 
 
-def _resource(resource: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+def _resource(resource: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     yield from _fields(resource, place, schema.ResourceFields)
     values, at = resource["initialValues"], place / "initialValues"
     if isinstance(values, dict):
@@ -92,7 +92,7 @@ def _resource(resource: Mapping[str, Any], place: Place) -> Iterator[_Found]:
                 yield from _fields(element, at / i, schema.ListElementFields)
 
 
-def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+def _dispatchable(kind: type[OperatorDesc], dispatchable: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     key = next((key for key in ("Desc", "desc") if key in dispatchable), None)
     known = _known(schema.DispatchableFields)
     own = _desc_fields(kind)
@@ -114,7 +114,7 @@ def _desc_fields(kind: type[OperatorDesc]) -> list[str]:
     return [*fields, *counts, "DimensionCount"]
 
 
-def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     for field in (*kind.INPUTS, *kind.OUTPUTS):
         name = camel(field)
         tensors = desc.get(name)
@@ -125,7 +125,7 @@ def _tensors(kind: type[OperatorDesc], desc: Mapping[str, Any], place: Place) ->
             yield from _tensor(tensors, place / name)
 
 
-def _tensor(tensor: Mapping[str, Any], place: Place) -> Iterator[_Found]:
+def _tensor(tensor: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
     if "Desc" in tensor:
         yield from _others(tensor, place, ["Type", "Desc"])
         yield from _others(tensor["Desc"], place / "Desc", TENSOR_FIELDS)
@@ -133,7 +133,7 @@ def _tensor(tensor: Mapping[str, Any], place: Place) -> Iterator[_Found]:
         yield from _others(tensor, place, ["Type", *TENSOR_FIELDS])
 
 
-def _bindings(bindings: Mapping[str, Any], place: Place, points: Iterable[str]) -> Iterator[_Found]:
+def _bindings(bindings: Mapping[str, Any], place: JsonPath, points: Iterable[str]) -> Iterator[_Found]:
     yield from _others(bindings, place, points, "bind point")
     for point, bound in bindings.items():
         for i, binding in enumerate(bound if isinstance(bound, list) else [bound]):
@@ -142,7 +142,7 @@ def _bindings(bindings: Mapping[str, Any], place: Place, points: Iterable[str]) 
                 yield from _fields(binding, at, schema.BindingFields)
 
 
-def _fields(value: Mapping[str, Any], place: Place, *kinds: type[schema.Fields]) -> Iterator[_Found]:
+def _fields(value: Mapping[str, Any], place: JsonPath, *kinds: type[schema.Fields]) -> Iterator[_Found]:
     yield from _others(value, place, [name for kind in kinds for name in _known(kind)])
 
 
@@ -150,7 +150,7 @@ def _known(kind: type[schema.Fields]) -> list[str]:
     return [*(str(field.alias) for field in kind.model_fields.values()), *kind.ELSEWHERE]
 
 
-def _others(value: Mapping[str, Any], place: Place, known: Iterable[str], what: str = "field") -> Iterator[_Found]:
+def _others(value: Mapping[str, Any], place: JsonPath, known: Iterable[str], what: str = "field") -> Iterator[_Found]:
     known = list(known)
     for name in value:
         if name not in known:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.files.place import Place, show
+from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
-def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], Place]) -> Array:
+def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], JsonPath]) -> Array:
     """Elements of `data_type` from JSON numbers, and for floating-point types from "nan", "inf" and "-inf".
 
     Args:
@@ -49,7 +49,7 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
     return _rounded(numbers, dtype)
 
 
-def scalar_of(value: Any, data_type: DataType, place: Place) -> Array:
+def scalar_of(value: Any, data_type: DataType, place: JsonPath) -> Array:
     """One element, as an array of one; `place` is the value's own. Raises as `array_of` does."""
     return array_of([value], data_type, lambda _: place)
 
@@ -97,7 +97,7 @@ def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
         return halves
 
 
-def _real(value: Any, place_of: Callable[[int], Place], i: int) -> float:
+def _real(value: Any, place_of: Callable[[int], JsonPath], i: int) -> float:
     if isinstance(value, str) and value.lower() in _WORDS:
         return _WORDS[value.lower()]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -111,7 +111,7 @@ def _real(value: Any, place_of: Callable[[int], Place], i: int) -> float:
     return number
 
 
-def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], Place], i: int) -> None:
+def _check_integer(value: Any, data_type: DataType, place_of: Callable[[int], JsonPath], i: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise place_of(i).error(f"must be an integer for {data_type}, but it is {show(value)}")
     bounds = np.iinfo(data_type.dtype)

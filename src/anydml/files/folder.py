@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from anydml.files.place import Place, show
+from anydml.files.json_path import JsonPath, show
 
 IMAGES = (".png", ".jpg", ".jpeg")
 ACCESS_LIST = "system.posix_acl_access"
@@ -24,7 +24,7 @@ class Folder:
     root: Path
     allow_outside: bool = False
 
-    def source(self, written: str, place: Place) -> Path:
+    def source(self, written: str, place: JsonPath) -> Path:
         """The file to read for a `sourcePath`: relative to the folder, else (as DxDispatch does) to the current one.
 
         Raises:
@@ -38,7 +38,7 @@ class Folder:
             raise place.error(f"{show(written)} {what}, looked for at {path}")
         return path
 
-    def target(self, written: str, place: Place) -> Path:
+    def target(self, written: str, place: JsonPath) -> Path:
         """The file to write for a `targetPath`, relative to the folder.
 
         Raises:
@@ -51,7 +51,7 @@ class Folder:
             raise place.error(f"{show(written)} is not a file; name another")
         return path
 
-    def _inside(self, written: str, place: Place) -> Path:
+    def _inside(self, written: str, place: JsonPath) -> Path:
         # Resolved first, so that neither ".." nor a symbolic link leads out.
         try:
             root = self.root.resolve()
@@ -73,7 +73,7 @@ def extension(written: str) -> str:
     return Path(_portable(written)).suffix.lower()
 
 
-def write_whole(target: Path, write: Callable[[BinaryIO], object], place: Place) -> None:
+def write_whole(target: Path, write: Callable[[BinaryIO], object], place: JsonPath) -> None:
     """Write a file beside `target` and rename it, so that nobody ever finds half a file under the name.
 
     A link is followed. What stood under the name hands on its permissions, owner, group and access list where the

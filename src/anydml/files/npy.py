@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy_format
 
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -52,7 +52,7 @@ class NpyFile:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(path: Path, place: Place) -> NpyFile:
+def read_header(path: Path, place: JsonPath) -> NpyFile:
     """Read the header of a .npy file, version 1 to 3.
 
     Raises:
@@ -104,7 +104,7 @@ def _parse(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     return shape, fortran_order, dtype, stream.tell()
 
 
-def read_elements(npy: NpyFile, target: Array, place: Place) -> None:
+def read_elements(npy: NpyFile, target: Array, place: JsonPath) -> None:
     """Read the elements, in C order and native byte order, into a 1-D array, with `CHUNK` bytes of memory besides.
 
     Args:
@@ -151,7 +151,7 @@ def _read_piece(file: BinaryIO, piece: Array) -> bool:
     return True
 
 
-def mapped(npy: NpyFile, place: Place) -> Array:
+def mapped(npy: NpyFile, place: JsonPath) -> Array:
     """The array in a file, mapped into memory rather than read: read-only, in the order and byte order of the file.
 
     Raises:

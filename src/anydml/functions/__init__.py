@@ -19,12 +19,12 @@ from typing import Any, Literal
 import numpy as np
 
 from anydml import infer
+from anydml.arrays import ArrayAdapter, received, received_all, received_indices
 from anydml.errors import BindingError
 from anydml.fields import integer, integers, wrong
 from anydml.functions.arguments import are_indices, index_array, is_movable, joined_dtype, split_sizes
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY, GATHER, JOIN, SLICE, SLICE1, SPLIT, Operation
-from anydml.interop import Guest, received, received_all, received_indices
 from anydml.traced import all_copied, copied, fused_functions, registered_for
 
 Array = np.ndarray[Any, Any]
@@ -53,14 +53,14 @@ def split(
         DescError: the axis is out of range, does not divide, or the sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    guest = None
+    adapter = None
     if type(x) is not np.ndarray:
         if (registered := registered_for(x)) is not None:
             return all_copied("split", registered.split(x, sizes_or_sections, axis), out)
-        x, guest = received("split", x)
+        x, adapter = received("split", x)
     if type(sizes_or_sections) is not int and not isinstance(sizes_or_sections, np.integer):
         sizes_or_sections = integers("split", "sizes_or_sections", sizes_or_sections)
-    return _split("split", x, sizes_or_sections, axis, out, guest)
+    return _split("split", x, sizes_or_sections, axis, out, adapter)
 
 
 def split_training(
@@ -87,14 +87,14 @@ def split_training(
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
     """
-    guest = None
+    adapter = None
     if type(x) is not np.ndarray:
         if (registered := registered_for(x)) is not None:
             return all_copied("SplitTraining", registered.split_training(x, split, axis, num_outputs), out)
-        x, guest = received("SplitTraining", x)
+        x, adapter = received("SplitTraining", x)
     axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
-    return _split("SplitTraining", x, sizes, axis, out, guest)
+    return _split("SplitTraining", x, sizes, axis, out, adapter)
 
 
 def join(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = None) -> Any:
@@ -136,9 +136,9 @@ def concat_training(arrays: Sequence[Any], axis: int = 0, *, out: Any | None = N
     if (registered := _registered_for(parts)) is not None:
         joined, lengths = registered.concat_training(parts, axis)
         return copied("ConcatTraining", "out", joined, out), lengths
-    joined, lengths, guest = _join("ConcatTraining", parts, axis, out)
+    joined, lengths, adapter = _join("ConcatTraining", parts, axis, out)
     per_input_length = np.array(lengths, np.int64)
-    return joined, per_input_length if guest is None else guest.give_lengths(per_input_length)
+    return joined, per_input_length if adapter is None else adapter.give_lengths(per_input_length)
 
 
 def slice(
@@ -161,14 +161,14 @@ def slice(
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
     """
-    guest = None
+    adapter = None
     if type(x) is not np.ndarray:
         if (registered := registered_for(x)) is not None:
             return copied("slice", "out", registered.slice(x, offsets, sizes, strides), out)
-        x, guest = received("slice", x)
+        x, adapter = received("slice", x)
     steps = None if strides is None else integers("slice", "strides", strides)
     arguments = integers("slice", "offsets", offsets), integers("slice", "sizes", sizes), steps
-    return _one("slice", SLICE, (x,), arguments, out, guest)
+    return _one("slice", SLICE, (x,), arguments, out, adapter)
 
 
 def slice1(
@@ -197,12 +197,12 @@ def slice1(
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
     """
-    guest = None
+    adapter = None
     if type(x) is not np.ndarray:
         if (registered := registered_for(x)) is not None:
             taken = registered.slice1(x, window_offsets, window_sizes, window_strides, output_sizes)
             return copied("slice1", "out", taken, out)
-        x, guest = received("slice1", x)
+        x, adapter = received("slice1", x)
     window = [
         integers("slice1", field, values)
         for field, values in (
@@ -210,7 +210,7 @@ def slice1(
         )
     ]  # fmt: skip
     taken = None if output_sizes is None else integers("slice1", "output_sizes", output_sizes)
-    return _one("slice1", SLICE1, (x,), (*window, taken), out, guest)
+    return _one("slice1", SLICE1, (x,), (*window, taken), out, adapter)
 
 
 def gather(
@@ -239,30 +239,30 @@ def gather(
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
     """
-    guest = None
+    adapter = None
     if type(x) is not np.ndarray:
         if (registered := registered_for(x)) is not None:
             picked = registered.gather(x, indices, axis, out_of_range=out_of_range)
             return copied("gather", "out", picked, out)
-        x, guest = received("gather", x)
+        x, adapter = received("gather", x)
     if (functions := fused_functions(indices)) is not None:
-        picked = functions.gather(x if guest is None else guest.array, indices, axis, out_of_range=out_of_range)
+        picked = functions.gather(x if adapter is None else adapter.array, indices, axis, out_of_range=out_of_range)
         return copied("gather", "out", picked, out)
-    is_own = guest is None and type(indices) is np.ndarray
-    seen = indices if is_own else received_indices("gather", indices, guest)
+    is_own = adapter is None and type(indices) is np.ndarray
+    seen = indices if is_own else received_indices("gather", indices, adapter)
     axis = axis if type(axis) is int else integer("gather", "axis", axis)
     is_integer = are_indices(seen, indices)
     if out_of_range != "clamp" or not is_integer:
         axis = infer.gather("gather", x.shape, axis, seen.ndim, seen.size, seen.dtype, is_integer, out_of_range)
         _check_indices(seen, axis, x.shape[axis])
-    indices = index_array(seen, x, guest)
+    indices = index_array(seen, x, adapter)
     if type(x) is np.ndarray and x.nbytes > APART and x.strides[-1] != x.itemsize and is_movable(x.dtype):
         axis = infer.axis_of("gather", x.ndim, axis)
         # Where `out` may lie over x, x itself is what the checks must see.
         is_apart = out is None or (type(out) is np.ndarray and not np.may_share_memory(x, out))
         if is_apart and indices.size >= x.shape[axis]:
             (x,) = call("gather", COPY, (x,), (), None, None)
-    return _one("gather", GATHER, (x, indices), (axis, indices.dtype), out, guest)
+    return _one("gather", GATHER, (x, indices), (axis, indices.dtype), out, adapter)
 
 
 def _listed(name: str, arrays: Any) -> tuple[Any, ...]:
@@ -287,27 +287,29 @@ def _check_indices(indices: Array, axis: int, size: int) -> None:
 
 def _one(
     name: str, operation: Operation, inputs: tuple[Array, ...], arguments: tuple[Any, ...], out: Any,
-    guest: Guest | None,
+    adapter: ArrayAdapter | None,
 ) -> Any:  # fmt: skip
     """The one result of a function."""
-    return call(name, operation, inputs, arguments, None if out is None else (out,), guest)[0]
+    return call(name, operation, inputs, arguments, None if out is None else (out,), adapter)[0]
 
 
-def _split(name: str, x: Array, sizes: Any, axis: Any, out: Sequence[Any] | None, guest: Guest | None) -> list[Any]:
+def _split(
+    name: str, x: Array, sizes: Any, axis: Any, out: Sequence[Any] | None, adapter: ArrayAdapter | None
+) -> list[Any]:
     if out is not None and not hasattr(out, "__len__"):
         raise BindingError(f"{name}: out is a {type(out).__name__}", name, "out", "out is a list of arrays, one a part")
     axis = axis if type(axis) is int else integer(name, "axis", axis)
-    return call(name, SPLIT, (x,), (sizes, axis), out, guest)
+    return call(name, SPLIT, (x,), (sizes, axis), out, adapter)
 
 
-def _join(name: str, parts: tuple[Any, ...], axis: Any, out: Any | None) -> tuple[Any, Sizes, Guest | None]:
-    guest = None
+def _join(name: str, parts: tuple[Any, ...], axis: Any, out: Any | None) -> tuple[Any, Sizes, ArrayAdapter | None]:
+    adapter = None
     if set(map(type, parts)) != {np.ndarray}:
-        parts, guest = received_all(name, parts)
+        parts, adapter = received_all(name, parts)
     if len({part.dtype for part in parts}) > 1 and joined_dtype(parts) is None:
         infer.join(name, [part.shape for part in parts], [part.dtype for part in parts], axis)
     axis = axis if type(axis) is int else integer(name, "axis", axis)
     if not parts:
         infer.join(name, (), None, axis)
-    joined = _one(name, JOIN, parts, (axis,), out, guest)
-    return joined, tuple([part.shape[axis] for part in parts]), guest
+    joined = _one(name, JOIN, parts, (axis,), out, adapter)
+    return joined, tuple([part.shape[axis] for part in parts]), adapter

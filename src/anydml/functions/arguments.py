@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from anydml import infer
-from anydml.backends.device_array import DeviceArray, as_array
-from anydml.interop import Guest, host_values
+from anydml.arrays import ArrayAdapter, host_values
+from anydml.memory.device_array import DeviceArray, as_array, integers
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -55,15 +55,13 @@ def are_indices(array: Array, given: Any) -> bool:
     return not array.size and not isinstance(given, np.ndarray)
 
 
-def index_array(array: Array, x: Array, guest: Guest | None) -> Array:
+def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
     """Indices as INT32, INT64, UINT32 or UINT64 in native byte order, on x's device; other integers become INT64."""
     dtype = array.dtype
     if dtype not in _INDEX_DTYPES:
         if isinstance(array, DeviceArray):
-            from anydml.backends.cuda.memory import integers
-
             return as_array(integers(array))
         array = array.astype(dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.int64)
-    if guest is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
-        return as_array(guest.upload(array))
+    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
+        return as_array(adapter.upload(array))
     return array

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from anydml.backends import array_engine
-from anydml.backends.base import ArrayEngine
-from anydml.backends.program_cache import ProgramCache
+from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
+from anydml.engines import array_engine
+from anydml.engines.program_cache import ProgramCache
+from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation
-from anydml.interop import Guest, target_array
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 
@@ -66,7 +66,7 @@ def call(
     inputs: Sequence[Array],
     arguments: tuple[Any, ...],
     out: Sequence[Any] | None,
-    guest: Guest | None,
+    adapter: ArrayAdapter | None,
     engine: ArrayEngine | None = None,
 ) -> list[Any]:
     """Run a function.
@@ -77,11 +77,11 @@ def call(
         inputs: arrays as the engines see them.
         arguments: the others, hashable, each of Python's own types.
         out: the caller's arrays to write to; None for new ones.
-        guest: whose the inputs are, None for NumPy's.
+        adapter: whose the inputs are, None for NumPy's.
         engine: where it runs; by default where the inputs lie.
 
     Returns:
-        The caller's `out`, or new arrays of the guest's library.
+        The caller's `out`, or new arrays of the adapter's library.
 
     Raises:
         DescError: the arguments break a rule of the operation.
@@ -91,7 +91,7 @@ def call(
         engine = array_engine(name, inputs)
     if out is not None:
         fields = _out_names(operation, out)
-        targets = _targets(name, fields, out, guest, engine)
+        targets = _targets(name, fields, out, adapter, engine)
     else:
         targets = None
     layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
@@ -103,7 +103,7 @@ def call(
         plan = _plan(name, operation, inputs, arguments, targets, engine)
         PLANS.keep(key, plan)
     if targets is None:
-        return _new(name, operation, plan, inputs, guest, engine)
+        return _new(name, operation, plan, inputs, adapter, engine)
     assert out is not None
     for field, target in zip(fields, targets, strict=True):
         check_writeable(name, field, target)
@@ -113,38 +113,43 @@ def call(
         plan.compiled.run((*inputs, *targets))
     elif not plan.is_empty:
         operation.by_numpy(inputs, plan.inferred, targets)
-    if guest is not None:
+    if adapter is not None:
         for each in out:
-            type(guest)(each).written()
+            type(adapter)(each).written()
     return [*out]
 
 
 def _new(
-    name: str, operation: Operation, plan: Plan, inputs: Sequence[Array], guest: Guest | None, engine: ArrayEngine
+    name: str,
+    operation: Operation,
+    plan: Plan,
+    inputs: Sequence[Array],
+    adapter: ArrayAdapter | None,
+    engine: ArrayEngine,
 ) -> list[Any]:
-    if plan.compiled is None and guest is None and not plan.is_empty:
+    if plan.compiled is None and adapter is None and not plan.is_empty:
         if plan.inferred.views:
             (x,) = inputs
             return [x[view].copy() for view in plan.inferred.views]
         if operation.new is not None and plan.dtype.kind in _NUMBERS:
             return operation.new(inputs, plan.inferred)
-    given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, guest)
+    given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *operands))
     elif not plan.is_empty:
         operation.by_numpy(inputs, plan.inferred, operands)
-    return given if guest is None else [engine.give(guest, result) for result in given]
+    return given if adapter is None else [engine.give(adapter, result) for result in given]
 
 
 def _targets(
-    name: str, fields: Sequence[str], out: Sequence[Any], guest: Guest | None, engine: ArrayEngine
+    name: str, fields: Sequence[str], out: Sequence[Any], adapter: ArrayAdapter | None, engine: ArrayEngine
 ) -> list[Array]:
-    if guest is None and all(type(each) is np.ndarray for each in out):
+    if adapter is None and all(type(each) is np.ndarray for each in out):
         return [*out]
-    if guest is None and not engine.is_numpys:
+    if adapter is None and not engine.is_numpys:
         return [engine.target(name, field, each) for field, each in zip(fields, out, strict=True)]
     return [
-        engine.target(name, field, target_array(name, field, each, guest))
+        engine.target(name, field, target_array(name, field, each, adapter))
         for field, each in zip(fields, out, strict=True)
     ]
 

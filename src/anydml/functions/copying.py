@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays import received
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.interop import received
 from anydml.traced import copied, fused_functions, registered_for
 
 
@@ -30,5 +30,5 @@ def copy(x: Any, out: Any | None = None) -> Any:
     if type(x) is not np.ndarray and registered_for(x) is not None:
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)
-    array, guest = (x, None) if type(x) is np.ndarray else received("copy", x)
-    return call("copy", COPY, (array,), (), None if out is None else (out,), guest)[0]
+    array, adapter = (x, None) if type(x) is np.ndarray else received("copy", x)
+    return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml import infer
-from anydml.backends.cpu.small import take
+from anydml.engines.numpy.views import take
 from anydml.moves import Move
 from anydml.operators.gather import gather_moves
 from anydml.operators.parts import packed_part_moves, part_moves

@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from anydml.backends import array_engine
-from anydml.backends.program_cache import ProgramCache
+from anydml.arrays import ArrayAdapter
+from anydml.arrays.receive import as_numpy, check_place, guest_of
+from anydml.engines import array_engine
+from anydml.engines.program_cache import ProgramCache
 from anydml.fields import check_dimensions
 from anydml.graph.plan import Plan, results_of
 from anydml.graph.refusing import broken
 from anydml.graph.structure import rebuilt, static_key
 from anydml.graph.trace import Trace, TracedArray, check_dtype
-from anydml.interop import Guest
-from anydml.interop.receive import as_numpy, check_place, guest_of
 from anydml.moves import Program
 
 Array = np.ndarray[Any, Any]
 
 _ARRAYS = {np.ndarray}
 _OWN = (None,)
-"""The types and the guests of a call with NumPy's arrays alone."""
+"""The types and the adapters of a call with NumPy's arrays alone."""
 
 _STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
 
@@ -95,7 +95,7 @@ class Fused:
             return self._function(*arguments, **keywords)
         plan = self._plan(key, call, arguments, keywords)
         if out is None:
-            return plan.run(call.inputs, call.guests)
+            return plan.run(call.inputs, call.adapters)
 
         def kept(strides: Hashable, make: Callable[[], Any]) -> Any:
             compiled = self._plans.get((key, strides))
@@ -105,7 +105,7 @@ class Fused:
                     self._plans.keep((key, strides), compiled)
             return compiled
 
-        return plan.run_to(out, call.inputs, call.guests, kept)
+        return plan.run_to(out, call.inputs, call.adapters, kept)
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """The program that a call with these arguments runs."""
@@ -128,22 +128,22 @@ class Fused:
 
     def _plan(self, key: Hashable, call: _Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
         plan: Plan | None = self._plans.get(key)
-        return plan or self._planned(key, arguments, keywords, call.inputs, call.guests)
+        return plan or self._planned(key, arguments, keywords, call.inputs, call.adapters)
 
-    def _planned(self, key: Hashable, arguments: Any, keywords: dict[str, Any], inputs: Any, guests: Any) -> Plan:
+    def _planned(self, key: Hashable, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
         """The plan under a key, made once, however many threads ask for it."""
         with self._turn:
             plan: Plan | None = self._plans.get(key)
             if plan is None and self._last is not None and self._last[0] == key:
                 plan = self._last[1]
             if plan is None:
-                plan = self._traced(arguments, keywords, inputs, guests)
+                plan = self._traced(arguments, keywords, inputs, adapters)
                 self._plans.keep(key, plan)
                 # One that is too large to be kept among others is kept until the next one comes.
                 self._last = key, plan
             return plan
 
-    def _traced(self, arguments: Any, keywords: dict[str, Any], inputs: Any, guests: Any) -> Plan:
+    def _traced(self, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
         if not inputs:
             raise broken(f"{self._name} was called without arrays")
         trace = Trace(self._name)
@@ -153,9 +153,9 @@ class Fused:
             if guest_of(leaf) is None and not isinstance(leaf, np.ndarray):
                 return leaf
             number = len(names)
-            array, guest = inputs[number], guests[number]
+            array, adapter = inputs[number], adapters[number]
             if number:
-                check_place(self._name, path, guest, guests[0], names[0])
+                check_place(self._name, path, adapter, adapters[0], names[0])
             names.append(path)
             check_dtype(array.dtype, path)
             value = trace.composer.input(path, array.shape, array.strides, array.itemsize)
@@ -166,7 +166,7 @@ class Fused:
         engine = array_engine(self._name, inputs)
         try:
             returned = self._function(*given, **named)
-            tree, results = results_of(trace, returned, guests, inputs)
+            tree, results = results_of(trace, returned, adapters, inputs)
         finally:
             trace.is_over = True
         return Plan(trace, tree, results, engine, names)
@@ -187,14 +187,14 @@ class _Call:
 
     Attributes:
         inputs: as the engines see them.
-        guests: whose they are.
+        adapters: whose they are.
         is_traced: whether one is traced: the call is part of another function's.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[Array] = []
-        self.guests: list[Guest | None] = []
+        self.adapters: list[ArrayAdapter | None] = []
         self.is_traced = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
@@ -208,7 +208,7 @@ class _Call:
         kind = type(item)
         if kind is np.ndarray:
             self.inputs.append(item)
-            self.guests.append(None)
+            self.adapters.append(None)
             return item.shape, item.strides, item.dtype
         if kind in _STATIC:
             return static_key(item)
@@ -222,23 +222,23 @@ class _Call:
         return self._array_key(item)
 
     def _array_key(self, item: Any) -> Hashable:
-        guest, field = guest_of(item), f"array {len(self.inputs)}"
-        if guest is None and not isinstance(item, np.ndarray):
+        adapter, field = guest_of(item), f"array {len(self.inputs)}"
+        if adapter is None and not isinstance(item, np.ndarray):
             try:
                 return static_key(item)
             except TypeError:
                 raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
-        if guest is None:
+        if adapter is None:
             view = as_numpy(self.name, field, item)
             self.inputs.append(view)
-            self.guests.append(None)
+            self.adapters.append(None)
             return view.shape, view.strides, view.dtype
-        check_dimensions(self.name, field, getattr(guest.array, "ndim", 0))
-        view = guest.view(self.name, field)
+        check_dimensions(self.name, field, getattr(adapter.array, "ndim", 0))
+        view = adapter.view(self.name, field)
         self.inputs.append(view)
-        self.guests.append(guest)
-        dtype = getattr(guest.array, "dtype", None)
-        return type(guest), str(guest.device), dtype, view.shape, view.strides, view.dtype
+        self.adapters.append(adapter)
+        dtype = getattr(adapter.array, "dtype", None)
+        return type(adapter), str(adapter.device), dtype, view.shape, view.strides, view.dtype
 
 
 _ALL: weakref.WeakSet[Fused] = weakref.WeakSet()

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from anydml.backends.base import ArrayEngine, CompiledCall
+from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
+from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
 from anydml.graph.refusing import broken
 from anydml.graph.structure import PLAIN, paired, rebuilt
 from anydml.graph.trace import Trace, TracedArray, check_dtype
-from anydml.interop import Guest, target_array
 from anydml.moves import Program
 
 Array = np.ndarray[Any, Any]
-Guests = Sequence[Guest | None]
+Guests = Sequence[ArrayAdapter | None]
 
 FIXED_WEIGHT, MOVE_WEIGHT = 2048, 1024
 """Bytes that a plan keeps beside its engine's: in any case, and for each move."""
@@ -86,32 +86,32 @@ class Plan:
         """What runs a program; None where nothing moves."""
         return self._engine.compile_program(program) if program.moves else None
 
-    def run(self, inputs: Sequence[Array], guests: Guests) -> Any:
+    def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """New results."""
-        if guests[0] is None and self._is_numpys:
+        if adapters[0] is None and self._is_numpys:
             arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
             if self.compiled is not None:
                 self.compiled.run((*inputs, *arrays))
             return arrays[0] if self._is_one else self._put_together(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self.results, self.shapes, strict=True):
-            source, guest = inputs[result.like or 0], guests[result.like or 0]
-            (new,), places = self._engine.results(self.name, source, [shape], dtype, guest)
-            given.append((guest, new))
+            source, adapter = inputs[result.like or 0], adapters[result.like or 0]
+            (new,), places = self._engine.results(self.name, source, [shape], dtype, adapter)
+            given.append((adapter, new))
             operands += places
         self._dispatch(self.compiled, inputs, operands)
-        found = [new if guest is None else self._engine.give(guest, new) for guest, new in given]
-        return found[0] if self._is_one else self._put_together(found, guests[0])
+        found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
+        return found[0] if self._is_one else self._put_together(found, adapters[0])
 
     def run_to(
-        self, out: Any, inputs: Sequence[Array], guests: Guests, kept: Callable[[Any, Callable[[], Any]], Any]
+        self, out: Any, inputs: Sequence[Array], adapters: Guests, kept: Callable[[Any, Callable[[], Any]], Any]
     ) -> Any:
         """The results in the caller's arrays.
 
         Args:
             out: a structure like the results'.
             inputs: as the engines see them.
-            guests: whose they are.
+            adapters: whose they are.
             kept: gives what was kept under a key, or keeps what is made.
 
         Raises:
@@ -124,16 +124,16 @@ class Plan:
             raise BindingError(message, self.name, "out", "out has one array a result, in the same structure") from None
         fields, given, targets = [], [], []
         for leaf, field, target in pairs:
-            guest = guests[leaf.like] if leaf.like is not None else None
-            operand = self._engine.target(self.name, field, target_array(self.name, field, target, guest))
+            adapter = adapters[leaf.like] if leaf.like is not None else None
+            operand = self._engine.target(self.name, field, target_array(self.name, field, target, adapter))
             shape, dtype = self.shapes[leaf.number]
-            if operand.shape != shape or (operand.dtype != dtype and guest is None):
+            if operand.shape != shape or (operand.dtype != dtype and adapter is None):
                 message = f"{self.name}: {field} is {operand.dtype} {operand.shape}, but the result is {dtype} {shape}"
                 raise BindingError(message, self.name, field, "out has the result's shape and dtype")
             check_strides(self.name, field, operand)
             check_writeable(self.name, field, operand)
             fields.append(field)
-            given.append((guest, target))
+            given.append((adapter, target))
             targets.append(operand)
         check_overlap(self.name, [*self.names, *fields], [*inputs, *targets], first_output=len(inputs))
         compiled = self.compiled
@@ -141,22 +141,22 @@ class Plan:
             strides = tuple(target.strides for target in targets)
             compiled = kept(strides, lambda: self.compile(self._program(strides)))
         self._dispatch(compiled, inputs, targets)
-        for guest, target in given:
-            if guest is not None:
-                type(guest)(target).written()
+        for adapter, target in given:
+            if adapter is not None:
+                type(adapter)(target).written()
         return out
 
     def _dispatch(self, compiled: CompiledCall | None, inputs: Sequence[Array], results: Sequence[Array]) -> None:
         if compiled is not None:
             compiled.run((*inputs, *results))
 
-    def _put_together(self, arrays: Sequence[Any], guest: Guest | None = None) -> Any:
+    def _put_together(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         if self._is_flat:
             return type(self.tree)(arrays)
 
         def put(leaf: Any, path: str) -> Any:
             if isinstance(leaf, Known):
-                return guest.give_lengths(leaf.array.copy()) if guest is not None else leaf.array.copy()
+                return adapter.give_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
             return arrays[leaf.number] if isinstance(leaf, Result) else leaf
 
         return rebuilt(self.tree, put, "")
@@ -173,13 +173,13 @@ class Plan:
         return f"{self.program}\n  {read} B to read, {written} B to write"
 
 
-def results_of(trace: Trace, tree: Any, guests: Guests, inputs: Sequence[Array]) -> Any:
+def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array]) -> Any:
     """What a function returned, with a `Result` for every array, and these.
 
     Args:
         trace: of the function.
         tree: what it returned.
-        guests: whose these are.
+        adapters: whose these are.
         inputs: as the engines see them.
 
     Raises:
@@ -192,14 +192,14 @@ def results_of(trace: Trace, tree: Any, guests: Guests, inputs: Sequence[Array])
             return leaf
         if not isinstance(leaf, (TracedArray, np.ndarray)):
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
-        if guests[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
+        if adapters[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
             return Known(leaf.copy())
         array = trace.array(leaf)
         check_dtype(array.dtype, path)
         like = array.like
         if like is None:
             like = next((k for k, each in enumerate(inputs) if each.dtype == array.dtype), None)
-        if like is None and guests[0] is not None:
+        if like is None and adapters[0] is not None:
             raise broken(f"{path} is {array.dtype}, but no argument is, and so is no array of its library")
         results.append(Result(array, like, len(results)))
         return results[-1]

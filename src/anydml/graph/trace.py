@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from anydml.backends.device_array import DeviceArray
+from anydml.arrays import received
 from anydml.errors import FuseAttributeError
 from anydml.functions.arguments import is_movable
 from anydml.graph.refusing import RULE, broken, place, refused
-from anydml.interop import received
+from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto
 
 from anydml.errors import DescError, ModelError
-from anydml.files.place import show
+from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, last_use, read_nodes

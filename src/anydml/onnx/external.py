@@ -9,7 +9,7 @@ from pathlib import Path
 from onnx import ModelProto, TensorProto
 
 from anydml.files.folder import Folder
-from anydml.files.place import Place, show
+from anydml.files.json_path import JsonPath, show
 from anydml.onnx.walk import tensors
 from anydml.text import printable
 
@@ -22,7 +22,7 @@ class Stretch:
     path: Path
     offset: int
     length: int
-    place: Place
+    place: JsonPath
 
     def load(self) -> None:
         """Read the bytes into the tensor.
@@ -48,13 +48,13 @@ def external_tensors(model: ModelProto) -> list[TensorProto]:
     return [tensor for tensor in tensors(model) if tensor.data_location == TensorProto.EXTERNAL]
 
 
-def find_external(tensor: TensorProto, folder: Folder, place: Place) -> Stretch:
+def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> Stretch:
     """Where a tensor's data lies, checked against the file but not read.
 
     Raises:
         ModelError: the entries make no sense, the file is missing, outside of the folder, or too short.
     """
-    at = Place(place.file, f"tensor {show(tensor.name)}")
+    at = JsonPath(place.file, f"tensor {show(tensor.name)}")
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location")
     if not location:
@@ -72,7 +72,7 @@ def find_external(tensor: TensorProto, folder: Folder, place: Place) -> Stretch:
     return Stretch(tensor, path, start, count, at)
 
 
-def _number(entries: Mapping[str, str], key: str, place: Place) -> int | None:
+def _number(entries: Mapping[str, str], key: str, place: JsonPath) -> int | None:
     text = entries.get(key)
     if text is None:
         return None

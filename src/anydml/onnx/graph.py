@@ -14,7 +14,7 @@ import onnx.defs
 from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
-from anydml.files.place import show
+from anydml.files.json_path import show
 from anydml.text import printable
 
 MICROSOFT = "com.microsoft"

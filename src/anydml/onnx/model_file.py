@@ -14,7 +14,7 @@ from onnx import IR_VERSION, ModelProto
 
 from anydml.dxdispatch import memory
 from anydml.files.folder import Folder
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names
@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
         ModelError: there is no such file, it is too large, it is truncated or no ONNX model, or its external data is
             missing, too short, or outside of the folder.
     """
-    file, place = Path(path), Place(str(path))
+    file, place = Path(path), JsonPath(str(path))
     _check_size(_size(file, place), place)
     try:
         data = file.read_bytes()
@@ -65,7 +65,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
     return model
 
 
-def _size(file: Path, place: Place) -> int:
+def _size(file: Path, place: JsonPath) -> int:
     try:
         if not file.is_file():
             raise place.error("is not a file" if file.exists() else "there is no such file")
@@ -74,21 +74,21 @@ def _size(file: Path, place: Place) -> int:
         raise place.error(f"cannot be read: {error.strerror}") from None
 
 
-def _check_size(size: int, place: Place) -> None:
+def _check_size(size: int, place: JsonPath) -> None:
     if size > MOST_BYTES:
         reason = f"has {memory.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")
     _check_memory(size, place)
 
 
-def _check_memory(size: int, place: Place) -> None:
+def _check_memory(size: int, place: JsonPath) -> None:
     available = memory.available_memory()
     if available is not None and 2 * size > available:
         have = memory.text(available)
         raise place.error(f"loading it takes {memory.text(2 * size)}, but {have} of memory are available")
 
 
-def _check_messages(data: bytes, place: Place) -> None:
+def _check_messages(data: bytes, place: JsonPath) -> None:
     count = count_messages(data, ModelProto.DESCRIPTOR, MOST_MESSAGES)
     if count > MOST_MESSAGES:
         reason = f"has more than {MOST_MESSAGES} nodes, attributes, sizes and other parts"
@@ -96,7 +96,7 @@ def _check_messages(data: bytes, place: Place) -> None:
     Budget().ask(str(place), f"loading its {count} parts", count * MESSAGE)
 
 
-def _check_model(model: ModelProto, place: Place) -> None:
+def _check_model(model: ModelProto, place: JsonPath) -> None:
     """Any bytes may happen to be a protobuf message; only a model has all of these."""
     if not model.HasField("graph") or model.ir_version < 1:
         raise place.error("is no ONNX model, or is truncated: it has no graph or no IR version")

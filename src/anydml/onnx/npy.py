@@ -14,11 +14,11 @@ import numpy as np
 from anydml.dxdispatch import memory
 from anydml.files import npy
 from anydml.files.folder import write_whole
-from anydml.files.place import Place
+from anydml.files.json_path import JsonPath
 from anydml.onnx.tensors import Array
 
 
-def read(path: Path, dtype: np.dtype[Any], place: Place) -> Array:
+def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
     """The array in a .npy file, mapped into memory rather than read; copied where its bytes are in foreign order.
 
     Args:
@@ -42,7 +42,7 @@ def read(path: Path, dtype: np.dtype[Any], place: Place) -> Array:
     return plain
 
 
-def write(path: Path, array: Array, place: Place) -> None:
+def write(path: Path, array: Array, place: JsonPath) -> None:
     """Write an array as a .npy file, whole or not at all.
 
     Raises:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Set
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from anydml.errors import ModelError
-from anydml.files.place import show
+from anydml.files.json_path import show
 from anydml.onnx.graph import MICROSOFT
 from anydml.onnx.opset import drop_import, raise_function_opsets, raise_opset
 from anydml.onnx.training_nodes import FreshNames, Lengths, concat_nodes, lengths_in, note_lengths, split_nodes

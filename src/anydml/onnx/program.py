@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
 from anydml.errors import ModelError
-from anydml.files.place import names, show
+from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, last_use, read_nodes

@@ -15,7 +15,7 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from anydml.errors import ModelError
 from anydml.fields import MOST_DIMENSIONS
-from anydml.files.place import show
+from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.tensor import DataType
 from anydml.text import printable

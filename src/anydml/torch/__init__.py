@@ -23,7 +23,7 @@ if importlib.util.find_spec("torch") is None:
 import torch
 
 from anydml import infer
-from anydml.interop.pytorch import MOVED, TorchGuest
+from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.torch import batching, gradients, operators, shapes
 from anydml.torch.transforms import RULES, Rules, call
 
@@ -48,7 +48,7 @@ def split(x: Any, sizes_or_sections: int | Sequence[int], axis: int = 0) -> list
     """
     sizes = sizes_or_sections
     if isinstance(sizes, int):
-        TorchGuest(x).check_kind("split", "x", (*MOVED, "meta"))
+        TorchAdapter(x).check_kind("split", "x", (*MOVED, "meta"))
         axis = infer.axis_of("split", x.ndim, axis)
         sizes = infer.part_sizes("split", sizes, x.shape[axis], axis)
     parts: list[Any] = call("split", x, sizes, axis)

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from anydml.arrays.pytorch import TorchAdapter
+from anydml.arrays.receive import check_place
 from anydml.infer import axis_of
-from anydml.interop.pytorch import TorchGuest
-from anydml.interop.receive import check_place
 from anydml.torch.gradients import coordinates
 from anydml.torch.shapes import gathered_axis
 from anydml.torch.transforms import call
@@ -86,7 +86,7 @@ def gather(
 ) -> tuple[Any, Any]:
     """A batch of tensors, of indices, or of both: then sample b reads behind the first b samples' elements."""
     of_x, of_indices, *_ = in_dims
-    check_place("gather", "indices", TorchGuest(indices), TorchGuest(x), "x")
+    check_place("gather", "indices", TorchAdapter(indices), TorchAdapter(x), "x")
     axis = _checked_axis(x, of_x, indices, of_indices, axis, out_of_range)
     if of_indices is None:
         x, axis = _in_front(x, of_x, axis)

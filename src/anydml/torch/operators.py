@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from anydml import functions, infer
+from anydml.arrays.pytorch import TorchAdapter
 from anydml.functions.arguments import split_sizes
-from anydml.interop.pytorch import TorchGuest
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """See `anydml.split`."""
-    if not x.is_cuda:
+    if x.is_cpu:
         return functions.split(_real(x), sizes, axis)
     axis = infer.axis_of("split", x.ndim, axis)
     sizes = infer.part_sizes("split", sizes, x.shape[axis], axis)
@@ -49,7 +49,7 @@ def gather(x: Any, indices: Any, axis: int = 0, out_of_range: Any = "clamp") -> 
 
 def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
     """See `anydml.split_training`."""
-    if not x.is_cuda:
+    if x.is_cpu:
         return functions.split_training(_real(x), split, axis, num_outputs)
     axis = infer.axis_of("SplitTraining", x.ndim, axis)
     sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
@@ -77,9 +77,9 @@ def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: S
     return zeros
 
 
-def _real(tensor: Any) -> TorchGuest:
+def _real(tensor: Any) -> TorchAdapter:
     # Not the tensor itself: while PyTorch compiles, the functions would call the operators again.
-    return TorchGuest(tensor.detach() if tensor.requires_grad else tensor)
+    return TorchAdapter(tensor.detach() if tensor.requires_grad else tensor)
 
 
 def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from anydml import infer
-from anydml.interop.pytorch import MOVED, TorchGuest
-from anydml.interop.receive import check_alike, check_host, check_place
+from anydml.arrays.pytorch import MOVED, TorchAdapter
+from anydml.arrays.receive import check_alike, check_host, check_place
 from anydml.symbols import holds, is_symbol
 
 _INTEGERS = frozenset(
@@ -51,8 +51,8 @@ def slice1(
 
 def gather(x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp") -> Any:
     """The indices' sizes instead of the axis'."""
-    guest = _guest("gather", "x", x)
-    check_place("gather", "indices", TorchGuest(indices), guest, "x")
+    adapter = _guest("gather", "x", x)
+    check_place("gather", "indices", TorchAdapter(indices), adapter, "x")
     _guest("gather", "indices", indices)
     axis = gathered_axis(x.shape, indices.shape, indices.dtype, axis, out_of_range)
     return x.new_empty((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
@@ -101,15 +101,15 @@ def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: S
     return x.new_empty(infer.laid_into_zeros("lay_into_zeros", x.shape, sizes, starts, steps)[0])
 
 
-def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchGuest:
-    guest = TorchGuest(tensor)
-    guest.check_kind(name, field, devices)
-    return guest
+def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
+    adapter = TorchAdapter(tensor)
+    adapter.check_kind(name, field, devices)
+    return adapter
 
 
 def _joined(name: str, arrays: Sequence[Any], axis: int) -> Any:
     if arrays:
-        check_alike(name, [TorchGuest(array) for array in arrays])
+        check_alike(name, [TorchAdapter(array) for array in arrays])
     for i, array in enumerate(arrays):
         _guest(name, f"arrays[{i}]", array)
     _, _, shape = infer.join(name, [array.shape for array in arrays], None, axis)

@@ -1,0 +1,99 @@
+"""JAX's arrays. Read only once there is one, so that importing jax here imports nothing new."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
+from anydml.memory.device_array import device_array
+
+ALIGNMENT = 64
+"""XLA reads host memory in place from such addresses on, and copies all other."""
+
+
+class JaxAdapter(ArrayAdapter):
+    """An array on one device: a CPU's or a GPU's."""
+
+    __slots__ = ()
+    LIBRARY = "a JAX array"
+
+    @property
+    def device(self) -> str:
+        """JAX's name of it; of all of them, where the array is sharded."""
+        if isinstance(self.array, jax.core.Tracer):
+            return "no device"
+        return ", ".join(sorted(map(_name, self.array.devices())))
+
+    def view(self, name: str, field: str) -> Array:
+        """The array's memory; on a GPU through DLPack, which keeps the streams in order.
+
+        Raises:
+            BindingError: it is traced, sharded, a random key, or lies on neither CPU nor GPU.
+        """
+        array = self.array
+        if isinstance(array, jax.core.Tracer):
+            self.refuse(name, field, "that is traced", "call it outside of jax.jit, or through jax.pure_callback")
+        if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
+            self.refuse(name, field, f"of {array.dtype}", "pass jax.random.key_data of it")
+        devices = array.devices()
+        if len(devices) > 1:
+            self.refuse(name, field, f"on {self.device}", "pass one shard, or gather it with jax.device_put")
+        platform = next(iter(devices)).platform
+        if platform == "cpu":
+            return np.asarray(array)
+        if platform not in ("gpu", "cuda", "rocm"):
+            self.refuse(name, field, f"on {self.device}", "arrays are moved on CPUs and GPUs")
+        # The engine runs on PyTorch's streams, so that PyTorch is there already, or has to be.
+        import torch
+
+        return device_array(torch.from_dlpack(array))
+
+    def target(self, name: str, field: str) -> Array:
+        """JAX's arrays never change.
+
+        Raises:
+            BindingError: always.
+        """
+        return self.refuse(name, field, "which never changes", "leave out away and take the result")
+
+    def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
+        """Memory that XLA takes without a copy."""
+        size = math.prod(shape) * dtype.itemsize
+        memory = np.empty(size + ALIGNMENT - 1, np.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        return np.ndarray(shape, dtype, memory, start)
+
+    def give(self, result: Array) -> Any:
+        """An array over the same memory, on the same device, committed to it if this one is."""
+        return _put(result, next(iter(self.array.devices())) if self.array.committed else None)
+
+    def give_from_device(self, result: Any) -> Any:
+        """A tensor of PyTorch's as an array of JAX's, through DLPack."""
+        return jax.dlpack.from_dlpack(result)
+
+    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+        """INT64 on a CPU, whatever jax_enable_x64 says."""
+        return _put(lengths, None if "cpu" in self.device else jax.devices("cpu")[0])
+
+    def upload(self, indices: Array) -> Any:
+        """A tensor of PyTorch's, as all that the engine sees on a GPU."""
+        import torch
+
+        return torch.from_numpy(indices).to(torch.from_dlpack(self.array).device)
+
+
+def _put(array: Array, device: Any) -> Any:
+    if array.dtype.itemsize < 8 or jax.config.jax_enable_x64:
+        return jax.device_put(array, device)
+    # A caller without 64-bit types may still have arrays of them, and gets nothing narrower back.
+    with jax.enable_x64(True):
+        return jax.device_put(array, device)
+
+
+def _name(device: Any) -> str:
+    kind = "cuda" if device.platform == "gpu" else device.platform
+    return f"{kind}:{device.id}"

@@ -1,0 +1,164 @@
+"""PyTorch's tensors. Read only once there is one, so that importing torch here imports nothing new.
+
+Tensors are read by their address: a NumPy array of PyTorch's making would bar a tensor's storage from being resized
+ever again. Results are tensors of PyTorch's making for the same reason.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
+from anydml.memory.device_array import device_array
+from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
+
+MOVED = ("cpu", "cuda")
+"""Devices whose memory the engines read and write."""
+
+_HINT = "inside torch.func and torch.compile use torch.ops.anydml"
+
+
+class TorchAdapter(ArrayAdapter):
+    """A strided tensor in host memory or on a GPU."""
+
+    __slots__ = ()
+    LIBRARY = "a PyTorch tensor"
+
+    @property
+    def device(self) -> Any:
+        """PyTorch's own."""
+        return self.array.device
+
+    def view(self, name: str, field: str, is_target: bool = False) -> Array:
+        """The tensor's memory. A lazy conjugate or negative is made real, which copies.
+
+        Raises:
+            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), or records gradients.
+        """
+        tensor = self.array
+        dtype = _SIMPLE.get(tensor.dtype) if _is_simple(tensor) else None
+        if dtype is None:
+            tensor = self._plain(name, field, is_target)
+            dtype = _numpy_dtype(tensor.dtype)
+        try:
+            held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
+        except (RuntimeError, NotImplementedError) as error:
+            return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
+        shape, strides, size = tuple(tensor.shape), None, tensor.nbytes
+        if not tensor.is_contiguous():
+            # What a tensor spans is more than its elements.
+            strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
+            size = dtype.itemsize + sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
+        needed = tensor.storage_offset() * dtype.itemsize + size
+        if size and (needed > held or not address):
+            reason = f"whose storage holds {held} of {needed} bytes" if address else "without memory (at address 0)"
+            self.refuse(name, field, reason, f"untyped_storage().resize_({needed}) gives it memory, or {_HINT}")
+        return device_array(tensor) if tensor.is_cuda else array_at(address, tensor, shape, dtype, strides)
+
+    def target(self, name: str, field: str) -> Array:
+        """The tensor's memory, to be written.
+
+        Raises:
+            BindingError: as `view`, or the tensor is a lazy conjugate or negative.
+        """
+        return self.view(name, field, is_target=True)
+
+    def written(self) -> None:
+        """Tell autograd, as PyTorch's own writes do."""
+        if not self.array.is_inference():
+            torch.autograd.graph.increment_version(self.array)
+
+    def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
+        """The memory of a new tensor in host memory."""
+        array = self.array
+        if type(array) is torch.Tensor and shape:
+            tensor = array.new_empty(*shape)
+        else:
+            tensor = torch.empty(shape, dtype=array.dtype, device="cpu")
+        address = tensor.data_ptr()
+        result = array_at(address, tensor, shape, dtype)
+        if result.nbytes >= HUGE:
+            ask_for_huge_pages(address, result.nbytes)
+        return result
+
+    def give(self, result: Array) -> Any:
+        """The tensor whose memory `empty` gave."""
+        return owner_of(result)
+
+    def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+        """A tensor in host memory."""
+        return torch.from_numpy(lengths).clone()
+
+    def upload(self, indices: Array) -> Any:
+        """A tensor on this one's device."""
+        return torch.from_numpy(indices).to(self.array.device)
+
+    def check_kind(self, name: str, field: str, devices: tuple[str, ...] = MOVED) -> None:
+        """Refuse tensors whose elements do not lie in strides, or not on a device of these types.
+
+        Raises:
+            BindingError: it is nested, sparse, quantized, or elsewhere.
+        """
+        tensor = self.array
+        if tensor.is_nested:
+            self.refuse(name, field, "that is nested", "pass its parts, or to_padded_tensor()")
+        if tensor.layout is not torch.strided:
+            self.refuse(name, field, f"of layout {tensor.layout}", f"pass {field}.to_dense()")
+        if tensor.is_quantized:
+            self.refuse(name, field, "that is quantized", f"pass {field}.int_repr() or {field}.dequantize()")
+        if not ((tensor.is_cpu and "cpu" in devices) or tensor.device.type in devices):
+            self.refuse(name, field, f"on {tensor.device}", "arrays are moved on cpu and cuda")
+
+    def _plain(self, name: str, field: str, is_target: bool) -> Any:
+        """The tensor without lazy signs."""
+        self.check_kind(name, field)
+        tensor, kind = self.array, type(self.array)
+        if tensor.requires_grad and torch.is_grad_enabled():
+            hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
+            self.refuse(name, field, "that requires grad", hint)
+        if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            # Fake, traced, distributed, or a wrapper of others.
+            self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
+        if is_target and (tensor.is_conj() or tensor.is_neg()):
+            self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
+        return tensor.detach().resolve_conj().resolve_neg()
+
+
+def _is_simple(tensor: Any) -> bool:
+    """Whether a tensor is what most are, of which nothing more need be asked but its dtype."""
+    return (
+        type(tensor) is torch.Tensor
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and not (tensor.is_nested or tensor.requires_grad or tensor.is_neg())
+    )
+
+
+@cache
+def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype of the same name, or ml_dtypes' of the same name and size, or plain bytes."""
+    name = str(dtype).removeprefix("torch.")
+    try:
+        known: np.dtype[Any] = np.dtype(name)
+        if known.isbuiltin == 1:
+            return known
+    except TypeError:
+        pass
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, np.void))
+    return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
+
+
+_SIMPLE = {
+    dtype: _numpy_dtype(dtype)
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32),
+        *(torch.int64, torch.float16, torch.float32, torch.float64),
+    )
+}
+"""NumPy's dtypes for those without lazy conjugates and without a scale."""

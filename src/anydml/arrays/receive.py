@@ -1,0 +1,223 @@
+"""The way in: whose array an argument is, and whether the arguments of one call can work together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from anydml.arrays.adapter import ONE_PLACE, Array, ArrayAdapter
+from anydml.arrays.lazy import refuse_lazy
+from anydml.errors import BindingError, DescError
+from anydml.fields import check_dimensions, wrong
+from anydml.memory.device_array import DeviceArray
+
+_PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
+"""What NumPy reads itself."""
+
+_own: dict[type, type[ArrayAdapter] | None] = dict.fromkeys(_PLAIN)
+"""The answers of `_guest_class` for types of libraries, which stay as long as the process."""
+
+_classes: WeakKeyDictionary[type, type[ArrayAdapter] | None] = WeakKeyDictionary()
+"""The answers for all other types, which may be let go."""
+
+
+def guest_of(array: Any) -> ArrayAdapter | None:
+    """The `ArrayAdapter` for an array of another library; None for NumPy's, and for all that NumPy has to read itself.
+
+    A `ArrayAdapter` is its own.
+    """
+    kind = type(array)
+    if kind in _own:
+        adapter = _own[kind]
+    elif isinstance(array, _PLAIN):
+        return None
+    elif isinstance(array, ArrayAdapter):
+        return array
+    elif kind in _classes:
+        adapter = _classes[kind]
+    else:
+        adapter = _guest_class(array)
+        answers = _own if kind.__module__.partition(".")[0] in ("torch", "jaxlib", "cupy") else _classes
+        answers[kind] = adapter
+    return None if adapter is None else adapter(array)
+
+
+def _guest_class(array: Any) -> type[ArrayAdapter] | None:
+    import array_api_compat
+
+    if array_api_compat.is_torch_array(array):
+        from anydml.arrays import pytorch
+
+        return pytorch.TorchAdapter
+    if array_api_compat.is_jax_array(array):
+        from anydml.arrays import jax
+
+        return jax.JaxAdapter
+    if array_api_compat.is_cupy_array(array):
+        from anydml.arrays import cupy
+
+        return cupy.CupyAdapter
+    if hasattr(array, "__dlpack_device__") or hasattr(array, "__cuda_array_interface__"):
+        from anydml.arrays import dlpack
+
+        return dlpack.DlpackAdapter
+    return None
+
+
+def received(name: str, array: Any, field: str = "x") -> tuple[Array, ArrayAdapter | None]:
+    """An argument as the engines see it, and whose it is: None for NumPy's own, and for lists and scalars.
+
+    Raises:
+        BindingError: it has no memory that could be read.
+        DescError: it has more dimensions than NumPy's arrays.
+    """
+    adapter = guest_of(array)
+    return (as_numpy(name, field, array) if adapter is None else _view(name, field, adapter)), adapter
+
+
+def _view(name: str, field: str, adapter: ArrayAdapter) -> Array:
+    check_dimensions(name, field, getattr(adapter.array, "ndim", 0))
+    return adapter.view(name, field)
+
+
+def as_numpy(name: str, field: str, array: Any) -> Array:
+    """An array of NumPy's, from whatever NumPy reads.
+
+    Raises:
+        BindingError: it has a mask, or is not in memory.
+        DescTypeError: NumPy does not read it, such as lists of unequal lengths.
+    """
+    if isinstance(array, DeviceArray):
+        return array
+    if not isinstance(array, _PLAIN):
+        refuse_lazy(name, field, array)
+    _refuse_mask(name, field, array)
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError):
+        raise wrong(name, field, array, "an array, or nested lists of equal lengths") from None
+
+
+def _refuse_mask(name: str, field: str, array: Any) -> None:
+    if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
+        message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a call of its own"
+        raise BindingError(message, name, field, "a mask is not moved")
+
+
+def received_all(name: str, arrays: Sequence[Any]) -> tuple[tuple[Array, ...], ArrayAdapter | None]:
+    """Arrays that are to be joined, as the engines see them, and whose they are.
+
+    Raises:
+        BindingError: they are of two libraries or on two devices.
+        DescError: they are of two dtypes.
+    """
+    if not arrays:
+        return (), None
+    adapters = [guest_of(array) for array in arrays]
+    check_alike(name, adapters)
+    views = tuple(
+        as_numpy(name, f"arrays[{i}]", array) if adapter is None else _view(name, f"arrays[{i}]", adapter)
+        for i, (array, adapter) in enumerate(zip(arrays, adapters, strict=True))
+    )
+    return views, adapters[0]
+
+
+def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
+    """Arrays that are to be joined are of one library, device and dtype.
+
+    Raises:
+        BindingError: they are of two libraries or on two devices.
+        DescError: they are of two dtypes.
+    """
+    first = adapters[0]
+    wanted = _dtype(first)
+    for i, adapter in enumerate(adapters[1:], 1):
+        check_place(name, f"arrays[{i}]", adapter, first, "arrays[0]")
+        # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
+        if (dtype := _dtype(adapter)) != wanted:
+            message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
+            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
+
+
+def received_indices(name: str, indices: Any, x: ArrayAdapter | None) -> Array:
+    """Indices as the engines see them: of x's library and device, or plain ones of the host.
+
+    Raises:
+        BindingError: they are of another library or on another device.
+    """
+    adapter = guest_of(indices)
+    if adapter is None:
+        return as_numpy(name, "indices", indices)
+    check_place(name, "indices", adapter, x, "x")
+    return _view(name, "indices", adapter)
+
+
+def host_values(name: str, field: str, values: Any) -> Array:
+    """Numbers that are read before anything is moved: a list, or an array of any library in host memory.
+
+    Raises:
+        BindingError: they lie on a GPU.
+    """
+    view, adapter = received(name, values, field)
+    check_host(name, field, adapter or view, not isinstance(view, DeviceArray))
+    return view
+
+
+def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
+    """Numbers that are read before anything is moved lie in host memory.
+
+    Raises:
+        BindingError: they do not.
+    """
+    if not are_on_host:
+        message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy there"
+        raise BindingError(message, name, field, f"{field} lies in host memory")
+
+
+def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None) -> Array:
+    """An `out` as the engines see it.
+
+    Args:
+        name: the function's name, for errors.
+        field: the argument's.
+        array: what the caller gave.
+        adapter: whose the inputs are.
+
+    Raises:
+        BindingError: it is of another library or device than the inputs, or cannot be written.
+    """
+    out = guest_of(array)
+    if out is None and not isinstance(array, np.ndarray):
+        raise BindingError(f"{name}: {field} is a {type(array).__name__}", name, field, "out is an array")
+    check_place(name, field, out, adapter, "x")
+    _refuse_mask(name, field, array)
+    if out is None or adapter is None:
+        seen: Array = array
+        return seen
+    if _dtype(out) != _dtype(adapter):
+        message = f"{name}: {field} is {_dtype(out)}, but the result is {_dtype(adapter)}"
+        raise BindingError(message, name, field, "out has the result's shape and dtype")
+    check_dimensions(name, field, getattr(out.array, "ndim", 0))
+    return out.target(name, field)
+
+
+def check_place(
+    name: str, field: str, adapter: ArrayAdapter | None, other: ArrayAdapter | None, other_field: str
+) -> None:
+    """Both are NumPy's, or of one library and device.
+
+    Raises:
+        BindingError: naming both.
+    """
+    if adapter is other or (type(adapter) is type(other) and adapter and other and adapter.device == other.device):
+        return
+    places = [one or "a NumPy array or list" for one in (adapter, other)]
+    message = f"{name}: {field} is {places[0]}, but {other_field} is {places[1]}: convert or move one of them"
+    raise BindingError(message, name, field, ONE_PLACE)
+
+
+def _dtype(adapter: ArrayAdapter | None) -> Any:
+    return getattr(adapter and adapter.array, "dtype", None)

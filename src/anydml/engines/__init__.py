@@ -1,0 +1,58 @@
+"""The engines, each imported only when it is asked for.
+
+An engine is a package with two functions: ``open_engine(device)``, which gives an `Engine` or raises ValueError, and,
+if functions on arrays are to reach it, ``array_engine(name, arrays)``, which gives an `ArrayEngine`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from anydml.engines.protocol import Array, ArrayEngine, CompiledProgram, Engine
+from anydml.memory.device_array import DeviceArray
+
+ENGINES: Mapping[str, str] = {
+    "cpu": "anydml.engines.cpu",
+    "numpy": "anydml.engines.numpy",
+    "reference": "anydml.engines.reference",
+    "cuda": "anydml.engines.cuda",
+}
+"""Packages by the names of devices; what follows a colon, as in ``"cuda:1"``, is the engine's own."""
+
+HOST, ON_DEVICE = ENGINES["cpu"], ENGINES["cuda"]
+"""The engines behind functions on arrays in host memory, and on a GPU."""
+
+
+def open_engine(device: str) -> Engine:
+    """The engine behind a device's name: ``"cpu"``, ``"numpy"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
+
+    Raises:
+        ValueError: no engine has this name, or what it takes is missing.
+    """
+    package = ENGINES.get(device.partition(":")[0])
+    if package is None:
+        raise ValueError(f"unknown device {device!r}: one of {', '.join(map(repr, ENGINES))}")
+    engine: Engine = import_module(package).open_engine(device)
+    return engine
+
+
+def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
+    """The engine behind functions on arrays, which lie in host memory or on a GPU.
+
+    Args:
+        name: what errors call the function.
+        arrays: as the engines see them.
+
+    Raises:
+        BindingError: they lie in several places.
+        ValueError: what it takes is missing.
+    """
+    package = ON_DEVICE if DeviceArray in map(type, arrays) else HOST
+    module = sys.modules.get(package) or import_module(package)
+    engine: ArrayEngine = module.array_engine(name, arrays)
+    return engine
+
+
+__all__ = ["ENGINES", "CompiledProgram", "Engine", "array_engine", "open_engine"]

@@ -1,0 +1,190 @@
+"""The CPU engine: moves are simplified and planned once; binding fills tables; a dispatch is a few kernel calls.
+
+Small work is done by NumPy and never waits for a compiler. Larger work is done by kernels, and shared between threads
+where that pays.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from anydml.engines.common import scratch_arrays
+from anydml.engines.cpu.admission import Admission
+from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
+from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.plan import plan
+from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.numpy.general import bind_refusals
+from anydml.engines.numpy.views import bind_views
+from anydml.engines.protocol import Array
+from anydml.memory.host import address_of
+from anydml.moves import Move, Program, simplify, without_fills
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+SMALL_BYTES = 64 << 10
+SMALL_MOVES = 64
+"""Work up to here is NumPy's."""
+
+SHARED_BYTES = 1 << 20
+"""Work that writes so much is shared between threads; below, what it costs to wake one is most of what it does."""
+
+FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
+"""Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
+
+_Plan = tuple[tuple[KernelCall, ...] | None, "list[Kernel]"]
+_NUMPY: _Plan = (None, [])
+"""Steps and their kernels; no steps where NumPy has to do the work."""
+
+_WARNED: list[str] = []
+"""What was said of there being no kernels: it is said once."""
+
+
+def program(name: str, moves: Sequence[Move], patient: bool = False) -> CpuProgram:
+    """Compile moves between host operands; `name` and `patient` are as `CpuProgram` says."""
+    return CpuProgram(name, simplify(moves), patient)
+
+
+class CpuEngine:
+    """Runs moves on host memory."""
+
+    def compile(self, program: Program) -> CpuProgram:
+        """Simplify, and choose kernels."""
+        return CpuProgram.of(program)
+
+
+class CpuProgram:
+    """Simplified moves with their kernels, ready to be bound to operands.
+
+    Args:
+        name: what the explanation calls them.
+        moves: simplified moves.
+        patient: True where they may never be run again: special kernels are compiled when they are.
+        source: the program that they come from, if it has constants, scratch or indices to refuse.
+
+    Attributes:
+        moves: the simplified moves.
+    """
+
+    def __init__(
+        self, name: str, moves: tuple[Move, ...], patient: bool = False, source: Program | None = None
+    ) -> None:
+        self.name = name
+        self.moves = moves
+        self._source = source
+        self.bytes = sum(move.bytes_written for move in moves)
+        small = self.bytes <= SMALL_BYTES and len(moves) <= SMALL_MOVES
+        admission = Admission(patient)
+        self._plan = _NUMPY if small else _compiled(moves, self.bytes, admission)
+        self._is_postponed = admission.postponed
+        self._has_run = False
+
+    @property
+    def steps(self) -> tuple[KernelCall, ...] | None:
+        """The kernels chosen, or None where NumPy does the work."""
+        return self._plan[0]
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the program and the arguments it was made from keep, about."""
+        words = sum(step.template.size for step in self.steps or ())
+        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words
+
+    @classmethod
+    def of(cls, source: Program, patient: bool = False) -> CpuProgram:
+        """Compile a program, whose constants and scratch are the engine's to provide."""
+        lowered = without_fills(source.with_moves(simplify(source.moves)))
+        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands)
+        refuses = any(lookup.outside == "refuse" for move in lowered.moves for lookup in move.every_lookup())
+        return cls(source.name, lowered.moves, patient, lowered if has_more or refuses else None)
+
+    @property
+    def shared(self) -> bool:
+        """Whether a part of the work is large enough for more than one thread."""
+        return any(map(_is_shared, self.steps or ()))
+
+    def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
+        """Tables with the operands' addresses, or NumPy views, made once."""
+        calls: list[Callable[[], object]] = []
+        if self._source:
+            operands = (*operands, *scratch_arrays(self._source))
+            calls += bind_refusals(self._source, operands)
+        steps, kernels = self._plan
+        if steps is None:
+            calls.append(bind_views(self.moves, operands))
+            return calls[0] if len(calls) == 1 else partial(_run, calls)
+        addresses = [*map(address_of, operands)]
+        for step, kernel in zip(steps, kernels, strict=True):
+            table = step.table(addresses)
+            if _is_shared(step):
+                calls.append(POOL.bind(kernel, table, operands, step.claim_bytes))
+            else:
+                calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
+        return calls[0] if len(calls) == 1 else partial(_run, calls)
+
+    def run(self, operands: Sequence[Array]) -> None:
+        """Bind and dispatch once."""
+        if self._is_postponed and self._has_run:
+            self._is_postponed = False
+            self._plan = _compiled(self.moves, self.bytes, Admission())
+        self.bind(operands)()
+        self._has_run = True
+
+    def __str__(self) -> str:
+        threads = POOL.threads if self.shared else 1
+        read = sum(move.bytes_read for move in self.moves)
+        lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
+        if self.steps is None:
+            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
+            if self.bytes > SMALL_BYTES:
+                reason = "there is no kernel for it"
+            lines.append(f"  numpy: {reason}")
+            lines += [f"    {move}" for move in self.moves]
+        for step in self.steps or ():
+            lines.append(f"  {step.kernel}: {step.reason}")
+            lines += [f"    {move}" for move in step.moves]
+        return "\n".join(lines)
+
+
+def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
+    """Steps and their kernels; no steps where NumPy has to do the work."""
+    try:
+        import_kernels()
+        steps = plan(moves, written, admission)
+        kernels = [step.load() for step in steps or ()]
+        if any(map(_is_shared, steps or ())):
+            POOL.prepare()
+    except NoCompilerError as error:
+        # Whatever the compiler lacks here, the work can be done without it.
+        if not _WARNED:
+            _WARNED.append(str(error))
+            message = f"no kernel can be compiled here, so NumPy does the work: {error}"
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return _NUMPY
+    return steps, kernels
+
+
+def _is_shared(step: KernelCall) -> bool:
+    return step.bytes_written >= SHARED_BYTES
+
+
+class _Call:
+    """A kernel call that keeps what its addresses point to."""
+
+    __slots__ = ("_call", "_kept")
+
+    def __init__(self, call: Callable[[], Any], kept: tuple[Array, ...]) -> None:
+        self._call = call
+        self._kept = kept
+
+    def __call__(self) -> None:
+        self._call()
+
+
+def _run(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()

@@ -1,0 +1,82 @@
+"""A kernel call in the making: its table with the addresses left out, and how much work a thread claims at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Move
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+CHUNK = 128 << 10
+"""Bytes that a thread claims at a time, about."""
+
+MOST_UNITS = 1 << 20
+"""Units of a claim at most, so that no number of claims overflows."""
+
+PIECES = 64
+MOST_BYTES = 2 << 20
+"""Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
+bytes of a piece at most, so that Ctrl-C is soon noticed."""
+
+Word = int | tuple[int, int]
+"""A word of a table: a number, or an operand and a byte offset in it."""
+
+
+class KernelCall(NamedTuple):
+    """One kernel call, but for the addresses.
+
+    Attributes:
+        kernel: name of the kernel, for people and tests.
+        load: compiles the kernel, or takes it from the disk.
+        reason: why this kernel.
+        moves: what it does, in one box.
+        bytes_written: the bytes that it writes.
+        template: the table's 64-bit words, with offsets where addresses go.
+        operands: whose address is added to each word; −1 for none.
+    """
+
+    kernel: str
+    load: Callable[[], Kernel]
+    reason: str
+    moves: tuple[Move, ...]
+    bytes_written: int
+    template: np.ndarray[Any, np.dtype[np.uint64]]
+    operands: np.ndarray[Any, np.dtype[np.int64]]
+
+    @property
+    def claim_bytes(self) -> int:
+        """The bytes that one claim writes, about."""
+        units, claimed = int(self.template[0]), int(self.template[1])
+        return self.bytes_written * claimed // max(units, 1)
+
+    def table(self, addresses: Iterable[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The table for operands at these addresses."""
+        # Operand −1 is the 0 at the end.
+        return self.template + np.array([*addresses, 0], np.uint64).take(self.operands)
+
+
+def kernel_call(
+    kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]
+) -> KernelCall:
+    """The step whose table has these words."""
+    written = math.prod(moves[0].sizes) * sum([move.element_size for move in moves])
+    template = [word[1] if type(word) is tuple else word for word in words]
+    operands = [word[0] if type(word) is tuple else -1 for word in words]
+    both = np.array((template, operands), np.int64)
+    return KernelCall(kernel, load, reason, tuple(moves), written, both[0].view(np.uint64), both[1])
+
+
+def units_per_claim(units: int, moved: int) -> int:
+    """Units a claim, where all units together move so many bytes."""
+    return min(max(1, units * chunk_bytes(moved) // max(moved, 1)), MOST_UNITS)
+
+
+def chunk_bytes(moved: int) -> int:
+    """Bytes of each piece that so many are cut into: neither too small, nor too few of them."""
+    return min(max(CHUNK, moved // PIECES), MOST_BYTES)

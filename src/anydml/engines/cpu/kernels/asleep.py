@@ -1,0 +1,80 @@
+"""How threads sleep and are woken in compiled code: by Linux's futex, off the core of who may wake them.
+
+A system may wake a thread on the very core that it is woken from. There it would wait for milliseconds until its
+caller is done, who has then worked alone. So a worker keeps off its last caller's core while it sleeps, and only then:
+one that is at work, and has to share its core with others, may go on on its caller's.
+"""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from anydml.engines.cpu.block import CORE, CORE_FINDER, FUTEX, GET_CORES, SET_CORES, SYSCALL
+from anydml.engines.cpu.kernels.atomics import call_plain, system_call
+from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+
+WAIT, WAKE = 128, 129
+"""Futex operations, within this process."""
+
+MOST_CORES = 1024
+MASK = MOST_CORES // 8
+"""Cores that are known of, and the bytes of a set of them."""
+
+
+@helper
+def at(block, number):
+    """The address of a word of the block."""
+    return block + uint64(8 * number)
+
+
+@helper
+def wake(block, address, most):
+    """Wake threads that sleep at an address."""
+    if load(at(block, FUTEX)) != uint64(0):
+        system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(WAKE), most)
+
+
+@helper
+def sleep(block, address, value):
+    """Sleep until somebody wakes threads at this address, unless its 32 bits are no longer this value."""
+    system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(WAIT), value)
+
+
+@helper
+def sleep_elsewhere(block, address, value):
+    """Sleep likewise, off the core of the last owner."""
+    allowed, narrowed, now = scratch(MASK), scratch(MASK), scratch(MASK)
+    syscall, ask, say = load(at(block, SYSCALL)), load(at(block, GET_CORES)), load(at(block, SET_CORES))
+    is_narrowed = False
+    core = load(at(block, CORE)) - uint64(1)
+    if core < uint64(MOST_CORES):
+        for q in range(uint64(0), uint64(MASK), uint64(8)):
+            store(allowed + q, uint64(0))
+            store(now + q, uint64(0))
+        if system_call(syscall, ask, uint64(0), uint64(MASK), allowed) > 0:
+            others, changed = uint64(0), uint64(0)
+            for q in range(uint64(0), uint64(MASK), uint64(8)):
+                cores = load(allowed + q)
+                if q == core // uint64(64) * uint64(8):
+                    changed = cores & (uint64(1) << (core & uint64(63)))
+                    cores &= ~changed
+                store(narrowed + q, cores)
+                others |= cores
+            if others != uint64(0) and changed != uint64(0):
+                is_narrowed = system_call(syscall, say, uint64(0), uint64(MASK), narrowed) == 0
+    sleep(block, address, value)
+    if is_narrowed and system_call(syscall, ask, uint64(0), uint64(MASK), now) > 0:
+        difference = uint64(0)
+        for q in range(uint64(0), uint64(MASK), uint64(8)):
+            difference |= load(now + q) ^ load(narrowed + q)
+        if difference == uint64(0):
+            # Otherwise somebody else has said meanwhile where it may run: that counts.
+            system_call(syscall, say, uint64(0), uint64(MASK), allowed)
+
+
+@helper
+def note_core(block):
+    """Say which core the owner runs on."""
+    finder = load(at(block, CORE_FINDER))
+    if finder != uint64(0):
+        store(at(block, CORE), uint64(call_plain(finder) + 1))

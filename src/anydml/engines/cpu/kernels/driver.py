@@ -1,0 +1,108 @@
+"""What the kernels share: the words of their tables, how threads claim work, and how a kernel is compiled once."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numba import config, njit, uint64
+
+from anydml.engines.cpu.compiler import quietly
+from anydml.engines.cpu.kernels.ir import OPTIONS, fetch_add, helper, load
+
+SIGNATURE = "uint64(uint64, uint64, uint64)"
+
+UNITS, UNITS_PER_CLAIM, STREAMED, PARTS, RANK = range(5)
+"""Words that begin every table: units of work, units a claim, whether to use non-temporal stores, parts, dimensions."""
+
+HEADER = 5
+
+
+def code_of(*names: str) -> str:
+    """A checksum of files: part of names, because Numba's cache does not notice changes outside a kernel's own file."""
+    return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
+
+
+SHARED_CODE = code_of("ir.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py")
+"""Part of every kernel's name."""
+
+Kernel = Callable[[int, int, int], int]
+
+
+@helper
+def word(table, index):
+    """A word of a table."""
+    return load(table + uint64(8) * uint64(index))
+
+
+@helper
+def claim(table, counter, mine):
+    """The first unit of the next chunk: from the shared counter, or the caller's own count where there is none."""
+    if counter == uint64(0):
+        return mine * word(table, UNITS_PER_CLAIM)
+    return fetch_add(counter) * word(table, UNITS_PER_CLAIM)
+
+
+@helper
+def walk(sizes, rank, index, strides, step):
+    """The byte offset of a box's point, given its number in row-major order.
+
+    Args:
+        sizes: address of the box's sizes.
+        rank: how many there are.
+        index: the point's number.
+        strides: address of the first stride, in bytes.
+        step: bytes from one stride to the next.
+    """
+    offset = uint64(0)
+    d = rank
+    while d > uint64(0):
+        d -= uint64(1)
+        at = index
+        if d > uint64(0):
+            length = load(sizes + uint64(8) * d)
+            at = index % length
+            index = index // length
+        offset += at * load(strides + d * step)
+    return offset
+
+
+def compiled(function: Any, *constants: object, signature: str = SIGNATURE) -> Kernel:
+    """Compile a kernel now, or take it from the disk cache.
+
+    Args:
+        function: the kernel's Python function.
+        constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
+            processes that write to one index can end up with each other's code.
+        signature: Numba's types. What has a kernel's can be called by its `entry`, too.
+
+    Raises:
+        NoCompilerError: nothing can be compiled here.
+    """
+    name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
+    function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
+    return quietly(partial(_compiled, function, signature))
+
+
+def _compiled(function: Any, signature: str) -> Kernel:
+    if getattr(config, "DISABLE_JIT", 0):
+        raise RuntimeError("NUMBA_DISABLE_JIT is set")
+    options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE}
+    kernel: Kernel
+    try:
+        kernel = njit(signature, cache=True, **options)(function)
+    except Exception:
+        # The cache's folder is full, damaged or not writeable: compile for this process only.
+        kernel = njit(signature, **options)(function)
+    return kernel
+
+
+def entry(kernel: Any) -> int:
+    """The address of a kernel's machine code, a function of C; it is there as long as the kernel is."""
+    (overload,) = kernel.overloads.values()
+    address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_cfunc_wrapper_name)
+    return address

@@ -1,0 +1,269 @@
+"""The few things that Numba cannot say: raw loads and stores, non-temporal ones, prefetches, atomics.
+
+Addresses are unsigned 64-bit integers: signed ones pay for wrap-around, and LLVM no longer vectorises the loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit, uint64
+from numba.core import cgutils, types
+from numba.core.errors import RequireLiteralValue
+from numba.extending import intrinsic
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""How everything is compiled: without the GIL, without Python's own checks of divisors, for Python or kernels alone."""
+
+I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+BYTES = I8.as_pointer()
+LINE = 64
+
+
+def helper(function: Any) -> Any:
+    """Compile a function that only kernels call, into each of them."""
+    return njit(**{**OPTIONS, "no_cpython_wrapper": True, "forceinline": True})(function)
+
+
+def _pointer(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def load_as(builder: Any, address: Any, kind: Any) -> Any:
+    """Load a value of an LLVM type from any address."""
+    value = builder.load(_pointer(builder, address, kind))
+    value.align = 1
+    return value
+
+
+def store_as(builder: Any, value: Any, address: Any) -> Any:
+    """Store a value at any address."""
+    instruction = builder.store(value, _pointer(builder, address, value.type))
+    instruction.align = 1
+    return instruction
+
+
+def stream_as(builder: Any, line: Any, address: Any) -> None:
+    """Store a line's worth of lanes at an aligned address by a non-temporal store."""
+    instruction = store_as(builder, line, address)
+    instruction.align = LINE
+    instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
+
+
+def literal_value(kind: Any) -> Any:
+    """The value of an argument that must be a constant."""
+    if not isinstance(kind, types.Literal):
+        raise RequireLiteralValue(f"{kind} is no constant")
+    return kind.literal_value
+
+
+@intrinsic
+def load(typing: Any, address: Any) -> Any:
+    """The 64-bit word at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return load_as(builder, arguments[0], I64)
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def store(typing: Any, address: Any, value: Any) -> Any:
+    """Write a 64-bit word."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        store_as(builder, arguments[1], arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def clamp_index(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
+    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped into the axis.
+
+    `bits` is a constant: 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
+    """
+    width: int = literal_value(bits)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zero, last = ir.Constant(I64, 0), builder.sub(arguments[1], ir.Constant(I64, 1))
+        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
+        if width < 0:
+            value = value if width == -64 else builder.sext(value, I64)
+            wrapped = builder.add(value, arguments[1])
+            value = builder.select(builder.icmp_signed("<", value, zero), wrapped, value)
+            value = builder.select(builder.icmp_signed("<", value, zero), zero, value)
+        elif width != 64:
+            value = builder.zext(value, I64)
+        return builder.select(builder.icmp_unsigned("<", value, last), value, last)
+
+    return types.uint64(types.uint64, types.uint64, bits), generate
+
+
+@intrinsic
+def is_outside(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
+    """1 where the index at an address, wrapped once if negative, lies outside the axis; `bits` as in `clamp_index`."""
+    width: int = literal_value(bits)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
+        if width < 0:
+            value = value if width == -64 else builder.sext(value, I64)
+            is_negative = builder.icmp_signed("<", value, ir.Constant(I64, 0))
+            # What is still negative is larger than any axis as an unsigned number.
+            value = builder.select(is_negative, builder.add(value, arguments[1]), value)
+        elif width != 64:
+            value = builder.zext(value, I64)
+        return builder.zext(builder.icmp_unsigned(">=", value, arguments[1]), I64)
+
+    return types.uint64(types.uint64, types.uint64, bits), generate
+
+
+@intrinsic
+def copy(typing: Any, destination: Any, source: Any, size: Any) -> Any:
+    """Copy bytes that do not overlap; a size known to the compiler becomes a few moves."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic("llvm.memcpy", [BYTES, BYTES, I64])
+        ends = [builder.inttoptr(address, BYTES) for address in arguments[:2]]
+        builder.call(function, [*ends, arguments[2], ir.Constant(I1, 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def stream_line(typing: Any, destination: Any, source: Any) -> Any:
+    """Copy 64 bytes to an aligned address with non-temporal stores."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        stream_as(builder, load_as(builder, arguments[1], ir.VectorType(I32, LINE // 4)), arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def stream_four(typing: Any, destination: Any, source: Any) -> Any:
+    """Copy four lines to an aligned address with non-temporal stores; all are asked for before the first is needed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(I32, LINE // 4)
+        places = [ir.Constant(I64, k * LINE) for k in range(4)]
+        lines = [load_as(builder, builder.add(arguments[1], place), kind) for place in places]
+        for line, place in zip(lines, places, strict=True):
+            stream_as(builder, line, builder.add(arguments[0], place))
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def fence(typing: Any) -> Any:
+    """Everything that was streamed is visible before what follows."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _prefetch(locality: int) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [BYTES, I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        flags = [ir.Constant(I32, flag) for flag in (0, locality, 1)]
+        builder.call(function, [builder.inttoptr(arguments[0], BYTES), *flags])
+        return context.get_dummy_value()
+
+    return generate
+
+
+@intrinsic
+def prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the line of an address; any address is allowed."""
+    return types.void(types.uint64), _prefetch(3)
+
+
+@intrinsic
+def prefetch_once(typing: Any, address: Any) -> Any:
+    """Ask for the line of an address that is read once, soon, and should take no place in larger caches."""
+    return types.void(types.uint64), _prefetch(0)
+
+
+@intrinsic
+def fetch_add(typing: Any, address: Any) -> Any:
+    """Add one to the 64-bit word at an address, atomically; gives the old value."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", _pointer(builder, arguments[0], I64), ir.Constant(I64, 1), "monotonic")
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def scratch(typing: Any, size: Any) -> Any:
+    """The address of `size` bytes (a constant) on the stack, aligned to a line, not initialised."""
+    kind = ir.ArrayType(I8, literal_value(size))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            memory = builder.alloca(kind)
+        memory.align = LINE
+        return builder.ptrtoint(memory, I64)
+
+    return types.uint64(size), generate
+
+
+@helper
+def copy_rest(destination, source, size):
+    """Copy fewer than 64 bytes, without a call."""
+    at = uint64(0)
+    for power in (32, 16, 8, 4, 2, 1):
+        if size & uint64(power):
+            copy(destination + at, source + at, uint64(power))
+            at += uint64(power)
+
+
+@helper
+def copy_lines(destination, source, size):
+    """Copy a short run, without a call."""
+    at = uint64(0)
+    while at + uint64(LINE) <= size:
+        copy(destination + at, source + at, uint64(LINE))
+        at += uint64(LINE)
+    copy_rest(destination + at, source + at, size - at)
+
+
+@helper
+def stream(destination, source, size, streamed):
+    """Copy a run, with non-temporal stores where `streamed` is 1: for runs that will not be read again soon."""
+    if streamed == uint64(0) or size < uint64(2 * LINE):
+        copy(destination, source, size)
+        return
+    i = short_of_line(destination)
+    copy_rest(destination, source, i)
+    whole = size - ((destination + size) & uint64(LINE - 1))
+    stream_lines(destination, source, i, whole)
+    copy_rest(destination + whole, source + whole, size - whole)
+
+
+@helper
+def stream_lines(destination, source, first, end):
+    """Copy whole lines of the destination, the bytes from `first` to `end`, with non-temporal stores."""
+    i = first
+    while i + uint64(4 * LINE) <= end:
+        stream_four(destination + i, source + i)
+        i += uint64(4 * LINE)
+    while i < end:
+        stream_line(destination + i, source + i)
+        i += uint64(LINE)
+
+
+@helper
+def short_of_line(address):
+    """Bytes from an address to the next line."""
+    return (uint64(LINE) - (address & uint64(LINE - 1))) & uint64(LINE - 1)

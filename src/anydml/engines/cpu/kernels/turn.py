@@ -1,0 +1,117 @@
+"""Permuted copies in registers: elements that lie side by side along both groups of a block (see `blocks`).
+
+Tiles go straight to the destination where they fill its lines, or need not, else by scratch.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from numba import uint64
+
+from anydml.engines.cpu.kernels.blocks import (
+    BLOCK,
+    COLUMNS,
+    COUNT_I,
+    COUNT_J,
+    DIRECT,
+    FROM_I,
+    LIMIT,
+    PITCH,
+    REACH,
+    ROWS,
+    SOURCE,
+    TO,
+    TO_I,
+    block_of,
+    leave,
+    tables,
+)
+from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
+from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, load, scratch
+from anydml.engines.cpu.kernels.tiles import PADDED, side_of, turn_tile
+
+SLACK = 4096 + 64
+STAGE = 4096
+SCRATCH = BLOCK + SLACK + STAGE
+"""Bytes after the block for what a last tile writes too much, and for the rows of a tile that end with the source."""
+
+
+@cache
+def turn_kernel(size: int) -> Kernel:
+    """The kernel for elements of `size` bytes which lie side by side along both groups (see `tiles.turn_tile`)."""
+    side, is_padded = side_of(size), size in PADDED
+
+    def turn(table, counter, chunks):
+        units, streamed, step = word(table, UNITS), word(table, STREAMED), word(table, 1)
+        rows, columns, direct = word(table, ROWS), word(table, COLUMNS), word(table, DIRECT)
+        least = max(rows, uint64(side))
+        from_columns = tables(table)
+        to_rows = from_columns + uint64(8) * max(columns, uint64(side))
+        scratch_rows = to_rows + uint64(8) * least
+        stage_rows = scratch_rows + uint64(16) * least + uint64(8) * max(columns, uint64(side))
+        pitch, reach, limit = word(table, PITCH), word(table, REACH), word(table, LIMIT)
+        count_i, count_j = word(table, COUNT_I), word(table, COUNT_J)
+        buffer = scratch(SCRATCH)
+        stage = buffer + uint64(BLOCK + SLACK)
+        for mine in range(chunks):
+            begin = claim(table, counter, uint64(mine))
+            if begin >= units:
+                fence()
+                return uint64(0)
+            for unit in range(begin, min(begin + step, units)):
+                line = unit // count_i
+                block_i = unit - line * count_i
+                outer = line // count_j
+                block_j = line - outer * count_j
+                to = block_of(table, outer, block_i, block_j, uint64(TO), uint64(TO_I), uint64(0))
+                source = block_of(table, outer, block_i, block_j, uint64(SOURCE), uint64(FROM_I), uint64(1))
+                if not is_padded and direct != uint64(0) and streamed == uint64(0):
+                    j = uint64(0)
+                    while j < columns:
+                        at = min(j, columns - uint64(side))
+                        i = uint64(0)
+                        while i < rows:
+                            k = min(i, rows - uint64(side))
+                            turn_tile(source + k * uint64(size), from_columns + uint64(8) * at,
+                                      to + at * uint64(size), to_rows + uint64(8) * k, size, 0)  # fmt: skip
+                            i += uint64(side)
+                        j += uint64(side)
+                    continue
+                if not is_padded and direct == uint64(2) and to & uint64(LINE - 1) == uint64(0):
+                    end = columns
+                    if block_j + uint64(1) < count_j:
+                        end = columns - uint64(side)
+                    for j in range(uint64(0), end, uint64(side)):
+                        i = uint64(0)
+                        while i < rows:
+                            k = min(i, rows - uint64(side))
+                            turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
+                                      to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
+                            i += uint64(side)
+                    continue
+                j = uint64(0)
+                while j < columns:
+                    at = uint64(0)
+                    if columns >= uint64(side):
+                        at = min(j, columns - uint64(side))
+                    i = uint64(0)
+                    while i < rows:
+                        k = uint64(0)
+                        if rows >= uint64(side):
+                            k = min(i, rows - uint64(side))
+                        start, places = source + k * uint64(size), from_columns + uint64(8) * at
+                        if (is_padded or rows < uint64(side)) and start + reach + uint64(LINE) > limit:
+                            # Lines would reach past the source.
+                            for r in range(uint64(0), uint64(side)):
+                                copy_lines(stage + r * uint64(LINE), start + load(places + uint64(8) * r),
+                                           min(rows, uint64(side)) * uint64(size))  # fmt: skip
+                            start, places = stage, stage_rows
+                        turn_tile(start, places, buffer + at * uint64(size), scratch_rows + uint64(8) * k, size, 0)
+                        i += uint64(side)
+                    j += uint64(side)
+                leave(table, to, buffer, to_rows, block_j, streamed, pitch)
+        fence()
+        return uint64(1)
+
+    return compiled(turn, size)

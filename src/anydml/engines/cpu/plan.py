@@ -1,0 +1,238 @@
+"""Which kernel does which moves: simplified moves are grouped, and each group gets the kernel that fits it and why.
+
+A `KernelCall` is a kernel's table with its addresses left out; binding puts them in. Moves of one group share their box
+of rows or elements, so that one pass serves all parts of a split or a join.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from anydml.engines.cpu.addressed import addressed
+from anydml.engines.cpu.admission import Admission
+from anydml.engines.cpu.columns import Admits, interleave, unrolled
+from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
+from anydml.engines.cpu.machine import last_level_cache
+from anydml.engines.cpu.permute import permuted
+from anydml.moves import Move, stages
+
+ELEMENT = 64
+"""Longest run, in bytes, that counts as an element; longer ones are rows."""
+
+PAST_SHARE = 4
+"""Outputs larger than this part of the last-level cache are stored non-temporally: they share it with the inputs."""
+
+SHORT_ROW = 512
+PACKED_UNIT = 1024
+"""Longest row, in bytes, that passes through scratch on its way with non-temporal stores; bytes of rows at a time."""
+
+SEGMENT = 1024
+TRANSPOSED_SEGMENT = 256
+ELEMENT_UNIT = 8192
+LINE_BLOCK = 256 << 10
+LINE_BLOCKS = 64
+"""Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
+
+COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
+LOOKUP_SIZES = (1, 2, 4, 8, 16)
+"""Bytes of elements that have kernels of their own in any case."""
+
+SHORT_LINE = 64
+PERMUTED_BYTES = 16 << 10
+"""Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
+
+LOOKUP_BYTES = 2 << 20
+"""Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
+
+
+def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[KernelCall, ...] | None:
+    """Steps for simplified moves, in an order that keeps theirs, or None where a move is beyond the kernels.
+
+    Args:
+        moves: what is to be done; no fills (see `without_fills`).
+        written: the bytes that they write, all together.
+        admission: which special kernels may be used; all, by default.
+    """
+    admits = _all if admission is None else admission.allows
+    streamed = written > last_level_cache() // PAST_SHARE
+    steps: list[KernelCall] = []
+    for stage in stages(moves):
+        boxes: dict[tuple[int, ...], list[Move]] = {}
+        for move in stage:
+            if not move.has_lookups:
+                boxes.setdefault(move.sizes, []).append(move)
+            elif step := _lookup(move, streamed, admits) if _is_gather(move) else addressed(move, streamed):
+                steps.append(step)
+            else:
+                return None
+        for box in boxes.values():
+            steps += _box(box, streamed, admits)
+    return tuple(steps)
+
+
+def _is_gather(move: Move) -> bool:
+    """Whether a move looks up one axis of its source and no more."""
+    if move.destination.lookups or len(move.reads.lookups) != 1:
+        return False
+    (lookup,) = move.reads.lookups
+    # Indices to refuse have been looked for before: those that are left lie inside.
+    return lookup.outside != "skip" and not lookup.lookups
+
+
+def _all(kernel: str, moved: int) -> bool:
+    """Every special kernel is welcome."""
+    return True
+
+
+def _box(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[KernelCall]:
+    """Steps for moves of one box."""
+    if not moves[0].sizes or min([move.element_size for move in moves]) > SHORT_ROW:
+        # All are long rows: nothing to tell apart.
+        yield _rows(moves, streamed)
+        return
+    groups: dict[str, list[Move]] = {"rows": [], "packed": [], "short": []}
+    for move in moves:
+        if streamed and _is_short_row(move):
+            groups["packed"].append(move)
+        else:
+            groups["short" if move.sizes and move.element_size <= ELEMENT else "rows"].append(move)
+    if 2 * sum(move.element_size for move in groups["rows"]) >= sum(move.element_size for move in moves):
+        # Mostly long rows: the few short ones are not worth a pass of their own.
+        groups = {"rows": moves}
+    if groups["rows"]:
+        yield _rows(groups["rows"], streamed)
+    if packed := groups.get("packed"):
+        yield _elements(packed, streamed, admits)
+    if short := groups.get("short"):
+        yield from _short(short, streamed, admits)
+
+
+def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[KernelCall]:
+    """Steps for elements of moves of one box."""
+    sizes = moves[0].sizes
+    is_long = len(moves) > 1 or len(sizes) < 2 or sizes[-1] >= SHORT_LINE
+    if step := interleave(unrolled(moves), streamed, admits) or (is_long and interleave(moves, streamed, admits)):
+        yield step
+        return
+    for same in _by_size(moves):
+        if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
+            for move in same:
+                yield interleave(unrolled([move]), streamed, admits) or permuted(move, streamed, admits)
+        else:
+            yield _elements(same, streamed, admits)
+
+
+def _is_permuted(move: Move) -> bool:
+    """Whether lines of the destination are no lines of the source, or so short that several should make one."""
+    if len(move.sizes) < 2:
+        return False
+    strides = [abs(stride) or math.inf for stride in move.reads.strides]
+    return strides[-1] > min(strides) or move.sizes[-1] < SHORT_LINE
+
+
+def _is_short_row(move: Move) -> bool:
+    """Whether rows are so short that, with non-temporal stores, they should leave several at a time."""
+    size = move.element_size
+    return bool(move.sizes) and ELEMENT < size <= SHORT_ROW and move.destination.strides[-1] == size
+
+
+def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
+    result: dict[int, list[Move]] = {}
+    for move in moves:
+        result.setdefault(move.element_size, []).append(move)
+    return list(result.values())
+
+
+def _rows(moves: Sequence[Move], streamed: bool) -> KernelCall:
+    from anydml.engines.cpu.kernels.rows import rows_kernel
+
+    sizes = moves[0].sizes
+    runs = [move.element_size for move in moves]
+    total = math.prod(sizes) * sum(runs)
+    cut = (chunk_bytes(total) + 4095) & ~4095
+    parts: list[Word] = []
+    for move in moves:
+        to, source, run = move.destination, move.reads, move.element_size
+        strides = [0] * (2 * len(sizes))
+        strides[::2], strides[1::2] = to.strides, source.strides
+        for start in range(0, run, cut):
+            size = min(cut, run - start)
+            parts += ((to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides)
+    count = len(parts) // (3 + 2 * len(sizes))
+    units = math.prod(sizes) * count
+    words = [units, units_per_claim(units, total), int(streamed), count, len(sizes), *sizes, *parts]
+    return kernel_call("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
+
+
+def _elements(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelCall:
+    from anydml.engines.cpu.kernels.elements import BLOCK as ELEMENTS_BLOCK
+    from anydml.engines.cpu.kernels.elements import elements_kernel
+
+    *outer, inner = moves[0].sizes
+    written = math.prod(moves[0].sizes) * sum(move.element_size for move in moves)
+    longest = max(move.element_size for move in moves)
+    source = moves[0].reads
+    transposed = bool(outer) and abs(source.strides[-1]) > abs(source.strides[-2]) > 0
+    near = outer[-1] if transposed else 1
+    span = max(abs(source.strides[-1]), 1)
+    if longest > ELEMENT:
+        near, segment, constant = 1, PACKED_UNIT // longest, 0
+        reason = f"runs of {longest} B at most, which leave several at a time"
+    else:
+        segment = max(16, min(SEGMENT, (1 << 17) // span))
+        common = longest in COMMON_SIZES or admits(f"elements {longest}", written)
+        constant = longest if common else 0
+        reason = f"elements of {longest} B at strides of their own"
+        if transposed:
+            segment, reason = TRANSPOSED_SEGMENT, f"{reason}, transposed"
+    segment = max(1, min(segment, ELEMENTS_BLOCK // longest))
+    units = math.prod(outer) * -(-inner // segment)
+    words: list[Word] = [
+        units,
+        units_per_claim(units, written),
+        int(streamed),
+        len(moves),
+        len(outer),
+        inner,
+        segment,
+        near,
+        *outer,
+    ]
+    for move in moves:
+        to, source = move.destination, move.reads
+        words += [(to.operand, to.offset), (source.operand, source.offset), to.strides[-1], source.strides[-1]]
+        words.append(move.element_size)
+        words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
+    return kernel_call("elements", partial(elements_kernel, constant), reason, moves, words)
+
+
+def _lookup(move: Move, streamed: bool, admits: Admits) -> KernelCall:
+    from anydml.engines.cpu.kernels import lookup as kernels
+
+    to, source, (lookup,) = move.destination, move.reads, move.reads.lookups
+    starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
+    sizes = move.sizes or (1,)
+    columns = [list(strides or (0,)) for strides in (to.strides, source.strides, lookup.strides)]
+    size, inner, lines, block = move.element_size, sizes[-1], 1, 1
+    bits = int(lookup.dtype[-2:]) * (-1 if lookup.dtype[0] == "i" else 1)
+    outer = list(sizes[:-1])
+    kernel, segment = "lookup rows", kernels.ROW_SEGMENT
+    load = partial(kernels.rows_kernel, bits)
+    special = size <= ELEMENT and (size in LOOKUP_SIZES or admits(f"lookup {size} {bits}", move.bytes_written))
+    if special and outer and not columns[2][-2] and columns[2][-1]:
+        lines, kernel, segment = outer.pop(), "lookup lines", kernels.LINE_SEGMENT
+        block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), LINE_BLOCKS))
+        load = partial(kernels.lines_kernel, size, bits)
+    elif special:
+        kernel, segment = "lookup elements", ELEMENT_UNIT
+        load = partial(kernels.elements_kernel, size, bits)
+    segment = max(1, min(segment, inner, LOOKUP_BYTES // size))
+    units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
+    words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(outer)]
+    words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
+    for start, column in zip(starts, columns, strict=True):
+        words += [start, column[-1], column[len(outer)] if lines > 1 else 0, *column[: len(outer)]]
+    reason = f"{size} B by {lookup.dtype} index" + (f", {block} lines at a time" if lines > 1 else "")
+    return kernel_call(kernel, load, reason, (move,), words)

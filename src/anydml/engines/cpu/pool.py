@@ -1,0 +1,264 @@
+"""One pool of threads for all dispatches: work that is worth sharing is claimed chunk by chunk from one counter.
+
+The caller works too. At every step of Python nothing is under way: what is shared begins and ends within one call of
+compiled code (see `kernels.sharing`), which does a round and is called again. So a signal, Ctrl-C, may raise anywhere
+between them. A caller that finds the pool busy does its work alone; nobody waits for anybody else's work.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import operator
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from itertools import count
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, NamedTuple
+
+from anydml.engines.cpu.block import ALIVE, FUTEX, SLEEPERS, WANTED, Block
+from anydml.engines.protocol import Array
+from anydml.memory.host import address_of
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+ROUND_BYTES = 64 << 20
+"""Bytes, about, that a caller moves before it looks for signals."""
+
+ROUND = 16
+"""Claims that a caller makes before it looks for signals, where nobody says how large they are."""
+
+ALL = 1 << 62
+MAX_THREADS = 1024
+"""More than any machine makes use of, and fewer than a system refuses."""
+
+AGAIN = 0.05
+"""Seconds after which missing workers are started again."""
+
+END = 2.0
+"""Seconds that the end of the process waits for a worker at most."""
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _default_threads() -> int:
+    text = os.environ.get("ANYDML_NUM_THREADS", "").strip()
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return min(int(text), MAX_THREADS)
+    if text:
+        message = f"ANYDML_NUM_THREADS is {text!r}, which is no number of threads; using {available_cores()}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return available_cores()
+
+
+class _Code(NamedTuple):
+    """The compiled functions of `kernels.sharing`."""
+
+    share: Callable[[int, int, int, int, int], int]
+    serve: Callable[[int, int], int]
+    rouse: Callable[[int], int]
+    entry: Callable[[Kernel], int]
+
+
+class _Crew:
+    """The workers of one process, and the memory that they and their callers agree by.
+
+    Args:
+        workers: how many there should be.
+        in_python: they sleep in Python. It takes longer to wake them.
+    """
+
+    def __init__(self, workers: int, in_python: bool) -> None:
+        self.block = Block(workers, in_python)
+        self.address = self.block.address
+        self.words = self.block.words
+        self.wakes_in_python = not self.words[FUTEX]
+        self.bell: SimpleQueue[None] = SimpleQueue()
+        self.workers: set[threading.Thread] = set()
+        self.ended = False
+        self._asked = 0
+        self._again = 0.0
+
+    def ring(self, sleepers: int) -> None:
+        """Wake workers that sleep in Python; each ring counts, whoever sleeps when it comes."""
+        for _ in range(sleepers - self.bell.qsize()):
+            self.bell.put(None)
+
+    def start(self, code: _Code) -> None:
+        """Start workers that are missing, unless that was done a moment ago."""
+        wanted, now = self.words[WANTED], time.monotonic()
+        if self.ended or (wanted == self._asked and now < self._again):
+            return
+        self._asked, self._again = wanted, now + AGAIN
+        alive = self.words[ALIVE]
+        try:
+            # Not `Thread.start` at once: a signal while it waits would keep its locks for ever. Only the main thread
+            # is interrupted, so another one starts them.
+            _thread.start_new_thread(self._start, (code, alive, wanted))
+        except RuntimeError:
+            self._refuse(alive)
+
+    def _start(self, code: _Code, alive: int, wanted: int) -> None:
+        self.workers -= {worker for worker in tuple(self.workers) if worker.ident and not worker.is_alive()}
+        taken = {worker.name for worker in tuple(self.workers)}
+        names = (name for number in count(1) if (name := f"anydml-{number}") not in taken)
+        for number in range(alive, wanted):
+            worker = threading.Thread(target=self._work, args=(code,), name=next(names), daemon=True)
+            self.workers.add(worker)
+            try:
+                worker.start()
+            except RuntimeError:
+                self.workers.discard(worker)
+                self._refuse(number)
+                return
+
+    def _refuse(self, workers: int) -> None:
+        """The system gives no more than so many: go on with those."""
+        self.words[WANTED] = min(self.words[WANTED], workers)
+
+    def _work(self, code: _Code) -> None:
+        from anydml.engines.cpu.kernels.sharing import BEGINS, ENDS, WAKES
+
+        stage = BEGINS
+        try:
+            while code.serve(self.address, stage):
+                stage = ENDS
+                self.bell.get()
+                stage = WAKES
+        finally:
+            if stage == ENDS:
+                code.serve(self.address, ENDS)
+
+
+class Pool:
+    """Threads that share kernels' work.
+
+    Args:
+        in_python: let them sleep in Python even where compiled code can wait.
+    """
+
+    def __init__(self, in_python: bool = False) -> None:
+        self._in_python = in_python
+        self._code: _Code | None = None
+        self._crew = _Crew(_default_threads() - 1, in_python)
+
+    @property
+    def threads(self) -> int:
+        """How many there are to be, the caller included."""
+        return self._crew.words[WANTED] + 1
+
+    @property
+    def workers(self) -> int:
+        """How many there are, without the caller."""
+        return self._crew.words[ALIVE]
+
+    def reset(self) -> None:
+        """Forget all workers; those that are needed start again."""
+        self._crew = _Crew(self._crew.words[WANTED], self._in_python)
+
+    def resize(self, threads: int) -> None:
+        """Use this many threads from the next round on."""
+        crew = self._crew
+        crew.words[WANTED] = threads - 1
+        if self._code is not None:
+            self._code.rouse(crew.address)
+        if crew.wakes_in_python:
+            crew.ring(crew.words[ALIVE])
+
+    def end(self) -> None:
+        """End all workers, and wait for them: the code that they run must not be freed under them."""
+        crew = self._crew
+        crew.ended = True
+        self.resize(1)
+        for worker in tuple(crew.workers):
+            if worker.ident:
+                worker.join(END)
+
+    def prepare(self) -> _Code:
+        """Compile what sharing takes.
+
+        Raises:
+            NoCompilerError: it cannot be compiled.
+        """
+        if self._code is None:
+            from anydml.engines.cpu.kernels import sharing
+            from anydml.engines.cpu.kernels.driver import entry
+
+            self._code = _Code(sharing.share(), sharing.serve(), sharing.rouse(), entry)
+        return self._code
+
+    def bind(self, kernel: Kernel, table: Array, kept: object = None, claim_bytes: int = 0) -> Callable[[], None]:
+        """What does all units of a table, with every thread that is free.
+
+        Args:
+            kernel: what does them.
+            table: its table.
+            kept: what the table's addresses point to, kept alive.
+            claim_bytes: bytes that one claim moves, 0 where that is not known.
+        """
+        code = self.prepare()
+        share, entry, address = code.share, code.entry(kernel), address_of(table)
+        rounds = max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
+
+        def dispatch() -> None:
+            following = 1
+            while following & 1:
+                # A fork in a signal handler leaves its child with other workers.
+                crew = self._crew
+                words = crew.words
+                if words[ALIVE] < words[WANTED]:
+                    crew.start(code)
+                if crew.wakes_in_python and (sleepers := words[SLEEPERS]):
+                    crew.ring(sleepers)
+                following = share(crew.address, entry, address, following >> 1, rounds)
+
+        dispatch.kept = (kernel, table, kept)  # type: ignore[attr-defined]
+        return dispatch
+
+    def run(self, kernel: Kernel, table: Array, kept: object = None) -> None:
+        """Do all units of a table once (see `bind`)."""
+        self.bind(kernel, table, kept)()
+
+
+POOL = Pool()
+
+
+def _reset() -> None:
+    POOL.reset()
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: the child starts with new ones.
+    os.register_at_fork(after_in_child=_reset)
+atexit.register(POOL.end)
+
+
+def set_num_threads(threads: int) -> None:
+    """Share large work between this many threads, the caller included.
+
+    Args:
+        threads: 1 to 1024. The default is ANYDML_NUM_THREADS, or the cores that this process may use.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is less than 1, or more than 1024.
+    """
+    number = operator.index(threads)
+    if not 1 <= number <= MAX_THREADS:
+        raise ValueError(f"set_num_threads: {number} threads; there is at least the caller, and at most {MAX_THREADS}")
+    POOL.resize(number)
+
+
+def get_num_threads() -> int:
+    """Threads that large work is shared between, the caller included."""
+    return POOL.threads

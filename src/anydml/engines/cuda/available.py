@@ -1,0 +1,60 @@
+"""What must be there for `Device("cuda")`, and what to say where it is not."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any
+
+INSTALL = "pip install 'anydml[cuda]'"
+OLDEST_TRITON = (3, 3)
+
+
+def device_number(name: str) -> int | None:
+    """The number in ``"cuda:1"``; None for ``"cuda"``, the current device.
+
+    Raises:
+        ValueError: the name is neither.
+    """
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if not match:
+        raise ValueError(f"unknown device {name!r}: a GPU is 'cuda', 'cuda:0', 'cuda:1' …")
+    return None if match[1] is None else int(match[1])
+
+
+def is_interpreted() -> bool:
+    """Whether kernels run through Triton's interpreter, on host memory (TRITON_INTERPRET=1 before their import)."""
+    from anydml.engines.cuda.kernel import move_tiles
+
+    return type(move_tiles).__name__ == "InterpretedFunction"
+
+
+def require_gpu(name: str) -> int | None:
+    """The GPU behind a device's name; None where Triton's interpreter runs on host memory.
+
+    Raises:
+        ValueError: Triton, PyTorch, a GPU, or this GPU is missing.
+    """
+    number = device_number(name)
+    triton = _import("triton", name)
+    version = tuple(map(int, re.findall(r"\d+", triton.__version__)[:2]))
+    if version < OLDEST_TRITON:
+        raise ValueError(f"Device({name!r}) needs Triton 3.3 or newer, but {triton.__version__} is installed")
+    if is_interpreted():
+        return None
+    torch = _import("torch", name)
+    if not torch.cuda.is_available():
+        message = f"Device({name!r}) needs a GPU that PyTorch can reach, but torch.cuda.is_available() is False"
+        raise ValueError(f"{message}; TRITON_INTERPRET=1 runs its kernels on the CPU, slowly")
+    count: int = torch.cuda.device_count()
+    current: int = torch.cuda.current_device()
+    if number is not None and number >= count:
+        raise ValueError(f"Device({name!r}) does not exist: PyTorch reaches {count} GPU(s)")
+    return current if number is None else number
+
+
+def _import(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except (ImportError, OSError) as error:
+        raise ValueError(f"Device({name!r}) needs {module}, which cannot be imported ({error}): {INSTALL}") from None

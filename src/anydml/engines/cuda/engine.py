@@ -1,0 +1,269 @@
+"""The GPU engine: an operator's simplified moves, planned for the alignment of the operands that are bound."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.cuda.available import require_gpu
+from anydml.engines.cuda.launch import Dispatch, Kernel, Table, Work
+from anydml.engines.cuda.memory import Array, callers_stream, is_captured
+from anydml.engines.cuda.operands import Operands, Supply
+from anydml.engines.cuda.parts import Addresses, Alignment
+from anydml.engines.cuda.plan import Plan, plan
+from anydml.engines.cuda.refusals import checks, raise_first, searches
+from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, launches, table_bytes
+from anydml.engines.numpy.general import bind_refusals
+from anydml.engines.numpy.views import bind_views
+from anydml.errors import BindingError
+from anydml.memory.device_array import DeviceArray, as_array, device_array, is_cupy, is_on_device, is_tensor
+from anydml.moves import Access, Move, Program, simplify, without_fills
+
+SHOWN = 8
+"""Moves that an explanation lists."""
+
+MOST_PLANS = 16
+"""Alignments of operands that a program keeps plans for."""
+
+FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
+"""Bytes that a program keeps, about: in any case, and for each move."""
+
+
+class CudaEngine:
+    """Runs moves on a GPU, or through Triton's interpreter on host memory.
+
+    Args:
+        name: ``"cuda"`` or ``"cuda:1"``.
+
+    Raises:
+        ValueError: what it takes is missing.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.gpu = require_gpu(name)
+
+    def compile(self, program: Program) -> CudaProgram:
+        """Simplify, and cut into launches."""
+        return CudaProgram.of(program, self.gpu)
+
+    def view(self, operator: str, name: str, buffer: Any) -> Any:
+        """A buffer as the checks see it.
+
+        Raises:
+            BindingError: it does not lie on the GPU.
+        """
+        return as_operand(operator, name, buffer, self.gpu)
+
+
+def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
+    """A buffer as the checks see it: a `DeviceArray`; where kernels are interpreted, arrays of the host's, or bytes.
+
+    Raises:
+        BindingError: it does not lie on the GPU.
+    """
+    if gpu is None:
+        check_interpretable(operator, name, buffer)
+        return as_array(buffer) if hasattr(buffer, "__array__") or is_on_device(buffer) else buffer
+    try:
+        array = device_array(buffer)
+    except BindingError as error:
+        raise BindingError(f"{operator}: {name}: {error}", operator, name, error.rule) from None
+    if array.gpu != gpu:
+        message = f"{operator}: {name} lies on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
+        raise BindingError(message, operator, name, "all arrays lie on one device")
+    return array
+
+
+def check_interpretable(operator: str, name: str, array: Any) -> None:
+    """The interpreter reads addresses as the host's: a real GPU's would end the process.
+
+    Raises:
+        BindingError: the array lies on a GPU.
+    """
+    owner: Any = array.owner if isinstance(array, DeviceArray) else array
+    if is_cupy(owner) or (is_tensor(owner) and owner.device.type != "cpu"):
+        message = f"{operator}: {name} lies on a GPU, but TRITON_INTERPRET is set: kernels run on host memory"
+        raise BindingError(message, operator, name, "interpreted kernels read host memory")
+
+
+class CudaProgram:
+    """Simplified moves and their launches. ``str(program)`` says which way each launch is told of its parts, and why.
+
+    Args:
+        name: what the explanation calls the operator.
+        moves: simplified moves, in order; no source is a fill.
+        on_host: operands that lie in host memory; moves to them are done there.
+        gpu: the GPU's number, None for the interpreter.
+        source: the program that they are of; None where the caller binds all operands.
+    """
+
+    def __init__(
+        self, name: str, moves: Sequence[Move], on_host: set[int], gpu: int | None, source: Program | None = None
+    ) -> None:
+        self.name = name
+        self.gpu = gpu
+        self._source = source
+        self._host_moves = [move for move in moves if move.destination.operand in on_host]
+        device_moves = [move for move in moves if move.destination.operand not in on_host]
+        self._checks = checks(device_moves)
+        searched = searches(self._checks)
+        scheduled = launches(device_moves)
+        self._searches = range(len(searched))
+        self._launches = [*searched, *scheduled]
+        self._alignments = [Alignment(launch.moves) for launch in self._launches]
+        self._plans: dict[tuple[int, int, tuple[int, ...]], _Ready] = {}
+        tables = table_bytes(scheduled, WINNERS), table_bytes(searched, FINDINGS)
+        self._supply = Supply(source, tables, gpu)
+
+    @classmethod
+    def of(cls, source: Program, gpu: int | None) -> CudaProgram:
+        """Compile a program, whose constants and scratch are the engine's to provide.
+
+        Raises:
+            ValueError: a move is between the host and the GPU.
+        """
+        lowered = without_fills(source.with_moves(simplify(source.moves)))
+        on_host = {n for n, operand in enumerate(lowered.operands) if operand.is_on_host}
+        everywhere = {n for n, operand in enumerate(lowered.operands) if operand.role == "constant"}
+        for move in lowered.moves:
+            assert isinstance(move.source, Access)
+            read = {move.source.operand, *(lookup.operand for lookup in move.every_lookup())} - everywhere
+            if not (read <= on_host if move.destination.operand in on_host else read.isdisjoint(on_host)):
+                raise ValueError(f"{source.name}: {move} is between the host and the GPU; let the caller copy it")
+        return cls(source.name, lowered.moves, on_host, gpu, lowered)
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the program keeps, about, when it is planned for operands of two alignments."""
+        return FIXED_WEIGHT + MOVE_WEIGHT * sum(len(launch.moves) for launch in self._launches)
+
+    def bind(self, operands: Sequence[Array]) -> Dispatch:
+        """Plan, upload tables and constants, take scratch, compile kernels. Dispatch may follow on any stream.
+
+        Args:
+            operands: inputs and outputs; where there is no source, all operands.
+        """
+        stream = callers_stream(operands, self.gpu)
+        launched, plans, tables = [], [], []
+        with stream():
+            every = self._supply.operands(operands)
+            for memory in every.memory:
+                memory.wait(on_host=True)
+            for number in range(len(self._launches)):
+                ready, table, launch = self._launch(number, every.addresses)
+                if table.upload:
+                    table.upload.wait(on_host=True)
+                plans.append(ready.plan)
+                tables.append(table)
+                launched.append(launch)
+        searches = [launched[number] for number in self._searches]
+        before = partial(self._check, searches, every) if searches else None
+        on_host = None
+        if self._host_moves:
+            refusals = []
+            if self._source:
+                refusals = bind_refusals(self._source.with_moves(self._host_moves), every.arrays)
+            on_host = partial(_each, [*refusals, bind_views(self._host_moves, every.arrays)])
+        explain, work = partial(self._text, plans), launched[len(searches) :]
+        return Dispatch(explain, work, tables, every.memory, before, on_host, operands, stream)
+
+    def run(self, operands: Sequence[Array]) -> None:
+        """Bind and dispatch once, on the caller's stream; the host waits for nothing. No operand lies on the host."""
+        with callers_stream(operands, self.gpu)():
+            every = self._supply.operands(operands)
+            for memory in every.memory:
+                memory.wait(on_host=False)
+            kept = [*every.memory]
+            for number in range(len(self._launches)):
+                _, table, launch = self._launch(number, every.addresses)
+                if table.upload:
+                    table.upload.wait(on_host=False)
+                    kept.append(table.upload)
+                launch()
+                if number == len(self._searches) - 1:
+                    self._check([], every)
+            for memory in kept:
+                memory.keep()
+
+    def _check(self, searches: Sequence[Work], every: Operands) -> None:
+        """Look for indices that must not be outside. The host waits for the answer.
+
+        Raises:
+            IndexError: there is one.
+            RuntimeError: a CUDA graph is captured, which cannot be waited for.
+        """
+        if is_captured(self.gpu):
+            message = "indices that may not be out of range are checked on the host, which a CUDA graph cannot wait for"
+            raise RuntimeError(f"{self.name}: {message}")
+        findings = every.findings
+        assert findings
+        assert self._source
+        for search in searches:
+            search()
+
+        def read(launch: Launch) -> bytes:
+            alignment = Alignment(launch.moves)
+            planned = plan(launch, alignment.vector(every.addresses), alignment.loads(every.addresses))
+            Kernel(planned, every.addresses, self.gpu).launch(every.addresses, 0)()
+            return findings.read().tobytes()
+
+        raise_first(self._source, self._checks, findings.read().view(np.int64), read)
+
+    def _launch(self, number: int, addresses: Sequence[int]) -> tuple[_Ready, Table, Work]:
+        """A launch for operands at these addresses."""
+        ready = self._ready(number, addresses)
+        table = ready.table or Table(ready.plan, addresses, self.gpu)
+        return ready, table, ready.kernel.launch(addresses, table.address)
+
+    def _ready(self, number: int, addresses: Addresses) -> _Ready:
+        """What operands of this alignment share."""
+        alignment = self._alignments[number]
+        key = number, alignment.vector(addresses), alignment.loads(addresses)
+        ready = self._plans.get(key)
+        if ready is None:
+            planned = plan(self._launches[number], *key[1:])
+            kernel = Kernel(planned, addresses, self.gpu)
+            table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
+            ready = _Ready(planned, kernel, table)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans = {}
+            self._plans[key] = ready
+        return ready
+
+    def _text(self, plans: Sequence[Plan]) -> str:
+        moves = [move for launch in self._launches for move in launch.moves if _is_of_program(launch)]
+        where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
+        lines = [f"{self.name} on {where}: {len(moves)} move(s) in {len(plans)} launch(es)"]
+        lines += [f"  {planned}" for planned in plans]
+        lines += [f"  {move}" for move in moves[:SHOWN]]
+        lines += [f"  … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
+        lines += [f"  on the host: {move}" for move in self._host_moves]
+        lines += [f"  {size} B of memory on the GPU: {what}" for what, size in self._supply.sizes() if size]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        aligned = defaultdict[int, int](int)
+        pairs = zip(self._launches, self._alignments, strict=True)
+        return self._text([plan(launch, each.vector(aligned), each.loads(aligned)) for launch, each in pairs])
+
+
+class _Ready(NamedTuple):
+    """A launch as planned for operands of one alignment; no table where every binding has its own."""
+
+    plan: Plan
+    kernel: Kernel
+    table: Table | None
+
+
+def _is_of_program(launch: Launch) -> bool:
+    """Whether a launch does a move of the program's, and none on the engine's own tables."""
+    return launch.moves[0].destination.operand >= 0
+
+
+def _each(calls: Sequence[Work]) -> None:
+    for call in calls:
+        call()

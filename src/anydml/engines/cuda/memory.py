@@ -1,0 +1,187 @@
+"""Memory and streams of a GPU, always through the library that the caller uses."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy
+
+Array = np.ndarray[Any, Any]
+Stream = Callable[[], contextlib.AbstractContextManager[Any]]
+
+ALIGNMENT = 256
+"""Bytes that divide every address of memory that is taken here."""
+
+
+class Memory:
+    """Bytes of a GPU that nobody wrote yet, taken on a stream of their own: who waits for them waits for nothing else.
+
+    Attributes:
+        address: of the first byte, a multiple of 256.
+    """
+
+    __slots__ = ("_done", "_gpu", "_memory", "_streams", "address")
+
+    def __init__(self, size: int, gpu: int) -> None:
+        import torch
+
+        self._take(lambda: torch.empty(size, dtype=torch.uint8, device=f"cuda:{gpu}"), gpu)
+
+    def _take(self, make: Callable[[], Any], gpu: int) -> None:
+        import torch
+
+        self._gpu = gpu
+        self._streams: dict[int, Any] = {}
+        with torch.cuda.stream(_upload_stream(gpu)):
+            self._memory = make()
+            self._done = torch.cuda.current_stream(gpu).record_event()
+        self.address: int = self._memory.data_ptr()
+
+    def read(self) -> Array:
+        """A copy on the host. It waits for all that the current stream was given."""
+        copy: Array = self._memory.cpu().numpy()
+        return copy
+
+    def wait(self, on_host: bool) -> None:
+        """Make the host wait for them, and so every stream; or the current stream."""
+        import torch
+
+        if on_host:
+            self._done.synchronize()
+        else:
+            torch.cuda.current_stream(self._gpu).wait_event(self._done)
+
+    def keep(self) -> None:
+        """Have their memory outlive all that the current stream was given, whoever drops them."""
+        import torch
+
+        stream = torch.cuda.current_stream(self._gpu)
+        pointer: int = stream.cuda_stream
+        if pointer not in self._streams:
+            self._memory.record_stream(stream)
+            self._streams[pointer] = _owner(stream, self._gpu)
+
+    def __del__(self) -> None:
+        # Before the streams, which PyTorch asks what they still have to do.
+        self._memory = None
+
+
+class Upload(Memory):
+    """Numbers on their way to a GPU."""
+
+    __slots__ = ()
+
+    def __init__(self, numbers: Array, gpu: int) -> None:
+        import torch
+
+        self._take(lambda: torch.from_numpy(numbers).pin_memory().to(f"cuda:{gpu}", non_blocking=True), gpu)
+
+
+class HostMemory:
+    """The same in host memory, where kernels are interpreted."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self, size: int) -> None:
+        words = np.empty(-(-size // ALIGNMENT) + 1, np.dtype((np.void, ALIGNMENT)))
+        start = -words.ctypes.data % ALIGNMENT
+        self._memory = words.view(np.uint8)[start : start + size]
+        self.address: int = self._memory.ctypes.data
+
+    def wait(self, on_host: bool) -> None:
+        """It is there."""
+
+    def fill(self, numbers: Array) -> None:
+        """Copy an array of as many bytes to it."""
+        self._memory[...] = numbers
+
+    def read(self) -> Array:
+        """A copy."""
+        return self._memory.copy()
+
+    def keep(self) -> None:
+        """It stays."""
+
+
+def reserve(size: int, gpu: int | None) -> Memory | HostMemory:
+    """Memory for kernels, which holds anything yet."""
+    return HostMemory(size) if gpu is None else Memory(size, gpu)
+
+
+def upload(numbers: Array, gpu: int | None) -> Memory | HostMemory:
+    """A copy of an array of bytes for kernels."""
+    if gpu is not None:
+        return Upload(numbers, gpu)
+    memory = HostMemory(numbers.size)
+    memory.fill(numbers)
+    return memory
+
+
+def is_captured(gpu: int | None) -> bool:
+    """Whether the current stream writes down what it is given, for a CUDA graph, and does nothing."""
+    if gpu is None:
+        return False
+    import torch
+
+    captured: bool = torch.cuda.is_current_stream_capturing()
+    return captured
+
+
+@cache
+def _upload_stream(gpu: int) -> Any:
+    import torch
+
+    return torch.cuda.Stream(gpu)
+
+
+def _owner(stream: Any, gpu: int) -> Any:
+    """What keeps a stream alive. PyTorch's live on; CuPy's end with their last reference."""
+    if cupy := sys.modules.get("cupy"):
+        with cupy.cuda.Device(gpu):
+            theirs = cupy.cuda.get_current_stream()
+        if theirs.ptr == stream.cuda_stream:
+            return theirs
+    return stream
+
+
+def callers_stream(arrays: Sequence[Array], gpu: int | None) -> Stream:
+    """What makes the stream current that the arrays' library would use: CuPy's for its own arrays, else PyTorch's."""
+    if gpu is None:
+        return contextlib.nullcontext
+    if any(is_cupy(getattr(array, "owner", None)) for array in arrays):
+        return partial(_cupys_stream, gpu)
+    import torch
+
+    return partial(torch.cuda.device, gpu)
+
+
+def _cupys_stream(gpu: int) -> contextlib.AbstractContextManager[Any]:
+    import cupy
+    import torch
+
+    with cupy.cuda.Device(gpu):
+        pointer = cupy.cuda.get_current_stream().ptr
+    if pointer == torch.cuda.current_stream(gpu).cuda_stream:
+        device: contextlib.AbstractContextManager[Any] = torch.cuda.device(gpu)
+        return device
+    stream: contextlib.AbstractContextManager[Any] = torch.cuda.stream(torch.cuda.ExternalStream(pointer, device=gpu))
+    return stream
+
+
+def empty(like: Array, count: int) -> Any:
+    """A new one-dimensional array of `count` elements, of the dtype, device and library of another."""
+    owner: Any = like.owner if isinstance(like, DeviceArray) else like
+    if isinstance(owner, np.ndarray):
+        return np.empty(count, owner.dtype)
+    if is_cupy(owner):
+        import cupy
+
+        with cupy.cuda.Device(owner.device.id):
+            return cupy.empty(count, owner.dtype)
+    return as_tensor(owner, getattr(like, "gpu", 0)).new_empty(count)

@@ -1,0 +1,106 @@
+"""What a program needs beside the operands that are bound: constants, scratch, and tables of the engine's own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.engines.cuda.memory import ALIGNMENT, Array, HostMemory, Memory, reserve, upload
+from anydml.engines.cuda.schedule import BLOCK
+from anydml.memory.host import address_of
+from anydml.moves import Program
+
+
+class Operands(NamedTuple):
+    """All operands of one binding.
+
+    Attributes:
+        addresses: where kernels find each.
+        arrays: where the host does: those on the host are arrays of NumPy's.
+        memory: what was taken for them on the GPU.
+        findings: the part of it that checks of indices write; None where there are none.
+    """
+
+    addresses: list[int]
+    arrays: list[Array]
+    memory: tuple[Memory | HostMemory, ...]
+    findings: Memory | HostMemory | None
+
+
+class Supply:
+    """Gives bindings their operands. Constants are uploaded once; scratch belongs to each binding.
+
+    Args:
+        program: whose operands they are; None where all of them are bound.
+        bound: how many are bound by the caller; None for all that are.
+        tables: bytes of the table of winners, and of findings.
+        gpu: the GPU's number, None for the interpreter.
+    """
+
+    def __init__(self, program: Program | None, tables: tuple[int, int], gpu: int | None) -> None:
+        self.gpu = gpu
+        self.bound = None if program is None else program.count("input") + program.count("output")
+        own = () if program is None else program.operands[self.bound :]
+        self._values = [np.ascontiguousarray(each.value) for each in own if each.value is not None]
+        self._scratch = [(each.size, each.is_on_host) for each in own if each.role == "scratch"]
+        self._winners, self._findings = tables
+        self._constants: Memory | HostMemory | None = None
+        ones = [np.full(BLOCK, 0xFF, np.uint8)] if any(tables) else []
+        self._blocks = [value.view(np.uint8).reshape(-1) for value in self._values] + ones
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """What is taken, and how many bytes."""
+        constants = sum(value.nbytes for value in self._values)
+        scratch = sum(size for size, is_on_host in self._scratch if not is_on_host)
+        return [("constants", constants), ("scratch", scratch), ("who writes last", self._winners)]
+
+    def operands(self, bound: Sequence[Array]) -> Operands:
+        """Operands for the inputs and outputs of one binding; what was taken for them may still be on its way."""
+        bound = [*bound] if self.bound is None else [*bound[: self.bound]]
+        memory: list[Memory | HostMemory] = []
+        constants: list[int] = []
+        if self._blocks:
+            if self._constants is None:
+                self._constants = upload(_joined(self._blocks), self.gpu)
+            memory.append(self._constants)
+            starts = _starts([block.size for block in self._blocks])
+            constants = [self._constants.address + start for start in starts[:-1]]
+        sizes = [0 if is_on_host else size for size, is_on_host in self._scratch]
+        sizes.append(self._winners)
+        scratch = _starts(sizes)
+        if scratch[-1]:
+            memory.append(reserve(scratch[-1], self.gpu))
+            scratch = [memory[-1].address + start for start in scratch]
+        findings = reserve(self._findings, self.gpu) if self._findings else None
+        if findings:
+            memory.append(findings)
+        arrays = [*bound, *self._values]
+        arrays += [np.empty(size if is_on_host else 0, np.uint8) for size, is_on_host in self._scratch]
+        # The engine's own are counted from the end, see `schedule`.
+        *scratch, winners, _ = scratch
+        count = len(self._values)
+        ones = constants[count] if len(constants) > count else 0
+        own = [findings.address if findings else 0, ones, winners]
+        addresses = [*map(address_of, bound), *constants[:count], *scratch, *own]
+        return Operands(addresses, arrays, tuple(memory), findings)
+
+
+def _rounded(size: int) -> int:
+    return math.ceil(size / ALIGNMENT) * ALIGNMENT
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Where blocks begin that lie one after the other, and where the last one ends."""
+    return [0, *itertools.accumulate(map(_rounded, sizes))]
+
+
+def _joined(blocks: Sequence[np.ndarray[Any, np.dtype[np.uint8]]]) -> Array:
+    starts = _starts([block.size for block in blocks])
+    whole = np.zeros(starts[-1], np.uint8)
+    for block, start in zip(blocks, starts, strict=False):
+        whole[start : start + block.size] = block
+    return whole

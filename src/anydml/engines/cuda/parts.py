@@ -1,0 +1,162 @@
+"""Moves side by side: padded to one rank and cut into vectors, so that one launch can do them all.
+
+A simplified move's last dimension becomes the *columns* of the kernel's tiles, the others its *rows*. The contiguous
+run of an element counts as one more dimension where it is longer than a vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from anydml.engines.cuda.schedule import accessed
+from anydml.moves import Lookup, Move
+from anydml.moves.move import every_lookup
+
+MAX_VECTOR = 16
+"""Bytes that one thread loads or stores at once."""
+
+SHORT_RUN = 32
+"""Runs of fewer vectors share the columns of a tile."""
+
+Addresses = Sequence[int] | Mapping[int, int]
+"""The address of every operand's first element, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A move in vectors: what the kernel's fields are made from.
+
+    Attributes:
+        sizes: row sizes, then the columns.
+        inner: columns that are one contiguous run; strides of the last size are those between runs. Mostly 1.
+        to, source: operand, byte offset of the first vector, and one stride a size.
+        lookups: those of both ends, as `every_lookup` lists them; strides count index loads, and the stride of an axis
+            vectors or the loads of the lookup that it is in.
+        is_run: whether the columns are one element.
+    """
+
+    sizes: tuple[int, ...]
+    to: tuple[int, int, tuple[int, ...]]
+    source: tuple[int, int, tuple[int, ...]]
+    lookups: tuple[Lookup, ...]
+    inner: int = 1
+    is_run: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Vectors in a row."""
+        return self.sizes[-1]
+
+    @property
+    def rows(self) -> int:
+        """Rows of vectors."""
+        return math.prod(self.sizes[:-1])
+
+
+class Alignment:
+    """How wide the loads and stores of a launch can be: what its moves allow, then what its addresses do."""
+
+    __slots__ = ("_ends", "_indices", "_unit")
+
+    def __init__(self, moves: Sequence[Move]) -> None:
+        ends = [side for move in moves for side in (move.destination, accessed(move))]
+        strides = {
+            stride
+            for move in moves
+            for side in (move.destination, accessed(move))
+            for size, stride in zip(move.sizes, side.strides, strict=True)
+            if size > 1
+        }
+        steps = {lookup.stride for side in ends for lookup in side.lookups if lookup.size > 1}
+        self._unit = math.gcd(MAX_VECTOR, *{move.element_size for move in moves}, *strides, *steps)
+        self._ends = sorted({(side.operand, side.offset % MAX_VECTOR) for side in ends})
+        self._indices = [
+            (lookup.operand, lookup.offset, math.gcd(index_bytes(lookup), *_steps(lookup, moves[0].sizes)))
+            for lookup in moves[0].every_lookup()
+        ]
+
+    def vector(self, addresses: Addresses) -> int:
+        """The widest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
+        return math.gcd(self._unit, *(addresses[operand] + offset for operand, offset in self._ends))
+
+    def loads(self, addresses: Addresses) -> tuple[int, ...]:
+        """For each lookup the bytes of one load: the index itself, or less where it is not aligned."""
+        return tuple(math.gcd(unit, addresses[operand] + offset) for operand, offset, unit in self._indices)
+
+
+def _steps(lookup: Lookup, sizes: Sequence[int]) -> set[int]:
+    """The bytes between the indices that a lookup may read."""
+    steps = {stride for size, stride in zip(sizes, lookup.strides, strict=True) if size > 1}
+    return steps | {inner.stride for inner in lookup.lookups if inner.size > 1}
+
+
+def index_bytes(lookup: Lookup) -> int:
+    """Bytes of one index."""
+    return int(lookup.dtype[-2:]) // 8
+
+
+def targets(move: Move) -> tuple[int, ...]:
+    """For each of `every_lookup` whose address it adds to: 0 the destination's, 1 the source's, 2 + n lookup n's."""
+    result: list[int] = []
+
+    def add(lookups: Sequence[Lookup], own: int) -> None:
+        for lookup in lookups:
+            add(lookup.lookups, len(result) + len([*every_lookup(lookup.lookups)]) + 2)
+            result.append(own)
+
+    add(move.destination.lookups, 0)
+    add(accessed(move).lookups, 1)
+    return tuple(result)
+
+
+def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part, ...]:
+    """Moves of one rank in vectors of `vector` bytes, with index loads of `loads` bytes."""
+    has_runs = any(move.element_size > vector for move in moves)
+    parts = [_cut(move, vector, loads, has_runs or not move.sizes) for move in moves]
+    return tuple(_flattened(part) for part in parts) if _is_flattened(parts) else tuple(parts)
+
+
+def _is_flattened(parts: Sequence[Part]) -> bool:
+    """Whether rows are short runs of one odd length: as columns of a tile they would leave lanes idle."""
+    runs = {part.columns for part in parts}
+    (run, *others) = runs
+    are_runs = all(part.to[2][-1] == part.source[2][-1] == 1 and not part.lookups for part in parts)
+    return are_runs and not others and 2 < run < SHORT_RUN and run & (run - 1) != 0 and len(parts[0].sizes) > 1
+
+
+def _flattened(part: Part) -> Part:
+    """The last two sizes as one."""
+
+    def without_last(end: tuple[int, int, tuple[int, ...]]) -> tuple[int, int, tuple[int, ...]]:
+        return end[0], end[1], end[2][:-1]
+
+    sizes = (*part.sizes[:-2], part.sizes[-2] * part.columns)
+    return Part(sizes, without_last(part.to), without_last(part.source), part.lookups, part.columns)
+
+
+def _cut(move: Move, vector: int, loads: Sequence[int], has_run: bool) -> Part:
+    run = (move.element_size // vector,) if has_run else ()
+
+    def in_units(strides: Sequence[int], unit: int, last: int) -> tuple[int, ...]:
+        steps = [stride // unit if size > 1 else 0 for size, stride in zip(move.sizes, strides, strict=True)]
+        return (*steps, *((last,) if has_run else ()))
+
+    units = (vector, vector, *loads)
+    lookups = tuple(
+        lookup._replace(
+            strides=in_units(lookup.strides, load, 0),
+            stride=lookup.stride // units[target],
+            lookups=(),
+        )
+        for lookup, load, target in zip(move.every_lookup(), loads, targets(move), strict=True)
+    )
+    to, source = move.destination, accessed(move)
+    return Part(
+        move.sizes + run,
+        (to.operand, to.offset, in_units(to.strides, vector, 1)),
+        (source.operand, source.offset, in_units(source.strides, vector, 1)),
+        lookups,
+        is_run=has_run,
+    )

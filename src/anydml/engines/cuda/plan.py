@@ -1,0 +1,195 @@
+"""A launch, planned: vectors, tiles, fields and types, for moves whose operands' alignment is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from anydml.engines.cuda.fields import FIRST_TILE, Fields, Kind, columns_of, encode, worthwhile_constants
+from anydml.engines.cuda.parts import Part, cut, index_bytes, targets
+from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
+from anydml.engines.cuda.tiles import Tiles, tiles
+from anydml.moves import Lookup
+from anydml.moves.move import every_lookup
+
+LIMIT = 2**31
+"""Offsets and row numbers below this are counted in 32 bits."""
+
+LOOKUP_NUMBERS = 6
+"""Numbers that the kernel is compiled for, for each lookup; listed in `kernel.py`."""
+
+CLAMPED, SKIPPED, ONLY_OUTSIDE = range(3)
+"""What happens outside an axis: the nearest end is taken; the element is left as it is; elsewhere it is."""
+
+MANY_BYTES = 1 << 20
+"""Work from this size on is worth kernels with more constants; less shares them with work of other sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that a launch needs but the addresses.
+
+    Attributes:
+        vector: bytes of a vector.
+        parts: the moves in vectors.
+        tiles: how they are shared out.
+        fields: how the kernel is told.
+        lookups: LOOKUP_NUMBERS a lookup, as the kernel wants them.
+        winners: which coordinates write, where several may write one element.
+        wide_offsets, wide_rows: whether 32 bits do not suffice.
+    """
+
+    vector: int
+    parts: tuple[Part, ...]
+    tiles: Tiles
+    fields: Fields
+    lookups: tuple[int, ...]
+    winners: Winners | None
+    wide_offsets: bool
+    wide_rows: bool
+
+    @property
+    def word(self) -> int:
+        """Bytes of one load instruction's element: a vector of 16 bytes is two words."""
+        return min(self.vector, 8)
+
+    @property
+    def lanes(self) -> int:
+        """Words of a vector."""
+        return self.vector // self.word
+
+    @property
+    def search(self) -> int:
+        """How a program finds its part: 0 by division, 1 among the arguments, 2 by bisecting the table."""
+        if self.tiles.is_even:
+            return 0
+        return 2 if self.fields.shape[3 * FIRST_TILE] == Kind.TABLE else 1
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether a tile's lanes go to threads row by row, whatever the addresses are.
+
+        A matrix of lanes has cheaper rows, and, where the source runs down the columns, is turned on the way.
+        """
+        return not all(_has_runs(part) or _is_turned(part) for part in self.parts)
+
+    @property
+    def way(self) -> str:
+        """How the kernel is told of its parts, and why so."""
+        count, kinds = len(self.parts), self.fields.kinds
+        if self.winners and self.winners.are_found:
+            if self.winners.operand == FINDINGS:
+                return "looks for an index that is out of range"
+            return f"finds which coordinate is the last to write each of {self.winners.entries} elements"
+        if self.parts[0].to[0] == WINNERS:
+            return "clears the table of who writes last"
+        if self.parts[0].to[0] == FINDINGS:
+            return "clears the table of indices that are out of range"
+        if self.winners:
+            return f"one move, by the last coordinates that write each of {self.winners.entries} elements"
+        parts = "equal parts" if self._has_equal_parts else "unequal parts"
+        if count == 1:
+            return "one move: no pointers, no table"
+        shares = len({part.to[0] for part in self.parts}) == len({part.source[0] for part in self.parts}) == 1
+        block = f"{count} {parts} of one block" if shares else f"{count} {parts}"
+        if Kind.TABLE in kinds:
+            size = len(self.fields.columns)
+            if self.fields.has_addresses_in_table:
+                return f"{block}: too many to pass by value, one table of {size} columns, uploaded once per binding"
+            return f"{block}: too many to pass by value, one table of {size} columns, uploaded once for all bindings"
+        if Kind.BY_VALUE in kinds:
+            return f"{block}: " + ("pointers by value" if self._has_equal_parts else "pointers and sizes by value")
+        return f"{block}: evenly spaced, no pointers, no table"
+
+    @property
+    def _has_equal_parts(self) -> bool:
+        return len({part.sizes for part in self.parts}) == 1
+
+    def __str__(self) -> str:
+        tile = f"{self.tiles.rows} × {self.tiles.columns} vectors of {self.vector} B"
+        together = f", {self.tiles.group} parts together" if self.tiles.group > 1 else ""
+        bits = 64 if self.wide_offsets else 32
+        return f"{self.way}; {self.tiles.programs} programs of {tile}{together}; {bits}-bit offsets"
+
+
+def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:
+    """Plan a launch.
+
+    Args:
+        launch: as `launches` gives them.
+        vector: bytes of a vector, as `Alignment` gives them.
+        loads: bytes of an index load, one a lookup.
+    """
+    moves, winners = launch
+    parts = cut(moves, vector, loads)
+    shared = tiles(parts, vector)
+    columns = columns_of(parts, shared, vector, winners)
+    total = sum(move.bytes_written for move in moves)
+    lanes = max(1, vector // 8)
+    goals = targets(moves[0])
+    reach = max(max(_reaches(part, shared.columns, goals)) for part in parts)
+    if winners:
+        reach = max(reach, 2 * winners.entries if not winners.in_rounds else LIMIT)
+    numbers = tuple(
+        number
+        for n, lookup in enumerate(moves[0].every_lookup())
+        for number in (
+            int(lookup.dtype.startswith("int")),
+            index_bytes(lookup),
+            loads[n],
+            int(_varies_along_columns(lookup, parts[0])),
+            goals[n],
+            _outside(lookup, goals[n], winners),
+        )
+    )
+    return Plan(
+        vector,
+        parts,
+        shared,
+        encode(columns, worthwhile_constants(parts[0], vector) if total >= MANY_BYTES else {}),
+        numbers,
+        winners,
+        wide_offsets=lanes * reach >= LIMIT,
+        wide_rows=max(part.rows for part in parts) + shared.rows >= LIMIT,
+    )
+
+
+def _has_runs(part: Part) -> bool:
+    """Whether columns lie side by side in source and destination."""
+    is_looked_up = any(lookup.strides[-1] for lookup in part.lookups)
+    return part.inner == 1 and not is_looked_up and part.to[2][-1] == part.source[2][-1] == 1
+
+
+def _is_turned(part: Part) -> bool:
+    """Whether rows lie side by side in the source, and columns in the destination."""
+    return len(part.sizes) > 1 and part.to[2][-1] == 1 and part.source[2][-2] == 1
+
+
+def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
+    """Whether the index that is read is another one in every column."""
+    size = 1 if part.is_run or not lookup.strides else part.sizes[-1]
+    return size > 1 and any(each.strides[-1] for each in every_lookup((lookup,)))
+
+
+def _outside(lookup: Lookup, target: int, winners: Winners | None) -> int:
+    """What the kernel does where an index is outside its axis; what must not be outside was looked for before."""
+    if winners and winners.operand == FINDINGS and target == 1:
+        return ONLY_OUTSIDE
+    return SKIPPED if lookup.outside == "skip" else CLAMPED
+
+
+def _reaches(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
+    """Offsets, in vectors or index loads, that no element of a tile lies beyond; tiles begin at pointers."""
+    sizes = (*part.sizes[:-1], columns + 1)
+    by_lookups = [0] * (2 + len(goals))
+    for lookup, goal in zip(part.lookups, goals, strict=True):
+        by_lookups[goal] += lookup.size * abs(lookup.stride)
+    yield columns + _span(sizes, part.to[2]) + by_lookups[0]
+    yield columns + _span(sizes, part.source[2]) + by_lookups[1]
+    for lookup, more in zip(part.lookups, by_lookups[2:], strict=True):
+        yield _span(sizes, lookup.strides) + 8 + more
+        yield lookup.size
+
+
+def _span(sizes: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(size * abs(stride) for size, stride in zip(sizes, strides, strict=True))

@@ -1,0 +1,102 @@
+"""Indices that must not lie outside their axis: they are looked for before a program writes anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anydml.engines.common import index_error
+from anydml.engines.cuda.schedule import FINDINGS, WIDE_ENTRY, Launch, Winners, cleared
+from anydml.moves import Access, Lookup, Move, Program
+from anydml.moves.move import every_lookup
+
+
+class Check(NamedTuple):
+    """A lookup that refuses, and the part of its move's box that it depends on.
+
+    Attributes:
+        lookup: with strides of that part.
+        sizes: of that part.
+    """
+
+    lookup: Lookup
+    sizes: tuple[int, ...]
+
+
+def checks(moves: Sequence[Move]) -> list[Check]:
+    """All that must hold before moves may write."""
+    return [
+        _check(lookup, move.sizes) for move in moves for lookup in move.every_lookup() if lookup.outside == "refuse"
+    ]
+
+
+def searches(every: Sequence[Check]) -> list[Launch]:
+    """The launches that write, for every check, the number of the first coordinate whose index is outside, or −1.
+
+    Numbers count from the last coordinate, so that the largest one is the first coordinate's.
+    """
+    if not every:
+        return []
+    result = [cleared(FINDINGS, WIDE_ENTRY * len(every))]
+    for number, (lookup, sizes) in enumerate(every):
+        nowhere = (0,) * len(sizes)
+        looked_up = _reversed(lookup, sizes)._replace(stride=0)
+        move = Move(sizes, Access(FINDINGS, 0, nowhere), Access(FINDINGS, 0, nowhere, (looked_up,)), WIDE_ENTRY)
+        steps = (0,) * len([*every_lookup((lookup,))])
+        result.append(
+            Launch((move,), Winners(FINDINGS, number, nowhere, steps, len(every), WIDE_ENTRY, are_found=True))
+        )
+    return result
+
+
+def raise_first(
+    program: Program,
+    every: Sequence[Check],
+    found: np.ndarray[tuple[int], np.dtype[np.int64]],
+    read: Callable[[Launch], bytes],
+) -> None:
+    """Say which index is outside.
+
+    Args:
+        program: that the checks are of.
+        every: its checks.
+        found: what the launches wrote.
+        read: runs a launch, and gives the first bytes that it wrote to `FINDINGS`.
+
+    Raises:
+        IndexError: if one is.
+    """
+    for (lookup, sizes), number in zip(every, found.tolist(), strict=False):
+        if number >= 0:
+            at = np.unravel_index(math.prod(sizes) - 1 - number, sizes) if sizes else ()
+            dtype = np.dtype(lookup.dtype)
+            there = _at(lookup, [int(c) for c in at])
+            source = Access(lookup.operand, there.offset, (), there.lookups)
+            raw = read(Launch((Move((), Access(FINDINGS, 0, ()), source, dtype.itemsize),)))
+            raise index_error(program, lookup, int(np.frombuffer(raw[: dtype.itemsize], dtype)[0]))
+
+
+def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
+    kept = [d for d, size in enumerate(sizes) if size > 1 and any(each.strides[d] for each in every_lookup((lookup,)))]
+
+    def narrow(each: Lookup) -> Lookup:
+        strides = tuple(each.strides[d] for d in kept)
+        return each._replace(strides=strides, lookups=tuple(map(narrow, each.lookups)))
+
+    return Check(narrow(lookup), tuple(sizes[d] for d in kept))
+
+
+def _reversed(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:
+    """A lookup as seen from the box's last coordinate."""
+    offset = lookup.offset + sum((size - 1) * stride for size, stride in zip(sizes, lookup.strides, strict=True))
+    inner = tuple(_reversed(each, sizes) for each in lookup.lookups)
+    return lookup._replace(offset=offset, strides=tuple(-stride for stride in lookup.strides), lookups=inner)
+
+
+def _at(lookup: Lookup, at: Sequence[int]) -> Lookup:
+    """A lookup at one coordinate."""
+    offset = lookup.offset + sum(c * stride for c, stride in zip(at, lookup.strides, strict=True))
+    return lookup._replace(offset=offset, strides=(), lookups=tuple(_at(each, at) for each in lookup.lookups))

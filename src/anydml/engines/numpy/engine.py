@@ -1,0 +1,44 @@
+"""The NumPy engine: every program by views, `take` and index arrays. It compiles nothing, and starts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from anydml.engines.common import scratch_arrays
+from anydml.engines.numpy.general import bind_refusals
+from anydml.engines.numpy.views import bind_views
+from anydml.engines.protocol import Array
+from anydml.moves import Program, simplify, without_fills
+
+
+class NumpyEngine:
+    """Runs programs by NumPy."""
+
+    def compile(self, program: Program) -> NumpyProgram:
+        """Simplify."""
+        return NumpyProgram(program)
+
+
+class NumpyProgram:
+    """Simplified moves, done one after the other by NumPy."""
+
+    def __init__(self, program: Program) -> None:
+        self._name = program.name
+        self._program = without_fills(program.with_moves(simplify(program.moves)))
+
+    def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
+        """Views for every move, made once; `operands` are the inputs and outputs."""
+        every = [*operands, *scratch_arrays(self._program)]
+        work = bind_views(self._program.moves, every)
+        refusals = bind_refusals(self._program, every)
+        return partial(_run, [*refusals, work]) if refusals else work
+
+    def __str__(self) -> str:
+        return f"{self._name} on numpy\n" + "\n".join(f"  {move}" for move in self._program.moves)
+
+
+def _run(calls: Sequence[Callable[[], Any]]) -> None:
+    for call in calls:
+        call()

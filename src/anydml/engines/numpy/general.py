@@ -1,0 +1,168 @@
+"""Any move by NumPy: the byte offsets of a chunk of elements at a time, then one indexing call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from anydml.engines.common import index_error
+from anydml.engines.protocol import Array
+from anydml.memory.host import window
+from anydml.moves.indices import is_outside, resolve
+from anydml.moves.move import Access, Lookup, Move, every_lookup, extent
+from anydml.moves.program import Program, may_write_twice
+
+CHUNK = 1 << 16
+CHUNK_BYTES = 512 << 10
+"""Elements that are resolved at a time at most, and their bytes, so that buffers stay small."""
+
+PIECE = 64 << 10
+"""Longest element, in bytes, that is moved as a whole; NumPy's own elements end at 2 GiB."""
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Box = tuple[slice, ...]
+
+
+def bind_general(move: Move, operands: Sequence[Array]) -> Callable[[], None]:
+    """What does a move with any lookups at either end."""
+    return partial(_move_all, list(_pieces(move)), operands)
+
+
+def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[[], None]]:
+    """What raises IndexError for indices outside their axis, for every lookup that asks for it."""
+    return [
+        partial(_refuse, program, lookup, move.sizes, operands)
+        for move in program.moves
+        if 0 not in move.sizes
+        for lookup in move.every_lookup()
+        if lookup.outside == "refuse"
+    ]
+
+
+def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
+    for box in _chunks(sizes, CHUNK):
+        indices, valid = _indices(lookup, box, operands)
+        outside = is_outside(indices, lookup.size)
+        if valid is not None:
+            outside = outside & valid
+        if outside.any():
+            indices = np.broadcast_to(indices, outside.shape)
+            raise index_error(program, lookup, int(indices[outside][0]))
+
+
+def _pieces(move: Move) -> Iterator[Move]:
+    """Moves of elements of at most PIECE bytes, which together do this one."""
+    if move.element_size <= PIECE or may_write_twice(move):
+        # In pieces, the end of one element could come after the beginning of a later one.
+        yield move
+        return
+    sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
+    count, rest = divmod(size, PIECE)
+    yield Move((*sizes, count), _cut(to), _cut(source), PIECE)
+    if rest:
+        end = count * PIECE
+        yield Move(sizes, to._replace(offset=to.offset + end), source._replace(offset=source.offset + end), rest)
+
+
+def _cut(access: Access) -> Access:
+    """An access with one more dimension, of pieces; lookups stand still in it."""
+    return Access(access.operand, access.offset, (*access.strides, PIECE), tuple(map(_still, access.lookups)))
+
+
+def _still(lookup: Lookup) -> Lookup:
+    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_still, lookup.lookups)))
+
+
+def _move_all(moves: Sequence[Move], operands: Sequence[Array]) -> None:
+    for move in moves:
+        _move(move, operands)
+
+
+def _move(move: Move, operands: Sequence[Array]) -> None:
+    sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
+    dtype = np.dtype((np.void, size))
+    (target, to_first), (elements, first) = (_every_byte(end, sizes, size, operands, dtype) for end in (to, source))
+    plain = window(operands[to.operand], to.offset, sizes, to.strides, dtype) if not to.lookups else None
+    for box in _chunks(sizes, min(CHUNK, max(1, CHUNK_BYTES // size))):
+        at, valid = _offsets(source, box, operands)
+        at -= first
+        if plain is not None and valid is None:
+            plain[box] = elements[at]
+            continue
+        # In row-major order, so that of several writes to one element the last one stays.
+        spots, seen = _offsets(to, box, operands)
+        spots -= to_first
+        for mask in (valid, seen):
+            if mask is not None:
+                valid = mask if valid is None else valid & mask
+        if valid is None:
+            target[spots.ravel()] = elements[at.ravel()]
+        else:
+            valid = np.broadcast_to(valid, spots.shape)
+            target[spots[valid]] = elements[at[valid]]
+
+
+def _every_byte(
+    access: Access, sizes: tuple[int, ...], size: int, operands: Sequence[Array], dtype: np.dtype[Any]
+) -> tuple[Array, int]:
+    """The elements that begin at each byte of an access's extent, and where it begins."""
+    first, end = extent(access, sizes, size)
+    return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
+
+
+def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
+    """Boxes of at most `most` elements that cover `sizes`, in row-major order."""
+    if not sizes:
+        yield ()
+        return
+    size, *inner = sizes
+    step = max(1, most // math.prod(inner))
+    for i in range(0, size, step):
+        for box in _chunks(tuple(inner), most):
+            yield (slice(i, min(i + step, size)), *box)
+
+
+def _offsets(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Offsets, Mask | None]:
+    """The offsets of a box's elements, and which of them count, or None where all do."""
+    sizes = tuple(part.stop - part.start for part in box)
+    offsets = np.full(sizes, access.offset, np.int64)
+    for d, (part, stride) in enumerate(zip(box, access.strides, strict=True)):
+        if stride:
+            steps = np.arange(part.start, part.stop, dtype=np.int64) * stride
+            offsets += steps.reshape(-1, *[1] * (len(box) - d - 1))
+    valid: Mask | None = None
+    for lookup in access.lookups:
+        indices, seen = _indices(lookup, box, operands)
+        offsets += resolve(indices, lookup.size) * lookup.stride
+        if lookup.outside == "skip":
+            inside = ~is_outside(indices, lookup.size)
+            seen = inside if seen is None else seen & inside
+        if seen is not None:
+            valid = seen if valid is None else valid & seen
+    return offsets, valid
+
+
+def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array, Mask | None]:
+    """The indices of a box's elements, of a shape that broadcasts to the box's, and which of them count."""
+    sizes = tuple(part.stop - part.start for part in box)
+    used = [any(each.strides[d] for each in every_lookup((lookup,))) for d in range(len(box))]
+    narrow = tuple(part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True))
+    dtype = np.dtype(lookup.dtype)
+    if not lookup.lookups:
+        start = lookup.offset + sum(part.start * stride for part, stride in zip(box, lookup.strides, strict=True))
+        shape = tuple(n if moves else 1 for n, moves in zip(sizes, used, strict=True))
+        return window(operands[lookup.operand], start, shape, lookup.strides, dtype), None
+    access = Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups)
+    offsets, valid = _offsets(access, narrow, operands)
+    # The extent's upper end counts the whole axes of lookups, as an index may reach it; sizes are the chunk's own.
+    low = int(offsets.min())
+    raw = window(
+        operands[lookup.operand], low, (int(offsets.max()) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize))
+    )
+    offsets -= low
+    return np.asarray(raw[offsets]).view(dtype), valid

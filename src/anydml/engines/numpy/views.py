@@ -1,0 +1,119 @@
+"""Moves by NumPy: for work so small that choosing a kernel would cost more than doing it, and where no kernel fits.
+
+Views are made at bind; what is left for dispatch is one assignment or one `take` a move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from anydml.engines.numpy import general
+from anydml.engines.protocol import Array
+from anydml.memory.host import element_dtype, window
+from anydml.moves import Access, Move, resolve
+
+_TAKE_MODES = {
+    dtype: "raise" if dtype.kind == "i" else "clip"
+    for dtype in map(np.dtype, ("int32", "int64", "uint32"))
+    if np.can_cast(dtype, np.intp)
+}
+"""Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
+
+_ALL = slice(None)
+
+
+def bind_views(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
+    """One callable that does all moves, in order."""
+    steps = [_bind(move, operands) for move in moves]
+    if len(steps) == 1 and not moves[0].has_lookups:
+        return steps[0]
+    # What a lookup returns is nobody's business.
+    return partial(_run, steps)
+
+
+def _run(steps: Sequence[Callable[[], object]]) -> None:
+    for step in steps:
+        step()
+
+
+def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
+    if move.has_lookups:
+        return _bind_take(move, operands) or general.bind_general(move, operands)
+    destination, source = (_view(move, access, operands) for access in (move.destination, move.reads))
+    if not move.sizes:
+        return partial(_bytes(destination).__setitem__, _ALL, _bytes(source))
+    return partial(destination.__setitem__, ..., source)
+
+
+def _bytes(array: Array) -> memoryview:
+    return array.data.cast("B")
+
+
+def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:
+    """The elements of one end of a move: words of up to 8 bytes, in the widest that divides the element."""
+    word = math.gcd(move.element_size, 8)
+    sizes, strides = move.sizes, access.strides
+    if word != move.element_size or not sizes:
+        sizes, strides = (*sizes, move.element_size // word), (*strides, word)
+    return window(operands[access.operand], access.offset, sizes, strides, element_dtype(word))
+
+
+def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
+    """`take` of whole rows by a flat list of indices, if the move is no more than that."""
+    source, destination, size = move.reads, move.destination, move.element_size
+    if len(source.lookups) != 1 or destination.lookups or len(move.sizes) > 1 or any(source.strides):
+        return None
+    (lookup,) = source.lookups
+    if lookup.lookups or lookup.outside == "skip":
+        return None
+    sizes = move.sizes or (1,)
+    if (
+        lookup.stride != size
+        or destination.strides not in ((), (size,))
+        or sizes[0] > general.CHUNK
+        or size > general.PIECE
+    ):
+        return None
+    dtype = element_dtype(size)
+    table = window(operands[source.operand], source.offset, (lookup.size,), (size,), dtype)
+    rows = window(operands[destination.operand], destination.offset, sizes, (size,), dtype)
+    indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
+    if not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
+        return None
+    mode = _TAKE_MODES.get(indices.dtype)
+    if mode == "clip":
+        return partial(table.take, indices, None, rows, mode)
+    return partial(_take_whole if mode and rows.nbytes <= general.CHUNK_BYTES else _take_resolved, table, indices, rows)
+
+
+def take(x: Any, indices: Array, axis: int) -> Array:
+    """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
+
+    Args:
+        x: array that is contiguous, or small: of others, NumPy makes a copy.
+        indices: INT32, INT64, UINT32 or UINT64, in native byte order.
+        axis: has elements, if there are indices.
+    """
+    mode = _TAKE_MODES.get(indices.dtype)
+    if mode is None:
+        indices, mode = resolve(indices, x.shape[axis]), "clip"
+    try:
+        taken: Array = x.take(indices, axis, None, mode)
+    except IndexError:
+        # One is outside.
+        taken = x.take(resolve(indices, x.shape[axis]), axis, None, "clip")
+    return taken
+
+
+def _take_whole(table: Array, indices: Array, rows: Array) -> None:
+    # Not into the rows at once: where `take` may raise, they are read-only to other threads until it is done.
+    rows[...] = take(table, indices, 0)
+
+
+def _take_resolved(table: Array, indices: Array, rows: Array) -> None:
+    table.take(resolve(indices, len(table)), None, rows, "clip")

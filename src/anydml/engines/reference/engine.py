@@ -1,0 +1,59 @@
+"""The judge: the documents' formulas, element by element, in plain Python. Slow, and obviously right.
+
+It asks the operator for its formula, never for its moves, so that a wrong move cannot hide. A program that has none is
+run by the definition of a move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from anydml.engines.common import scratch_arrays
+from anydml.engines.protocol import Array
+from anydml.engines.reference.literal import bind_literally
+from anydml.memory.host import window
+from anydml.moves import Program
+from anydml.moves.program import Coordinate, Formula
+
+
+class ReferenceEngine:
+    """Runs an operator as its document writes it."""
+
+    def compile(self, program: Program) -> ReferenceProgram:
+        """There is nothing to prepare."""
+        return ReferenceProgram(program)
+
+
+class ReferenceProgram:
+    """A program, run by its formula or by definition."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def bind(self, operands: Sequence[Array]) -> Callable[[], None]:
+        """Views of the operands, by which the formula reads and writes."""
+        every = [*operands, *scratch_arrays(self._program)]
+        formula = self._program.formula
+        return bind_literally(self._program, every) if formula is None else partial(_run, formula, every)
+
+    def __str__(self) -> str:
+        how = "by definition, move by move" if self._program.formula is None else "the document's formula"
+        return f"{self._program.name} on reference: {how}, element by element"
+
+
+def _run(formula: Formula, operands: Sequence[Array]) -> None:
+    views = [
+        window(operand, 0, sizes, strides, dtype)
+        for operand, (sizes, strides, dtype) in zip(operands, formula.tensors, strict=True)
+    ]
+    raw = [view.view(np.dtype((np.void, view.itemsize))) if view.ndim else view for view in views]
+
+    def read(operand: int, at: Coordinate) -> int:
+        return int(views[operand][at])
+
+    for output, to, source, at in formula.elements(read):
+        target = raw[output]
+        target[to] = np.frombuffer(source, target.dtype)[0] if isinstance(source, bytes) else raw[source][at]

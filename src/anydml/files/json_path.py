@@ -1,0 +1,102 @@
+"""Where in a model file something stands, so that every error can say so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from anydml.errors import ModelError
+from anydml.text import printable
+
+_PLAIN = re.compile(r"[\w$-]+")
+MOST_KEY = 60
+"""Characters of a key that a path shows."""
+
+
+class JsonPath:
+    """A JSON path in a model file: ``JsonPath("model.json") / "dispatchables" / "split"``.
+
+    A step costs the same however long the path is: the text is made when it is asked for.
+
+    Args:
+        file: the file as the user named it.
+        path: the JSON path where the place is not reached by steps.
+    """
+
+    __slots__ = ("_key", "_parent", "_start", "file")
+
+    def __init__(self, file: str, path: str = "") -> None:
+        self.file = file
+        self._start = path
+        self._parent: JsonPath | None = None
+        self._key: str | int = ""
+
+    def __truediv__(self, key: str | int) -> JsonPath:
+        step = JsonPath(self.file, self._start)
+        step._parent = self
+        step._key = key
+        return step
+
+    @property
+    def path(self) -> str:
+        """The JSON path; keys that are not plain words are quoted (``resources["my input"]``), long ones cut."""
+        steps = "".join([_step(key) for key in self._keys()][::-1])
+        return self._start + steps if self._start else steps.removeprefix(".")
+
+    def _keys(self) -> Iterator[str | int]:
+        place = self
+        while place._parent is not None:
+            yield place._key
+            place = place._parent
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonPath) and (self.file, self.path) == (other.file, other.path)
+
+    def __hash__(self) -> int:
+        return hash((self.file, self.path))
+
+    def __str__(self) -> str:
+        path = self.path
+        return printable(f"{self.file}: {path}" if path else self.file)
+
+    def __repr__(self) -> str:
+        return f"JsonPath({self.file!r}, {self.path!r})"
+
+    def error(self, message: str, operator: str | None = None, rule: str | None = None) -> ModelError:
+        """The error that says `message`, which may repeat names of the file, about this place: one printable line."""
+        return ModelError(printable(f"{self}: {message}"), operator=operator, field=self.path or None, rule=rule)
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    if len(key) > MOST_KEY:
+        return f'[{json.dumps(key[: MOST_KEY - 3])[:-1]}..."]'
+    return f".{key}" if _PLAIN.fullmatch(key) else f"[{json.dumps(key)}]"
+
+
+def show(value: Any) -> str:
+    """A JSON value in an error message: as it was written where that is short, else what kind of thing it is."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "an integer of more than 40 digits"
+    if isinstance(value, str) and len(value) > MOST_KEY:
+        value = value[:MOST_KEY]
+    text = printable(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def names(known: Iterable[str]) -> str:
+    """The names that would have been right, for an error message; the first ten of them."""
+    first: list[str] = []
+    count = 0
+    for name in known:
+        count += 1
+        if count <= 10:
+            first.append(show(name))
+    return ", ".join(first) + (f" and {count - 10} more" if count > 10 else "") or "none"

@@ -1,0 +1,173 @@
+"""Arrays on a GPU, whoever made them, as everything but their engine sees them.
+
+The checks of descs, bindings and functions ask an array for its address, shape, strides and dtype, and never read it.
+So they are shown a `DeviceArray`: a NumPy array over the device's addresses, to be looked at, not into.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn, SupportsIndex
+
+import numpy as np
+
+from anydml.errors import BindingError
+
+_CUDA_DEVICES = (2, 10, 13)
+"""DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
+
+
+class DeviceArray(np.ndarray[Any, Any]):
+    """A NumPy array over memory of a GPU. What it holds must never be read or written through it.
+
+    Attributes:
+        owner: the array that it stands for, kept alive.
+        gpu: number of the GPU.
+    """
+
+    owner: Any
+    gpu: int
+    __array_ufunc__ = None  # type: ignore[assignment]  # NumPy's way to refuse arithmetic
+
+    def __array_finalize__(self, base: Any) -> None:
+        self.owner = getattr(base, "owner", None)
+        self.gpu = getattr(base, "gpu", 0)
+
+    def min(self, *args: Any, **kwargs: Any) -> Any:
+        """The smallest of some integers, found on the device; the host waits for it."""
+        return _extreme(self, "min")
+
+    def max(self, *args: Any, **kwargs: Any) -> Any:
+        """The largest of some integers, found on the device; the host waits for it."""
+        return _extreme(self, "max")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        message = "a DeviceArray shows the addresses of an array on a GPU, so it can be neither pickled nor copied"
+        raise TypeError(f"{message}; copy its owner")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce_ex__(4)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None, /) -> NoReturn:
+        self.__reduce_ex__(4)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}, {self.shape}, cuda:{self.gpu})"
+
+    __str__ = __repr__
+
+
+def _extreme(indices: DeviceArray, name: str) -> int:
+    """The smallest or largest index, by the ``"min"`` or ``"max"`` of its library. The host waits for it."""
+    if is_cupy(indices.owner):
+        return int(getattr(indices.owner, name)())
+    tensor = as_tensor(indices.owner, indices.gpu)
+    if indices.dtype.kind != "u" or indices.itemsize == 1:
+        return int(getattr(tensor, name)())
+    import torch
+
+    # PyTorch orders no unsigned integers but bytes. With its highest bit turned, each is in order as a signed one.
+    signed = tensor.view(getattr(torch, f"int{8 * indices.itemsize}"))
+    lowest: int = torch.iinfo(signed.dtype).min
+    return int(getattr(signed ^ lowest, name)()) - lowest
+
+
+class _Interface:
+    """Memory described to NumPy."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
+
+def as_array(array: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy's, or a `DeviceArray` for one that lies on a GPU."""
+    if type(array) is np.ndarray:
+        return array
+    return device_array(array) if is_on_device(array) else np.asarray(array)
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array lies on a GPU. Nothing is imported or copied to find out."""
+    if isinstance(array, (np.ndarray, np.generic, list, tuple, int, float)):
+        return isinstance(array, DeviceArray)
+    if device := getattr(array, "__dlpack_device__", None):
+        return int(device()[0]) in _CUDA_DEVICES
+    return hasattr(array, "__cuda_array_interface__")
+
+
+def device_array(array: Any) -> DeviceArray:
+    """Show a PyTorch or CuPy array, or any with DLPack or ``__cuda_array_interface__``, to NumPy.
+
+    Raises:
+        BindingError: it does not lie on a GPU.
+    """
+    if isinstance(array, DeviceArray):
+        return array
+    if not is_on_device(array):
+        message = f"a {type(array).__name__} does not lie on a GPU"
+        raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
+    number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
+    view = np.asarray(_Interface(_interface(array))).view(DeviceArray)
+    view.owner = array
+    view.gpu = int(number)
+    return view
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether an array is PyTorch's."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def as_tensor(owner: Any, gpu: int) -> Any:
+    """An array on a GPU, as a tensor of PyTorch's over the same memory."""
+    if is_tensor(owner):
+        return owner
+    import torch
+
+    return torch.from_dlpack(owner) if hasattr(owner, "__dlpack__") else torch.as_tensor(owner, device=f"cuda:{gpu}")
+
+
+def is_cupy(owner: Any) -> bool:
+    """Whether an array is CuPy's."""
+    return type(owner).__module__.partition(".")[0] == "cupy"
+
+
+def integers(indices: DeviceArray) -> Any:
+    """Indices of any integer type as a new INT64 array: CuPy's for its own arrays, else PyTorch's."""
+    owner: Any = indices.owner
+    return owner.astype("int64") if is_cupy(owner) else as_tensor(owner, indices.gpu).long()
+
+
+def _interface(array: Any) -> dict[str, Any]:
+    # PyTorch's own interface refuses tensors that need gradients and types that NumPy lacks.
+    if not is_tensor(array) and hasattr(array, "__cuda_array_interface__"):
+        interface = array.__cuda_array_interface__
+        return {"version": 3, **{key: interface.get(key) for key in ("shape", "typestr", "data", "strides")}}
+    if not is_tensor(array):
+        import torch
+
+        array = torch.from_dlpack(array)
+    if array.is_neg() or array.is_conj():
+        message = "a tensor whose memory is yet to be negated or conjugated"
+        raise BindingError(f"{message}: pass tensor.resolve_neg().resolve_conj()", None, None, message)
+    size = array.element_size()
+    return {
+        "version": 3,
+        "shape": tuple(array.shape),
+        "typestr": _dtype(array.dtype).str,
+        "data": (array.data_ptr(), False),
+        "strides": tuple(stride * size for stride in array.stride()),
+    }
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype for PyTorch's; plain bytes of the same size for those that NumPy lacks, such as bfloat16."""
+    try:
+        found = np.dtype(str(dtype).removeprefix("torch."))
+    except TypeError:
+        found = None
+    # Names that other packages add to NumPy have no type string that it could read back.
+    return found if found is not None and found.isbuiltin == 1 else np.dtype((np.void, dtype.itemsize))

@@ -1,0 +1,76 @@
+"""Moves by NumPy: lookups of any length of row, a chunk at a time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from fuzz.case import How
+from fuzz.check import check
+from fuzz.draw import Seeded
+from fuzz.generate import random_case
+
+from anydml.engines.cpu import engine, small
+from anydml.engines.numpy import general
+from anydml.moves import Access, Lookup, Move
+from anydml.operators.gather import gather_moves
+from anydml.tensor import Layout
+
+LONG = 2**31 + 3
+
+
+@pytest.mark.parametrize("piece, chunk, chunk_bytes", [(3, 1 << 16, 1 << 19), (5, 4, 64), (2, 5, 30), (1 << 16, 7, 40)])
+def test_lookups_agree_however_they_are_cut(piece, chunk, chunk_bytes, monkeypatch):
+    monkeypatch.setattr(general, "PIECE", piece)
+    monkeypatch.setattr(general, "CHUNK", chunk)
+    monkeypatch.setattr(general, "CHUNK_BYTES", chunk_bytes)
+    cases = [random_case(Seeded(number), [How(kernels="numpy")], "gather") for number in range(400)]
+    little = [case for case in cases if case.bytes <= 4000]
+    assert len(little) > 40
+    for case in little:
+        check(case)
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 24, 1000])
+def test_chunks_cover_a_box_once(most):
+    rng = np.random.default_rng(most)
+    for _ in range(30):
+        sizes = tuple(rng.integers(1, 6, int(rng.integers(0, 4))).tolist())
+        boxes = list(general._chunks(sizes, most))
+        assert all(math.prod(part.stop - part.start for part in box) <= most for box in boxes)
+        seen = [at for box in boxes for at in itertools.product(*(range(part.start, part.stop) for part in box))]
+        assert seen == list(itertools.product(*map(range, sizes)))
+
+
+@pytest.mark.parametrize(
+    "size, stride, lasts", [(2, 1, {0: 8, 1: 9, -1: 9, -9: 8, 99: 9}), (1, LONG, {0: 8, -1: 8, 99: 8})]
+)
+def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts, monkeypatch):
+    # All but the ends of the memory is never touched: the system gives none for it.
+    source, rows = np.zeros(LONG + 1, np.uint8), np.zeros(LONG, np.uint8)
+    source[-2:] = 8, 9
+    lookup = Lookup(1, "int64", 0, (), size, stride)
+    move = Move((), Access(2, 0, ()), Access(0, 0, (), (lookup,)), LONG)
+    monkeypatch.setattr(general, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
+    for index, last in lasts.items():
+        small.bind_views([move], [source, np.array([index]), rows])()
+        assert rows[-1] == last
+
+
+def test_long_rows_take_little_memory(monkeypatch):
+    monkeypatch.setattr(engine, "SMALL_BYTES", 1 << 60)
+    table, rows = np.zeros((4, 2 << 20), np.uint8), np.empty((9, 2 << 20), np.uint8)
+    table[...] = np.arange(4)[:, None]
+    indices = np.array([3, 1, -1, 9, 0, -9, 2, 2, 1])
+    layouts = [Layout.of(array) for array in (table, indices, rows)]
+    bound = engine.program("gather", gather_moves(*layouts, 0, "int64")).bind((table, indices, rows))
+    bound()
+    assert rows[:, -1].tolist() == [3, 1, 3, 3, 0, 0, 2, 2, 1]
+    tracemalloc.start()
+    bound()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 << 20
