@@ -17,6 +17,7 @@ from benchmarks.growth import growth_tables
 from benchmarks.measure import CopyLimit, machine, medians
 from benchmarks.report import Result, as_json, geometric_mean, table, write_chart
 from benchmarks.small import small_results
+from benchmarks.ways import ways
 from benchmarks.work import Work
 
 RESULTS = Path(__file__).parent / "results"
@@ -28,7 +29,7 @@ def run_case(case: Case, rounds: int) -> Result:
     """Check everybody's result, then time everybody."""
     work = Work(case)
     work.refresh()
-    runs = work.runs()
+    runs = ways(work)
     for name in list(runs):
         work.clear()
         if not work.is_right(runs[name]()):
