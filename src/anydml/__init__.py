@@ -111,3 +111,7 @@ __all__ = [
     "split",
     "split_training",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
