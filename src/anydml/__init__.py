@@ -6,6 +6,7 @@ do the same to arrays in one call; `copy` moves the elements of any view; `fuse`
 moves one pass.
 """
 
+from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
 from anydml._version import __version__
 from anydml.device import BoundOperator, CompiledOperator, Device
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads

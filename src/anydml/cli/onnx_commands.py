@@ -121,7 +121,7 @@ def onnx_group() -> None:
     """Rewrite ONNX files."""
 
 
-@onnx_group.command()
+@onnx_group.command(short_help="Write a file for runtimes without the training operators.")
 @click.argument("source", metavar="IN.onnx", type=click.Path())
 @click.argument("target", metavar="OUT.onnx", type=click.Path())
 def portable(source: str, target: str) -> None:
