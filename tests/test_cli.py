@@ -224,7 +224,17 @@ def test_ops_agrees_with_a_row_of_the_document(anydml):
     ]
 
 
-HELP = [[], ["--help"], ["-h"], ["run", "--help"], ["check", "-h"], ["doctor", "-h"], ["onnx", "-h"], ["ops", "-h"]]
+HELP = [
+    [],
+    ["--help"],
+    ["-h"],
+    ["run", "--help"],
+    ["check", "-h"],
+    ["doctor", "-h"],
+    ["explain", "-h"],
+    ["onnx", "-h"],
+    ["ops", "-h"],
+]
 
 
 @pytest.mark.parametrize("arguments", HELP)

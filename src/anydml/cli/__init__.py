@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.doctor import doctor
+from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, say, warn
 from anydml.engines import ENGINES
@@ -213,6 +214,7 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
 
 anydml.add_command(onnx_group)
 anydml.add_command(doctor)
+anydml.add_command(explain)
 
 
 @anydml.command(short_help="Compile ahead what common work needs.")

@@ -56,6 +56,12 @@ class Printed:
     def __repr__(self) -> str:
         return _short_text(cast("OperatorDesc", self))
 
+    def _repr_html_(self) -> str | None:
+        from anydml.explain import explain
+
+        desc = cast("OperatorDesc", self)
+        return None if desc.problems() else explain(desc, device="")._repr_html_()
+
     def describe(self) -> str:
         """Every field, one a line, with what follows from it: strides and bytes of each tensor."""
         return _long_text(cast("OperatorDesc", self))
