@@ -201,11 +201,11 @@ def test_ops_has_every_row_of_every_table(anydml):
     code, out, err = anydml("ops")
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert all(len(line) <= 80 and line == line.rstrip() for line in lines)
+    assert all(len(line) <= 60 and line == line.rstrip() for line in lines)
     assert "…" not in out
     assert "\x1b" not in out
     for name, kind in REGISTRY.items():
-        start = next(i for i, line in enumerate(lines) if line.startswith(f"{name} "))
+        start = lines.index(name)
         section = lines[start : next((i for i in range(start, len(lines)) if not lines[i]), len(lines))]
         levels = [match[1] for line in section if (match := re.search(r"\s(\d_\d|any)\s", line))]
         assert levels == ([row.level.short for row in kind.SUPPORT] or ["any"])
@@ -214,7 +214,7 @@ def test_ops_has_every_row_of_every_table(anydml):
 def test_ops_agrees_with_a_row_of_the_document(anydml):
     """DML_GATHER_OPERATOR_DESC at DML_FEATURE_LEVEL_2_1: 4 dimensions; indices are UINT32."""
     lines = anydml("ops")[1].splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("DML_OPERATOR_GATHER "))
+    start = lines.index("DML_OPERATOR_GATHER")
     row = next(i for i in range(start, len(lines)) if " 2_1 " in lines[i])
     assert [line.split() for line in lines[row : row + 4]] == [
         ["2_1", "InputTensor", "4", "FLOAT", "32", "16"],
@@ -224,11 +224,62 @@ def test_ops_agrees_with_a_row_of_the_document(anydml):
     ]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["run", "--help"], ["check", "-h"]])
+HELP = [
+    [],
+    ["--help"],
+    ["-h"],
+    ["run", "--help"],
+    ["check", "-h"],
+    ["doctor", "-h"],
+    ["explain", "-h"],
+    ["onnx", "-h"],
+    ["ops", "-h"],
+]
+
+
+@pytest.mark.parametrize("arguments", HELP)
 def test_help(anydml, arguments):
     code, out, err = anydml(*arguments)
     assert (code, err) == (0, "")
     assert out.startswith("Usage: anydml")
+    assert "..." not in out.replace("[ARGS]...", ""), "every line is whole"
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_help_lists_the_devices(anydml):
+    from anydml.engines import ENGINES
+
+    assert f"--device [{'|'.join(ENGINES)}]" in anydml("run", "-h")[1]
+
+
+@pytest.mark.parametrize(("shell", "marker"), [("bash", "COMPREPLY"), ("zsh", "compadd"), ("fish", "complete ")])
+def test_shells_can_complete(shell, marker):
+    running = process(env={**os.environ, "_ANYDML_COMPLETE": f"{shell}_source"})
+    out, _ = running.communicate()
+    assert marker in out.decode()
+
+
+def test_devices_are_completed():
+    words = {"COMP_WORDS": "anydml run --device c", "COMP_CWORD": "3", "_ANYDML_COMPLETE": "bash_complete"}
+    out, err = process(env={**os.environ, **words}).communicate()
+    assert (out.decode().split(), err) == (["plain,cpu", "plain,cuda"], b"")
+
+
+@pytest.mark.parametrize("suffix", ["json", "onnx"])
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_an_empty_file_is_called_one(anydml, tmp_path, command, suffix):
+    if suffix == "onnx":
+        pytest.importorskip("onnx")
+    path = tmp_path / f"model.{suffix}"
+    path.write_bytes(b"")
+    assert anydml(command, path) == (2, "", f"anydml: {path}: the file is empty\n")
+
+
+def test_the_package_is_the_command():
+    command = [sys.executable, "-m", "anydml", "run", SPLIT]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "Resource 'Out3': 7, 8, 9, 10, 11, 12"
+    assert done.stderr == ""
 
 
 def test_version(anydml):
@@ -326,6 +377,38 @@ def test_an_interrupt_ends_quietly():
     out, err = running.communicate(timeout=30)
     # click ends the line that the terminal shows ^C on.
     assert (running.returncode, out, err) == (130, b"", b"\n")
+
+
+IMPORTED = ("numpy", "numpy.linalg", "anydml.operators", "anydml.graph", "anydml.cli", "click")
+"""What `main` comes after."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+@pytest.mark.parametrize("module", [*IMPORTED, "pydantic", "anydml.dxdispatch.plan"])
+def test_an_interrupt_while_it_starts_ends_quietly(tmp_path, module):
+    """Python sends itself the signal where it begins to import a module."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.addaudithook(lambda event, about: event == 'import' and about[0] == {module!r}\n"
+        "    and os.kill(os.getpid(), signal.SIGINT))\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**children.environment(), "PYTHONPATH": path}
+    command = [sys.executable, "-m", "anydml", "run", SPLIT]
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
+    # Once it has begun, the line ends that the terminal shows ^C on.
+    assert (done.returncode, done.stderr) == (130, b"" if module in IMPORTED else b"\n")
+
+
+def test_only_the_command_ends_quietly():
+    from anydml._starting import is_command
+
+    starts = [["/usr/bin/anydml", "run"], ["-m"], [r"anydml.exe"], ["anydml"]]
+    others = [["pytest"], ["-c"], [""], [], ["anydml.py"], ["/usr/lib/anydml/tool"]]
+    assert [is_command(each) for each in starts + others] == [True] * len(starts) + [False] * len(others)
+    code = "import signal, anydml; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_names_beyond_the_terminals_encoding(tmp_path):

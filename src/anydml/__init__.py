@@ -6,10 +6,12 @@ do the same to arrays in one call; `copy` moves the elements of any view; `fuse`
 moves one pass.
 """
 
+from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
 from anydml._version import __version__
 from anydml.device import BoundOperator, CompiledOperator, Device
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
+from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
@@ -101,6 +103,7 @@ __all__ = [
     "__version__",
     "concat_training",
     "copy",
+    "explain",
     "fuse",
     "gather",
     "get_num_threads",
@@ -111,3 +114,7 @@ __all__ = [
     "split",
     "split_training",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -158,6 +158,17 @@ class TensorDesc:
         put(self, "total_tensor_size_in_bytes", None if total is None else integer(name, field, total))
         put(self, "guaranteed_base_offset_alignment", integer(name, "GuaranteedBaseOffsetAlignment", alignment))
 
+    def __repr__(self) -> str:
+        parts = [repr(self.data_type.name), str([*self.sizes])]
+        given = {
+            "strides": None if self.strides is None else [*self.strides],
+            "flags": self.flags or None,
+            "total_tensor_size_in_bytes": self.total_tensor_size_in_bytes,
+            "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment or None,
+        }
+        parts += [f"{name}={value!s}" for name, value in given.items() if value is not None]
+        return f"TensorDesc({', '.join(parts)})"
+
     @property
     def element_strides(self) -> tuple[int, ...]:
         """The strides in elements, packed ones where none were given."""

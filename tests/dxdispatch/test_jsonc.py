@@ -76,7 +76,9 @@ def test_what_follows_the_root_is_ignored():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1, column 1: expecting value"),
+        ("", "the file is empty"),
+        (" \n\t", "the file is empty"),
+        ("// nothing", "line 1, column 11: expecting value"),
         ('{"a": 1\n "b": 2}', "line 2, column 2: expecting ',' delimiter"),
         ('{\n  /* 1 */ "a": [1,,2]\n}', "line 2, column 19: expecting value"),
         ("[,]", "line 1, column 2: expecting value"),

@@ -5,17 +5,20 @@ Everything beyond click is imported by the command that needs it, so that each s
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from anydml._starting import INTERRUPTED, handle_as_usual
+from anydml.cli.doctor import doctor
+from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.cli.output import fail, give_up, say, warn
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -25,14 +28,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MOST_CHARACTERS = 2000
-"""Of an error, which may repeat what a file says."""
-
 MOST_PROBLEMS = 1000
 """That `check` shows; nobody reads more, and a file may have millions."""
-
-_STRANGE = re.compile(r"[^\n\t -~]+")
-"""What may command a terminal; tabs and newlines are ours, those of names are escaped where the line is made."""
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -48,6 +45,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr.
     """
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = _main(given)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _main(given: list[str]) -> int | str | None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             # The process was started without one.
@@ -56,56 +61,22 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             # A name that the terminal's encoding lacks is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
+        handle_as_usual()
+        code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        code = _fail(error.format_message())
+        code = fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):
-        code = 130
+        code = INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output wants no more of it.
-        _give_up(sys.stdout)
+        give_up(sys.stdout)
         code = 1
     except MemoryError:
-        code = _fail("there is not enough memory")
+        code = fail("there is not enough memory")
     except (ValueError, OSError) as error:
-        code = _fail(str(error))
-    sys.exit(code)
-
-
-def _fail(message: str) -> int:
-    try:
-        sys.stdout.flush()
-    except OSError:
-        _give_up(sys.stdout)
-    line = " ".join(message.splitlines())
-    if len(line) > MOST_CHARACTERS:
-        line = f"{line[: MOST_CHARACTERS // 2]} … {line[-MOST_CHARACTERS // 2 :]}"
-    try:
-        print("anydml:", printable(line), file=sys.stderr, flush=True)
-    except OSError:
-        _give_up(sys.stderr)
-    return 2
-
-
-def _give_up(stream: TextIO) -> None:
-    """Let nothing more be written to a stream that fails; Python would try, and complain, once more at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _say(line: str) -> None:
-    try:
-        print(_STRANGE.sub(lambda match: printable(match[0]), line), flush=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(f"the output cannot be written: {error.strerror}") from None
-
-
-def _warn(line: str) -> None:
-    # Standard error may be closed; the work goes on without it.
-    with contextlib.suppress(OSError):
-        print("anydml: warning:", printable(line), file=sys.stderr, flush=True)
+        code = fail(str(error))
+    return code
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -114,6 +85,16 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
         click.echo(f"anydml {version('anydml')}")
         context.exit()
+
+
+class DeviceName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """The name of a device; what it names is known where it is opened."""
+
+    name = "device"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The engines' names."""
+        return [CompletionItem(name) for name in ENGINES if name.startswith(incomplete)]
 
 
 def _feature_level(function: F) -> F:
@@ -137,9 +118,10 @@ def anydml() -> None:
     """DirectML's data-movement operators on any machine."""
 
 
-@anydml.command()
+@anydml.command(short_help="Run a model file (JSON or ONNX).")
 @_model
-@click.option("--device", default="cpu", show_default=True, help=f"Where to run: {', '.join(ENGINES)}.")
+@click.option("--device", type=DeviceName(), default="cpu", show_default=True, metavar=f"[{'|'.join(ENGINES)}]",
+              help="Where to run; cuda:1 is the second GPU.")  # fmt: skip
 @_feature_level
 @click.option("-i", "--dispatch-iterations", "iterations", type=click.IntRange(0), default=1, metavar="N",
               help="Timing samples a dispatch; 1 if not given.")  # fmt: skip
@@ -165,7 +147,7 @@ def run(
     """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool, or an ONNX file (.onnx)."""
     if is_onnx(model):
         refuse_options(click.get_current_context(), ["device", "feature_level", "explain", *timing], "JSON models")
-        run_onnx(model, inputs, outputs, allow_outside, _say)
+        run_onnx(model, inputs, outputs, allow_outside, say)
         return
     refuse_options(click.get_current_context(), ["inputs", "outputs"], "ONNX models")
     from anydml import dxdispatch
@@ -176,12 +158,12 @@ def run(
         feature_level=feature_level,
         timing=dxdispatch.Timing(**timing),
         explain=explain,
-        log=_say,
-        warn=_warn,
+        log=say,
+        warn=warn,
     )
 
 
-@anydml.command()
+@anydml.command(short_help="List what is wrong with a model file; run nothing.")
 @_model
 @_feature_level
 @_allow_outside
@@ -203,9 +185,9 @@ def check(model: str, feature_level: str, allow_outside: bool) -> int:
     found = False
     for line in lines:
         found = True
-        _say(line)
+        say(line)
     if not found:
-        _say(f"{printable(model)}: no problems at {level}")
+        say(f"{printable(model)}: no problems at {level}")
     return 1 if found else 0
 
 
@@ -231,9 +213,11 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
 
 
 anydml.add_command(onnx_group)
+anydml.add_command(doctor)
+anydml.add_command(explain)
 
 
-@anydml.command()
+@anydml.command(short_help="Compile ahead what common work needs.")
 def warmup() -> None:
     """Compile the CPU kernels that common work needs, so that nobody waits for them later on this machine."""
     from anydml.engines.cpu.warmup import kernels
@@ -243,12 +227,12 @@ def warmup() -> None:
     for _, compile_kernel in kernels():
         compile_kernel()
         count += 1
-    _say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
+    say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
 
 
-@anydml.command()
+@anydml.command(short_help="Show the operators and what each level supports.")
 def ops() -> None:
     """Show every operator: feature levels, tensors, dimension counts, data types."""
     from anydml.cli.operator_table import operator_table
 
-    _say(operator_table(sys.stdout.isatty()).rstrip())
+    say(operator_table(sys.stdout.isatty()).rstrip())

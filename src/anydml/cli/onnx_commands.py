@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -23,6 +23,7 @@ LONGEST = 200
 """Characters of each, where they are strings."""
 
 Log = Callable[[str], object]
+T = TypeVar("T")
 
 
 def is_onnx(model: str) -> bool:
@@ -99,6 +100,19 @@ def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
         yield printable(line)
 
 
+def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
+    """What work makes of an ONNX file, whose external data is not read.
+
+    Raises:
+        ModelError: the file cannot be read, or the work refuses it; the message names the file.
+    """
+    _need_onnx()
+    from anydml.files.json_path import JsonPath
+    from anydml.onnx import load
+
+    return _placed(JsonPath(model), lambda: work(load(model, external_data=False)))
+
+
 def _problems(model: str, loaded: ModelProto, level: FeatureLevel) -> Iterator[str]:
     from anydml.onnx.descs import describe
 
@@ -121,7 +135,7 @@ def onnx_group() -> None:
     """Rewrite ONNX files."""
 
 
-@onnx_group.command()
+@onnx_group.command(short_help="Write a file for runtimes without the training operators.")
 @click.argument("source", metavar="IN.onnx", type=click.Path())
 @click.argument("target", metavar="OUT.onnx", type=click.Path())
 def portable(source: str, target: str) -> None:
@@ -158,7 +172,7 @@ def _need_onnx() -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _placed(place: Any, work: Callable[[], Any]) -> Any:
+def _placed(place: Any, work: Callable[[], T]) -> T:
     """Do work; its errors name the file, unless they do already."""
     try:
         return work()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
 from anydml.feature_level import Support
@@ -13,40 +14,53 @@ from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.base import camel, dimension_text
 from anydml.tensor import MAX_DIMENSIONS, DataType
 
-WIDTH = 80
+WIDTH = 60
+HEADINGS = ("at", "tensors", "dim", "data types")
+
+Row = tuple[str, str, str, str]
 
 
 def operator_table(colour: bool = False) -> str:
-    """Operators × feature levels × tensors × dimension counts × data types, in 80 columns.
+    """Operators × feature levels × tensors × dimension counts × data types, in 60 columns.
 
     Args:
-        colour: whether the output is a terminal that can show headings in bold.
+        colour: whether the output is a terminal that can show names in bold.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("type in a model file", "at", "tensors", "dim", "data types"):
-        table.add_column(heading, no_wrap=True)
-    for name, kind in sorted(REGISTRY.items()):
-        table.add_row()
-        for i, (level, tensors, dimensions, types) in enumerate(_rows(kind)):
-            table.add_row("" if i else name, level, "\n".join(tensors), dimensions, types)
+    sections = {name: list(_rows(kind)) for name, kind in sorted(REGISTRY.items())}
+    every = [HEADINGS, *(row for rows in sections.values() for row in rows)]
+    widths = [max(len(line) for row in every for line in row[k].splitlines()) for k in range(len(HEADINGS))]
     text = io.StringIO()
     console = Console(file=text, width=WIDTH, force_terminal=colour, highlight=False, legacy_windows=False)
-    console.print(table)
+    console.print("type in a model file", style="bold")
+    console.print(_table([HEADINGS], widths))
+    for name, rows in sections.items():
+        console.print()
+        console.print(name, style="bold")
+        console.print(_table(rows, widths))
     # Rich fills lines up with spaces, which only get in the way of whatever reads them next.
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
-def _rows(kind: type[OperatorDesc]) -> Iterator[tuple[str, list[str], str, str]]:
+def _table(rows: Iterable[Row], widths: Sequence[int]) -> Padding:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for width in widths:
+        table.add_column(width=width, no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return Padding.indent(table, 2)
+
+
+def _rows(kind: type[OperatorDesc]) -> Iterator[Row]:
     """Level, tensors, dimension counts and data types; tensors that may be the same share a row."""
     if not kind.SUPPORT:
-        yield "any", [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)], f"1-{MAX_DIMENSIONS}", "any"
+        yield "any", "\n".join(camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)), f"1-{MAX_DIMENSIONS}", "any"
     for row in kind.SUPPORT:
         alike: dict[Support, list[str]] = {}
         for tensor, support in row.tensors.items():
             alike.setdefault(support, []).append(tensor)
         for i, (support, tensors) in enumerate(alike.items()):
             dimensions = dimension_text(support.min_dimensions, support.max_dimensions).replace(" to ", "-")
-            yield "" if i else row.level.short, tensors, dimensions, _type_text(support.data_types)
+            yield "" if i else row.level.short, "\n".join(tensors), dimensions, _type_text(support.data_types)
 
 
 def _type_text(types: Iterable[DataType]) -> str:

@@ -69,6 +69,8 @@ def loads(text: str, place: JsonPath) -> Any:
             ended = ended or depth <= 0
         return " " if token == "," and not _stays(match) else None
 
+    if _SPACE.fullmatch(text):
+        raise place.error("the file is empty", rule="a model is a JSON object")
     plain = _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
     repeated: list[_Repeated] = []
 

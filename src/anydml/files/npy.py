@@ -65,6 +65,8 @@ def read_header(path: Path, place: JsonPath) -> NpyFile:
             size = file.seek(0, 2)
     except OSError as error:
         raise place.error(f"{path} cannot be read: {error.strerror or error}") from None
+    if not size:
+        raise place.error(f"{path} is not a .npy file: it is empty")
     try:
         shape, fortran_order, dtype, offset = _parse(start)
     except Exception as error:

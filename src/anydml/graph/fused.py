@@ -111,6 +111,12 @@ class Fused:
         """The program that a call with these arguments runs."""
         return self._asked(arguments, keywords).program
 
+    def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
+        """As `lower`, with the arrays that are its inputs, and the shapes and dtypes of its outputs."""
+        plan, call = self._asked(arguments, keywords), _Call(self._name)
+        call.key(arguments, keywords)
+        return plan.program, call.inputs, [*plan.shapes]
+
     def explain(self, *arguments: Any, **keywords: Any) -> str:
         """What a call with these arguments moves: operands, scratch and why, moves, bytes."""
         return str(self._asked(arguments, keywords))

@@ -134,6 +134,14 @@ class Program:
         """The same program by other moves."""
         return replace(self, moves=moves if isinstance(moves, tuple) else tuple(moves))
 
+    def __repr__(self) -> str:
+        return f"Program({self.name}: {len(self.operands)} operands, {len(self.moves)} moves)"
+
+    def _repr_html_(self) -> str:
+        from anydml.explain import explain
+
+        return explain(self, device="")._repr_html_()
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {len(self.moves)} move(s), {self.scratch_bytes} B of scratch"]
         for number, operand in enumerate(self.operands):

@@ -75,6 +75,8 @@ def _size(file: Path, place: JsonPath) -> int:
 
 
 def _check_size(size: int, place: JsonPath) -> None:
+    if not size:
+        raise place.error("the file is empty")
     if size > MOST_BYTES:
         reason = f"has {memory.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")

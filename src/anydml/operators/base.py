@@ -20,6 +20,7 @@ from anydml.moves import Move, Operand, Program
 from anydml.moves.program import Element, Formula, ReadIndex
 from anydml.operators.readers import READERS
 from anydml.operators.scalars import Scalar, scalar_problem
+from anydml.operators.texts import Printed, Problems
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
 
@@ -50,7 +51,7 @@ class Problem:
         return DescError(str(self), self.operator, self.field, self.rule)
 
 
-class OperatorDesc:
+class OperatorDesc(Printed):
     """Base of the operator descs: frozen dataclasses with DirectML's fields in snake case.
 
     Class attributes:
@@ -158,12 +159,20 @@ class OperatorDesc:
         """The layout of every input and output, as the desc says."""
         return tuple(tensor.layout for _, tensor in (*self.inputs, *self.outputs))
 
-    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[Problem]:
+    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Problems[Problem]:
         """Every rule that this desc breaks at a feature level.
 
-        Yields:
-            The tensors' own problems; if there are none, the operator's; then what the level does not support.
+        Returns:
+            The tensors' own problems; if there are none, the operator's; then what the level does not support. They
+            are looked for when they are asked for; a REPL shows them one a line.
+
+        Raises:
+            ValueError: there is no such level.
         """
+        level = FeatureLevel.parse(feature_level)
+        return Problems(lambda: self._problems(level))
+
+    def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
         broken = False
         for is_output, tensors in ((False, self.inputs), (True, self.outputs)):
             for name, tensor in tensors:
@@ -176,7 +185,7 @@ class OperatorDesc:
             yield self.problem(names, f"{names} has no tensors", "there is at least one")
         elif not broken:
             yield from self.constraints()
-        yield from self._support_problems(FeatureLevel.parse(feature_level))
+        yield from self._support_problems(level)
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
         """Raise the first problem, if there is one.

@@ -1,0 +1,118 @@
+"""`anydml doctor`: what is here, and what would be slow here, and why."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import click
+
+from anydml.cli.output import say
+from anydml.text import printable
+
+LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
+
+Fact = tuple[str, str]
+Facts = tuple[list[Fact], list[str]]
+"""Lines of name and value, and what is slow."""
+
+
+@click.command(short_help="Show versions, threads, kernels, and what is slow here.")
+def doctor() -> None:
+    """Show versions, cores, threads, cache, kernels and GPU, and what would be slow here and why.
+
+    It compiles a kernel, unless it has been compiled before, to see whether that can be done.
+    """
+    facts, slow = [*_versions()], list[str]()
+    for ask in (_threads, _kernels, _gpu):
+        found, why = ask()
+        facts += found
+        slow += why
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        say(printable(f"{name:{width}}  {value}"))
+    say("")
+    say("What is slow here:" if slow else "Nothing that anydml knows of is slow here.")
+    for line in slow:
+        say(printable(f"- {line}"))
+
+
+def _versions() -> Iterator[Fact]:
+    yield "anydml", f"{metadata.version('anydml')} in {Path(__file__).parents[1]}"
+    yield "python", f"{platform.python_version()} ({platform.python_implementation()}), {platform.platform()}"
+    for name in LIBRARIES:
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield name, "not installed"
+
+
+def _threads() -> Facts:
+    from anydml.dxdispatch.memory import available_memory, text
+    from anydml.engines.cpu.machine import last_level_cache
+    from anydml.engines.cpu.pool import available_cores, get_num_threads
+
+    cores, every, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
+    available = available_memory()
+    facts = [
+        ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
+        ("threads", f"{threads} for work of 1 MiB and more"),
+        ("largest cache", text(last_level_cache())),
+        ("memory", "the system does not say" if available is None else f"{text(available)} available"),
+    ]
+    slow = []
+    if threads < cores:
+        slow.append(f"{threads} of {cores} cores work: unset ANYDML_NUM_THREADS, or call set_num_threads({cores})")
+    if threads > cores:
+        slow.append(f"{threads} threads share {cores} core(s) and wait for each other: set ANYDML_NUM_THREADS={cores}")
+    return facts, slow
+
+
+def _kernels() -> Facts:
+    from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
+
+    try:
+        import_kernels()
+        from anydml.engines.cpu.kernels.rows import rows_kernel
+        from anydml.engines.cpu.warmup import kernels
+
+        kernel: Any = rows_kernel()
+    except NoCompilerError as error:
+        slow = f"no kernel can be compiled, so NumPy moves everything, in one thread: {error}"
+        return [("compiler", "does not work"), ("kernels", "none")], [slow]
+    folder = Path(kernel.stats.cache_path or "")
+    files = [*folder.glob("*.nbc")] if kernel.stats.cache_path else []
+    facts = [
+        ("compiler", "works"),
+        ("kernels", f"{len(files)} compiled, in {folder}" if files else "none kept on disk"),
+    ]
+    if not files:
+        why = (
+            "kernels cannot be kept on disk, so each process compiles its own: set NUMBA_CACHE_DIR to a folder of yours"
+        )
+        return facts, [why]
+    if len(files) < sum(1 for _ in kernels()):
+        return facts, ["the first large call of each kind compiles its kernel, in under a second: run anydml warmup"]
+    return facts, []
+
+
+def _gpu() -> Facts:
+    from anydml.engines.cuda.available import require_gpu
+
+    try:
+        with warnings.catch_warnings():
+            # What PyTorch says of a driver is said by its answer.
+            warnings.simplefilter("ignore")
+            number = require_gpu("cuda")
+    except ValueError as error:
+        return [("gpu", f"none: {error}")], []
+    if number is None:
+        return [("gpu", "Triton's interpreter")], ["TRITON_INTERPRET is set, so GPU kernels run in Python: unset it"]
+    torch = sys.modules["torch"]
+    return [("gpu", f"cuda:{number}, {torch.cuda.get_device_name(number)}")], []

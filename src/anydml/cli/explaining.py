@@ -1,0 +1,49 @@
+"""`anydml explain`: what moves where in a model file, in words, as a picture or as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from anydml.cli.onnx_commands import is_onnx, load_onnx
+from anydml.cli.output import say, warn
+from anydml.text import printable
+
+
+@click.command(short_help="Show what moves where in a model file; run nothing.")
+@click.argument("model", type=click.Path())
+@click.option("--html", metavar="FILE.html", type=click.Path(), help="Write a page with pictures and tables.")
+@click.option("--svg", metavar="FILE.svg", type=click.Path(), help="Write the picture of the first operator.")
+@click.option("--allow-outside", is_flag=True, help="Let sourcePath leave the model's folder.")
+def explain(model: str, html: str | None, svg: str | None, allow_outside: bool) -> None:
+    """Show what moves where in MODEL, a JSON or ONNX file, and run nothing.
+
+    Of small tensors every element is shown, of large ones boxes to scale.
+
+    Without --html and --svg it is said in words: tensors, moves, kernels. A page is one file that fetches nothing.
+    """
+    from anydml.errors import ModelError
+    from anydml.explain import explain as explained
+
+    for option, path in (("--html", html), ("--svg", svg)):
+        if path is not None and Path(path).suffix.lower() != f".{option[2:]}":
+            raise click.ClickException(f"{option} {path}: its name ends in .{option[2:]}")
+    if is_onnx(model):
+        found = load_onnx(model, explained)
+        found.title = model
+    else:
+        from anydml import dxdispatch
+
+        loaded = dxdispatch.load(model, allow_outside=allow_outside)
+        for line in loaded.warnings:
+            warn(line)
+        found = explained(loaded)
+    if svg is not None and not found.sections:
+        raise ModelError(f"{model}: nothing moves, so there is no picture")
+    for target in filter(None, (html, svg)):
+        found.save(target)
+        say(printable(f"'{model}' is explained in '{target}'"))
+    if html is None and svg is None:
+        for line in str(found).splitlines():
+            say(line)

@@ -1,0 +1,165 @@
+"""What moves where: as text, as a picture, as a page, and in notebooks.
+
+Everything is made from programs and their moves alone, so operators, graphs and fused functions are explained by the
+same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from anydml.explain.section import Section
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Explanation:
+    """What moves where. ``print(explanation)`` says it in words; a notebook shows pictures.
+
+    Attributes:
+        title: what is explained.
+        sections: one a program.
+        notes: what is said beside them.
+    """
+
+    def __init__(self, title: str, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
+        self.title = title
+        self.sections = tuple(sections)
+        self.notes = tuple(notes)
+
+    def svg(self, number: int = 0) -> str:
+        """The picture of one section: every element where it is small, boxes to scale where it is not.
+
+        Raises:
+            IndexError: there is no such section.
+        """
+        from anydml.explain.page import drawing
+
+        return drawing(self.sections[number])
+
+    def html(self) -> str:
+        """A page of its own: pictures, the same as tables, and what runs. It fetches nothing."""
+        from anydml.explain.page import page
+
+        return page(self.title, self.sections, self.notes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page, or the picture of the first section, as the file's name ends: ``.html`` or ``.svg``.
+
+        Raises:
+            ValueError: it ends in something else.
+            IndexError: there is nothing to draw.
+            ModelError: it cannot be written.
+        """
+        from pathlib import Path
+
+        from anydml.files.folder import write_whole
+        from anydml.files.json_path import JsonPath
+
+        makers = {".html": self.html, ".svg": self.svg}
+        target = Path(path)
+        make = makers.get(target.suffix.lower())
+        if make is None:
+            raise ValueError(f"{path} ends in {target.suffix!r}, but pages end in .html and pictures in .svg")
+        text = make().encode("utf-8")
+        write_whole(target, lambda file: file.write(text), JsonPath(str(path)))
+
+    def __str__(self) -> str:
+        from anydml.explain.words import words
+
+        return "\n\n".join([*self.notes, *map(words, self.sections)])
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.title})"
+
+    def _repr_html_(self) -> str:
+        from anydml.explain.page import fragment
+
+        return fragment(self.sections, self.notes)
+
+    def _repr_svg_(self) -> str | None:
+        return self.svg() if len(self.sections) == 1 else None
+
+
+def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -> Explanation:
+    """Explain what moves where.
+
+    Args:
+        thing: an operator desc, a compiled or bound operator, a function that `fuse` made, a program, or a model:
+            what `dxdispatch.load` or `anydml.onnx.load` returned.
+        arguments: of a desc, a compiled operator or a program: arrays for its first inputs, whose values are then
+            shown, and whose indices are followed. Of a fused function: its arguments.
+        device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
+            has its own.
+        keywords: more arguments of a fused function.
+
+    Returns:
+        What can be printed, shown by a notebook, and saved.
+
+    Raises:
+        DescError: a desc breaks a rule.
+        ModelError: a model cannot be run, or has operators that anydml does not have.
+        FuseError: a fused function does more than move.
+        ValueError: arrays do not fit, or there is no such device.
+        TypeError: nothing is known of such things.
+
+    Example:
+        >>> import anydml as dml
+        >>> x = dml.TensorDesc("FLOAT32", [2, 3])
+        >>> print(dml.explain(dml.SliceOperatorDesc(x, dml.TensorDesc("FLOAT32", [2, 1]), [0, 1], [2, 1], [1, 1])))
+        SliceOperatorDesc(FLOAT32 [2, 3] → FLOAT32 [2, 1], offsets [0, 1], sizes [2, 1], strides [1, 1])
+          #0 input InputTensor: float32 [2, 3], 24 bytes
+          #1 output OutputTensor: float32 [2, 1], 8 bytes
+          2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
+        DML_SLICE on cpu: 8 B to read, 8 B to write, 1 thread(s)
+          numpy: 8 B in 1 move(s): too small for a kernel to pay
+            2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
+    """
+    from anydml.device import BoundOperator, CompiledOperator
+    from anydml.dxdispatch.model import Model
+    from anydml.explain import subjects
+    from anydml.graph.fused import Fused
+    from anydml.moves import Program
+    from anydml.operators.base import OperatorDesc
+
+    if isinstance(thing, Fused):
+        return _one(subjects.of_fused(thing, arguments, keywords))
+    if keywords:
+        raise TypeError(f"explain takes keywords for fused functions only, not {', '.join(keywords)}")
+    if isinstance(thing, OperatorDesc):
+        return _one(subjects.of_desc(thing, arguments, device))
+    if isinstance(thing, CompiledOperator):
+        return _one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
+    if isinstance(thing, Program):
+        return _one(subjects.of_program(thing, arguments, device))
+    if arguments:
+        raise TypeError(f"explain takes arrays for what is not bound, but this is a {type(thing).__name__}")
+    if isinstance(thing, BoundOperator):
+        return _one(subjects.of_bound(thing.desc, thing._operands, thing))
+    if isinstance(thing, Model):
+        return _several(str(thing.place), subjects.of_model(thing, device))
+    if type(thing).__name__ == "ModelProto":
+        return _several("ONNX model", subjects.of_onnx(thing, device))
+    message = f"explain takes a desc, an operator, a fused function, a program or a model, not {type(thing).__name__}"
+    raise TypeError(message)
+
+
+def _one(section: Section) -> Explanation:
+    return Explanation(section.title, [section])
+
+
+def _several(title: str, found: Any) -> Explanation:
+    from anydml.explain import subjects
+
+    first, more = subjects.some(found)
+    notes = [each for each in first if isinstance(each, str)]
+    if more:
+        notes.append(f"The first {subjects.MOST_SECTIONS} operators are explained.")
+    if not first:
+        notes.append("Nothing moves.")
+    return Explanation(title, [each for each in first if not isinstance(each, str)], notes)
+
+
+__all__ = ["Explanation", "Section", "explain"]

@@ -1,0 +1,194 @@
+"""One HTML file that explains: pictures, the same as tables, and what an engine made of it. It fetches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from anydml.explain import boxes, elements
+from anydml.explain.journeys import Journeys, follow, is_small
+from anydml.explain.section import Section
+from anydml.explain.svg import escaped, shortened
+
+MOST_ROWS = 1000
+"""Of a table."""
+
+MOST_COMPILED = 200
+"""Lines of what an engine says."""
+
+_CSS = """
+:root{color-scheme:light dark}
+body{font-family:system-ui,sans-serif;line-height:1.5;margin:0 auto;max-width:72rem;padding:1rem}
+h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem;overflow-wrap:anywhere}
+.scroll{overflow-x:auto;margin:.5rem 0}
+.scroll svg{display:block}
+table{border-collapse:collapse;font-size:.85rem}
+caption{text-align:left;font-weight:600;padding:.3rem 0}
+th,td{border:1px solid #8888;padding:.15rem .5rem;text-align:left;vertical-align:top}
+td.n{text-align:right;font-variant-numeric:tabular-nums}
+code,pre,td{font-family:ui-monospace,monospace}
+pre{overflow-x:auto;padding:.5rem;border:1px solid #8888}
+summary{cursor:pointer;font-weight:600}
+:focus-visible{outline:2px solid #4c8bf5;outline-offset:2px}
+tr:target,tr:focus,tr.on{background:#8883}
+"""
+
+_SCRIPT = """
+for (const figure of document.querySelectorAll('section')) {
+  const lines = [...figure.querySelectorAll('[data-t]')];
+  const cells = new Map([...figure.querySelectorAll('[data-c]')].map(cell => [cell.dataset.c, cell]));
+  const touches = (line, cell) => ['f', 't', 'i'].some(end => (line.dataset[end] || '').split(' ').includes(cell));
+  const show = chosen => {
+    for (const cell of cells.values()) cell.classList.remove('on');
+    for (const line of lines) {
+      const on = chosen && touches(line, chosen);
+      line.classList.toggle('on', Boolean(on) && line.classList.contains('line'));
+      line.classList.toggle('off', Boolean(chosen) && !on);
+      if (on) for (const end of ['f', 't', 'i'])
+        for (const cell of (line.dataset[end] || '').split(' ')) cells.get(cell)?.classList.add('on');
+    }
+    if (chosen) cells.get(chosen)?.classList.add('on');
+  };
+  for (const [name, cell] of cells) {
+    cell.addEventListener('pointerenter', () => show(name));
+    cell.addEventListener('pointerleave', () => show(null));
+  }
+  for (const row of figure.querySelectorAll('tr[data-row]')) {
+    for (const event of ['focus', 'pointerenter']) row.addEventListener(event, () => show(row.dataset.row));
+    for (const event of ['blur', 'pointerleave']) row.addEventListener(event, () => show(null));
+    row.addEventListener('keydown', event => {
+      const next = {ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling}[event.key];
+      if (next) { next.focus(); event.preventDefault(); }
+    });
+  }
+}
+"""
+
+
+def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
+    """A whole page."""
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+            "script-src 'unsafe-inline'\">",
+            f"<title>{escaped(shortened(title))} – anydml</title>",
+            f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
+            f"<h1>{escaped(title)}</h1>",
+            *(f"<p>{escaped(note)}</p>" for note in notes),
+            *(line for number, each in enumerate(sections) for line in _section(each, number, title)),
+            f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
+    """The same for a notebook: without a script, and without a page around it."""
+    return "\n".join(
+        [
+            "<div>",
+            *(f"<p>{escaped(note)}</p>" for note in notes),
+            *(line for number, each in enumerate(sections) for line in _section(each, number, None)),
+            "</div>",
+        ]
+    )
+
+
+def drawing(section: Section, number: int = 0) -> str:
+    """The picture of a section: every element where it is small, boxes to scale where it is not."""
+    if is_small(section):
+        return elements.picture(section, follow(section), number)
+    return boxes.picture(section, number)
+
+
+def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
+    """A section of a page with this title; of a fragment where there is none."""
+    journeys = follow(section) if is_small(section) else None
+    drawn = boxes.picture(section, number) if journeys is None else elements.picture(section, journeys, number)
+    name = escaped(shortened(section.title))
+    yield f'<section aria-label="{name}">'
+    if title not in (None, section.title):
+        yield f"<h2>{escaped(section.title)}</h2>"
+    region = f'class="scroll" style="overflow-x:auto" tabindex="0" role="region" aria-label="picture of {name}"'
+    yield f"<div {region}>{drawn}</div>"
+    if title is None:
+        yield "</section>"
+        return
+    if journeys is not None:
+        yield from _table(
+            "Where every element comes from",
+            ("element", "value", "source", "by index"),
+            _element_rows(section, journeys),
+            _written(journeys),
+        )
+    yield from _table(
+        "Tensors", ("#", "role", "name", "type", "sizes", "strides in bytes", "bytes"), _tensor_rows(section)
+    )
+    yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
+    if section.compiled:
+        yield f"<details open><summary>What runs</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
+    yield "</section>"
+
+
+def escaped_lines(text: str) -> str:
+    """Lines of text, the first ones."""
+    lines = text.splitlines()
+    shown = [escaped(line) for line in lines[:MOST_COMPILED]]
+    if len(lines) > MOST_COMPILED:
+        shown.append(f"and {len(lines) - MOST_COMPILED} more lines")
+    return "\n".join(shown)
+
+
+def _table(
+    caption: str, head: Sequence[str], rows: Iterator[tuple[str | None, Sequence[object]]], count: int | None = None
+) -> Iterator[str]:
+    yield f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(caption)}"><table>'
+    yield f"<caption>{escaped(caption)}</caption>"
+    heads = "".join(f'<th scope="col">{escaped(each)}</th>' for each in head)
+    yield f"<thead><tr>{heads}</tr></thead><tbody>"
+    for shown, (row, texts) in enumerate(rows):
+        if shown == MOST_ROWS:
+            yield f'<tr><td colspan="{len(head)}">and {(count or shown) - shown} more</td></tr>'
+            break
+        opened = "<tr>" if row is None else f'<tr data-row="{escaped(row)}" tabindex="{-1 if shown else 0}">'
+        cells = (
+            f'<td class="n">{each:,}</td>' if isinstance(each, int) else f"<td>{escaped(each)}</td>" for each in texts
+        )
+        yield f"{opened}{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+
+
+def _written(journeys: Journeys) -> int:
+    return sum(len(run.destination) for run in journeys.runs)
+
+
+def _element_rows(section: Section, journeys: Journeys) -> Iterator[tuple[str | None, Sequence[object]]]:
+    for run in journeys.runs:
+        by = ", ".join(elements.element(section, index) for index in run.indices)
+        for k, cell in enumerate(run.destination):
+            if run.fill is not None:
+                source = f"fill {run.fill[:16].hex(' ')}"
+            elif len(run.source) == len(run.destination):
+                source = elements.element(section, run.source[k])
+            else:
+                source = elements.element(section, run.source[0]) + "…" if run.source else "decided by the index"
+            yield (
+                f"{cell[0]}-{cell[1]}",
+                (elements.element(section, cell), journeys.labels.get(cell, ""), source, by),
+            )
+
+
+def _tensor_rows(section: Section) -> Iterator[tuple[str | None, Sequence[object]]]:
+    for k, tensor in enumerate(section.tensors):
+        strides = "packed" if tensor.is_packed else str(list(tensor.strides))
+        name = shortened(tensor.name)
+        yield (
+            None,
+            (str(k), tensor.role, name, tensor.type_name, str(list(tensor.sizes)), strides, tensor.bytes_spanned),
+        )
+
+
+def _move_rows(section: Section) -> Iterator[tuple[str | None, Sequence[object]]]:
+    for n, move in enumerate(section.moves):
+        yield None, (str(n), move.bytes_written, str(move))

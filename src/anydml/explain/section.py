@@ -1,0 +1,158 @@
+"""What is explained: programs whose operands are tensors, with their values where these are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anydml.moves import Program, simplify
+from anydml.moves.move import Access, Move
+from anydml.moves.program import Operand, Role
+from anydml.tensor import packed_strides
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
+"""Sizes, byte strides and dtype of an operand."""
+
+MOST_VALUES = 1 << 16
+"""Bytes of values that are kept of an operand: those of larger ones are never shown."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An operand as people see it.
+
+    Attributes:
+        name: as the program, or whoever bound it, calls it.
+        role: input, output, constant or scratch.
+        sizes: one a dimension.
+        strides: bytes, one a dimension, of either sign, from the first element.
+        element_size: bytes.
+        dtype: of the elements; None where only bytes are known.
+        values: the elements before anything moves, None where they are not known.
+    """
+
+    name: str
+    role: Role
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    element_size: int
+    dtype: np.dtype[Any] | None = None
+    values: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.sizes)
+
+    @property
+    def bytes_spanned(self) -> int:
+        """Bytes from the first that an element has to the last."""
+        if not self.count:
+            return 0
+        return sum((size - 1) * abs(stride) for size, stride in zip(self.sizes, self.strides, strict=True)) + (
+            self.element_size
+        )
+
+    @property
+    def type_name(self) -> str:
+        """The elements' type, as people call it."""
+        return f"{self.element_size} B" if self.dtype is None else str(self.dtype)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements follow each other without gaps."""
+        packed = packed_strides(self.sizes)
+        return all(
+            size == 1 or stride == step * self.element_size
+            for size, stride, step in zip(self.sizes, self.strides, packed, strict=True)
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {self.bytes_spanned} bytes"
+        return text if self.is_packed else f"{text}, strides {list(self.strides)} bytes"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One program.
+
+    Attributes:
+        title: what it is.
+        program: its moves.
+        tensors: one an operand.
+        compiled: what an engine made of it, or why it made nothing.
+    """
+
+    title: str
+    program: Program
+    tensors: tuple[Tensor, ...]
+    compiled: str = ""
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """In the simplest form, which kernels are written for."""
+        return simplify(self.program.moves)
+
+
+def section(
+    title: str,
+    program: Program,
+    shapes: Mapping[int, Shape],
+    values: Mapping[int, Array],
+    compiled: str = "",
+) -> Section:
+    """A section of a program.
+
+    Args:
+        title: what it is.
+        program: what is explained.
+        shapes: of operands, by their numbers, where they are known; others are rows of bytes, or of elements.
+        values: of operands, by their numbers: views of these shapes.
+        compiled: what an engine made of it.
+    """
+    tensors = []
+    for number, operand in enumerate(program.operands):
+        known = shapes.get(number)
+        given = values.get(number)
+        if given is None:
+            given = operand.value
+        if known is None and given is not None:
+            known = (given.shape, given.strides, given.dtype)
+        tensors.append(_tensor(program, number, operand, known, given))
+    return Section(title, program, tuple(tensors), compiled)
+
+
+def _tensor(program: Program, number: int, operand: Operand, known: Shape | None, values: Array | None) -> Tensor:
+    name = f"{operand.name}, because {operand.reason}" if operand.reason else operand.name
+    if known is not None:
+        sizes, strides, dtype = known
+        if values is not None and (values.nbytes > MOST_VALUES or values.shape != sizes or values.dtype != dtype):
+            values = None
+        return Tensor(name, operand.role, sizes, strides, dtype.itemsize, dtype, values)
+    touched = [*_touched(program, number)]
+    element = math.gcd(*(size for _, size in touched)) or 1
+    size = operand.size or max((end for end, _ in touched), default=0)
+    return Tensor(name, operand.role, (-(-size // element),), (element,), element)
+
+
+def _touched(program: Program, number: int) -> Iterator[tuple[int, int]]:
+    """Where each move's box ends in an operand, and the bytes that it moves at a time."""
+    for move in program.moves:
+        for end in (move.destination, move.source):
+            if isinstance(end, Access) and end.operand == number and 0 not in move.sizes:
+                yield _last(end, move.sizes) + move.element_size, move.element_size
+        for lookup in move.every_lookup():
+            if lookup.operand == number and 0 not in move.sizes:
+                size = np.dtype(lookup.dtype).itemsize
+                reach = Access(number, lookup.offset, lookup.strides, lookup.lookups)
+                yield _last(reach, move.sizes) + size, size
+
+
+def _last(access: Access, sizes: Sequence[int]) -> int:
+    reach = sum((size - 1) * max(stride, 0) for size, stride in zip(sizes, access.strides, strict=True))
+    return access.offset + reach + sum((lookup.size - 1) * max(lookup.stride, 0) for lookup in access.lookups)

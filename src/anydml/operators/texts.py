@@ -1,0 +1,129 @@
+"""What descs and their problems look like where they are printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
+
+if TYPE_CHECKING:
+    from anydml.operators.base import OperatorDesc
+
+T = TypeVar("T")
+
+MOST_SHOWN = 20
+"""Problems that a REPL shows."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = MAX_DIMENSIONS
+
+
+class Problems(Iterable[T], Generic[T]):
+    """Problems, found while they are iterated over: each loop looks anew. ``repr`` shows the first ones, one a line."""
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Callable[[], Iterator[T]]) -> None:
+        self._find = find
+
+    def __iter__(self) -> Iterator[T]:
+        return self._find()
+
+    def __bool__(self) -> bool:
+        return next(self._find(), None) is not None
+
+    def __repr__(self) -> str:
+        first = [str(problem) for problem in itertools.islice(self._find(), MOST_SHOWN + 1)]
+        if not first:
+            return "no problems"
+        return "\n".join([*first[:MOST_SHOWN], *(["and more"] if len(first) > MOST_SHOWN else [])])
+
+
+class Printed:
+    """What descs print."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in cls.__dict__:
+            # A dataclass would make one of its own, with every default of every tensor.
+            cls.__repr__ = Printed.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return _short_text(cast("OperatorDesc", self))
+
+    def _repr_html_(self) -> str | None:
+        from anydml.explain import explain
+
+        desc = cast("OperatorDesc", self)
+        return None if desc.problems() else explain(desc, device="")._repr_html_()
+
+    def describe(self) -> str:
+        """Every field, one a line, with what follows from it: strides and bytes of each tensor."""
+        return _long_text(cast("OperatorDesc", self))
+
+
+def _short_text(desc: OperatorDesc) -> str:
+    """A desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
+    tensors = [_tensors_text([getattr(desc, field) for field in fields]) for fields in (desc.INPUTS, desc.OUTPUTS)]
+    moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
+    rest = [f"{field} {_value_text(value)}" for field, value in _other_fields(desc) if value is not None]
+    return f"{type(desc).__name__}({', '.join([moved, *rest])})"
+
+
+def _long_text(desc: OperatorDesc) -> str:
+    """A desc with every field on a line of its own."""
+    lines = []
+    for field in (*desc.INPUTS, *desc.OUTPUTS):
+        value = getattr(desc, field)
+        if isinstance(value, TensorDesc):
+            lines.append((field, _tensor_line(value)))
+        elif value is None:
+            lines.append((field, "None"))
+        else:
+            lines += [(f"{field}[{i}]", _tensor_line(tensor)) for i, tensor in enumerate(value)]
+    lines += [(field, _value_text(value)) for field, value in _other_fields(desc)]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(
+        [f"{type(desc).__name__} ({desc.OPERATOR})", *(f"  {name:{width}}  {text}" for name, text in lines)]
+    )
+
+
+def _other_fields(desc: OperatorDesc) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(cast(Any, desc)):
+        if field.name not in (*desc.INPUTS, *desc.OUTPUTS):
+            yield field.name, getattr(desc, field.name)
+
+
+def _tensors_text(values: Sequence[TensorDesc | tuple[TensorDesc, ...] | None]) -> str:
+    return ", ".join(_tensor_text(value) for value in values if value is not None)
+
+
+def _tensor_text(value: TensorDesc | tuple[TensorDesc, ...]) -> str:
+    if isinstance(value, TensorDesc):
+        return f"{value.data_type} {list(value.sizes)}"
+    types = {tensor.data_type for tensor in value}
+    return f"{len(value)} × {types.pop() if len(types) == 1 else 'tensors'}"
+
+
+def _tensor_line(tensor: TensorDesc) -> str:
+    parts = [_tensor_text(tensor)]
+    parts.append("packed" if tensor.strides is None else f"strides {list(tensor.strides)}")
+    if len(tensor.sizes) == len(tensor.element_strides):
+        parts.append(f"{tensor.size_in_bytes} bytes")
+    if tensor.guaranteed_base_offset_alignment:
+        parts.append(f"aligned to {tensor.guaranteed_base_offset_alignment}")
+    if tensor.flags & TensorFlags.OWNED_BY_DML:
+        parts.append("OWNED_BY_DML")
+    return ", ".join(parts)
+
+
+def _value_text(value: Any) -> str:
+    # Of NamedTuples the names matter.
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return _SHORT.repr([*value])
+    return str(value)

@@ -1,0 +1,285 @@
+"""Explanations of every kind of thing: words, pictures, pages; and names that would be markup."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_descs import OPERATORS, random_desc
+from random_family import FAMILY
+
+import anydml as dml
+from anydml import dxdispatch
+from anydml.explain import boxes
+from anydml.explain.journeys import follow
+from anydml.explain.page import MOST_ROWS
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\x00\x1b[31m\u202e]]>--><!--"
+T = dml.TensorDesc
+VOID = {"meta", "!doctype"}
+
+
+class Page(HTMLParser):
+    """The elements of a page, each closed in its turn."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text, self._open = [], [], [], []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def cells(picture):
+    return [rect for rect in picture.iter(f"{SVG}rect") if rect.get("data-c")]
+
+
+def check_page(explanation):
+    page = Page(explanation.html())
+    assert page.tags.count("script") == 1
+    assert page.tags.count("h1") == 1
+    for name, value in page.attributes:
+        assert not name.startswith("on"), name
+        assert name not in ("src", "href"), value
+    return page
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_element_of_the_examples_is_a_box(path):
+    explanation = dml.explain(dxdispatch.load(path))
+    check_page(explanation)
+    for number, section in enumerate(explanation.sections):
+        picture = ElementTree.fromstring(explanation.svg(number))
+        boxes_ = cells(picture)
+        assert len(boxes_) == sum(tensor.count for tensor in section.tensors)
+        lines = [line for line in picture.iter(f"{SVG}path") if line.get("class").startswith("line")]
+        assert len(lines) == len(follow(section).runs)
+        assert [line.find(f"{SVG}title").text for line in lines] != []
+        written = {f"{k}-{cell}" for run in follow(section).runs for k, cell in run.destination}
+        for box in boxes_:
+            assert (" = " in box.find(f"{SVG}title").text) == (box.get("data-c") in written)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_numbers_are_those_of_a_run(path):
+    model = dxdispatch.load(path)
+    contents = dxdispatch.run(model, device="reference", log=lambda line: None)
+    (section,) = dml.explain(model).sections
+    (command,) = [command for command in model.commands if hasattr(command, "dispatchable")]
+    labels = follow(section).labels
+    outputs = [binding for field in command.dispatchable.desc.OUTPUTS for binding in command.bindings.get(
+        "".join(word.title() for word in field.split("_")), ())]  # fmt: skip
+    numbers = [k for k, tensor in enumerate(section.tensors) if tensor.role == "output"]
+    for k, binding in zip(numbers, outputs, strict=True):
+        values = contents[binding.resource.name][: section.tensors[k].count]
+        assert [float(labels[k, cell]) for cell in range(len(values))] == [float(value) for value in values]
+
+
+@pytest.mark.parametrize("name", [*OPERATORS, *FAMILY])
+def test_every_operator_is_drawn_both_ways(name):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        desc = FAMILY[name](rng) if name in FAMILY else random_desc(rng, name)
+        if list(desc.problems()):
+            continue
+        explanation = dml.explain(desc, device="")
+        check_page(explanation)
+        ElementTree.fromstring(explanation.svg())
+        (section,) = explanation.sections
+        picture = ElementTree.fromstring(boxes.picture(section))
+        width, height = float(picture.get("width")), float(picture.get("height"))
+        for rect in picture.iter(f"{SVG}rect"):
+            left, top = float(rect.get("x", 0)), float(rect.get("y", 0))
+            assert 0 <= left <= left + float(rect.get("width")) <= width
+            assert 0 <= top <= top + float(rect.get("height")) <= height
+        assert str(explanation).startswith(repr(desc))
+
+
+def test_what_is_large_is_drawn_to_scale():
+    whole, parts = T("FLOAT32", [4, 3, 224, 200]), [T("FLOAT32", [4, 3, n, 200]) for n in (56, 168)]
+    explanation = dml.explain(dml.SplitOperatorDesc(whole, parts, 2))
+    check_page(explanation)
+    (section,) = explanation.sections
+    moves = section.moves
+    assert [boxes.touched(section, move.source, move) for move in moves] == [
+        [(0, 3), (0, 2), (0, 55), (0, 199)],
+        [(0, 3), (0, 2), (56, 223), (0, 199)],
+    ]
+    picture = ElementTree.fromstring(explanation.svg())
+    boxes_ = [rect for rect in picture.iter(f"{SVG}rect") if "fill-opacity" in rect.keys()]  # noqa: SIM118
+    heights = [int(rect.get("height")) for rect in boxes_]
+    assert heights[0] * 3 == pytest.approx(heights[2], abs=3)
+    assert heights[:2] == pytest.approx(heights[1::-1], abs=1)
+    assert "2,150,400" in explanation.html()
+    assert "rows: runs of" in str(explanation)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_boxes_hold_every_element_that_a_move_touches(seed):
+    """Windows of tensors of any rank and step, forwards and backwards."""
+    rng = np.random.default_rng(seed)
+    sizes = [int(n) for n in rng.integers(1, 6, int(rng.integers(1, 5)))]
+    counts = [int(rng.integers(1, n + 1)) for n in sizes]
+    steps = [int(rng.integers(1, 1 + max(1, (n - 1) // max(c - 1, 1)))) for n, c in zip(sizes, counts, strict=True)]
+    steps = [step if (c - 1) * step < n else 1 for n, c, step in zip(sizes, counts, steps, strict=True)]
+    offsets = [int(rng.integers(0, n - (c - 1) * step)) for n, c, step in zip(sizes, counts, steps, strict=True)]
+    desc = dml.SliceOperatorDesc(T("INT16", sizes), T("INT16", counts), offsets, counts, steps)
+    (section,) = dml.explain(desc, device="").sections
+    for number, move in enumerate(section.moves):
+        for k, end in ((0, move.source), (1, move.destination)):
+            ranges = boxes.touched(section, end, move)
+            for run in follow(section).runs:
+                if run.move == number:
+                    for _, cell in run.source if k == 0 else run.destination:
+                        at = np.unravel_index(cell, section.tensors[k].sizes)
+                        assert all(low <= c <= high for c, (low, high) in zip(at, ranges, strict=True))
+
+
+def test_bound_operators_show_what_is_bound():
+    desc = dml.GatherOperatorDesc(T("FLOAT32", [3, 2]), T("INT64", [1, 2]), T("FLOAT32", [2, 2]), 0, 1)
+    x, index = np.arange(10, 16, dtype=np.float32).reshape(2, 3).T, np.array([[2, -3]])
+    bound = dml.Device("cpu").compile_operator(desc).bind([x, index], [np.empty((2, 2), np.float32)])
+    (section,) = dml.explain(bound).sections
+    assert section.tensors[0].strides == x.strides
+    labels = follow(section).labels
+    assert [labels[2, k] for k in range(4)] == ["12", "15", "10", "13"]
+    assert section.compiled == str(bound)
+    assert "<svg" in bound._repr_html_()
+    operator = dml.Device("reference").compile_operator(desc)
+    assert dml.explain(operator, x, index).sections[0].compiled == str(operator)
+    assert "<svg" in operator._repr_html_()
+
+
+def test_notebooks_show_pictures():
+    desc = dml.SplitOperatorDesc(T("FLOAT32", [4]), [T("FLOAT32", [2])] * 2, 0)
+    for thing in (desc, desc.program(), dml.explain(desc)):
+        html = thing._repr_html_()
+        assert Page(html).tags.count("svg") == 1
+        assert "<script" not in html
+    assert dml.explain(desc)._repr_svg_() == dml.explain(desc).svg()
+    assert dml.SplitOperatorDesc(T("FLOAT32", [4]), [T("FLOAT32", [2])], 0)._repr_html_() is None
+    assert repr(desc.program()) == "Program(DML_SPLIT: 3 operands, 2 moves)"
+    assert repr(dml.explain(desc)) == f"Explanation({desc!r})"
+
+
+def hostile_model(tmp_path):
+    model = {
+        "resources": {
+            HOSTILE: {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3, 4]},
+            "out": {"initialValuesDataType": "FLOAT32", "initialValues": [0, 0, 0, 0]},
+        },
+        "dispatchables": {
+            HOSTILE: {
+                "type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY",
+                "desc": {key: {"DataType": "FLOAT32", "Sizes": [4]} for key in ("InputTensor", "OutputTensor")},
+            }
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": HOSTILE, "bindings": {"InputTensor": HOSTILE, "OutputTensor": "out"}}
+        ],
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model))
+    return path
+
+
+def test_names_of_files_are_text(tmp_path):
+    explanation = dml.explain(dxdispatch.load(hostile_model(tmp_path)))
+    page = check_page(explanation)
+    assert "alert(1)" in "".join(page.text)
+    assert "img" not in page.tags
+    for text in (explanation.html(), explanation.svg(), str(explanation)):
+        assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", text)
+    ElementTree.fromstring(explanation.svg())
+
+
+def test_values_of_arrays_are_text():
+    x = np.array(["<b>&\"'\x1b[", "\u202e"])
+    explanation = dml.explain(dml.fuse(lambda x: x[::-1]), x)
+    assert "b" not in check_page(explanation).tags
+    ElementTree.fromstring(explanation.svg())
+
+
+def test_long_programs_are_cut_and_say_so():
+    count = 2 * MOST_ROWS
+    desc = dml.SplitOperatorDesc(T("UINT8", [4, count]), [T("UINT8", [4, 1])] * count, 1)
+    explanation = dml.explain(desc, device="")
+    page = "".join(check_page(explanation).text)
+    assert f"and {count - MOST_ROWS} more" in page
+    assert f"and {count + 1 - boxes.MOST_TENSORS} more tensors" in page
+    assert f"and {count - boxes.MOST_MOVES} more moves" in page
+    assert len(explanation.html()) < 1 << 20
+
+
+def test_scratch_says_why():
+    @dml.fuse
+    def scattered(x, i):
+        return np.take(np.concatenate([x, x[:, ::-1]]), np.take(i, i), axis=0)
+
+    explanation = dml.explain(scattered, np.arange(6).reshape(2, 3), np.array([1, 0, 1]))
+    roles = [tensor.role for tensor in explanation.sections[0].tensors]
+    check_page(explanation)
+    if "scratch" in roles:
+        assert "because" in str(explanation)
+
+
+def test_onnx_models_are_what_they_amount_to():
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model("""
+<ir_version: 8, opset_import: ["": 18]>
+g (float[6] x, string[6] s) => (float[2] a, float[4] b, string[3] c, string[3] d) {
+    sizes = Constant <value_ints = [2, 4]> ()
+    [cut] a, b = Split (x, sizes)
+    [text] c, d = Split <num_outputs = 2> (s)
+}""")
+    explanation = dml.explain(model)
+    assert [section.title for section in explanation.sections] == [
+        "cut: SplitOperatorDesc(FLOAT32 [1, 1, 1, 6] → 2 × FLOAT32, axis 3)"
+    ]
+    assert "STRING" in explanation.notes[0]
+    check_page(explanation)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dml.explain(3), "not int"),
+        (lambda: dml.explain(T("INT8", [1])), "not TensorDesc"),
+        (lambda: dml.explain(dml.fuse(lambda x: x + 1), np.ones(2)), "computes|moves"),
+        (lambda: dml.explain(dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [2])], 0)), "add up to 2"),
+        (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), [1], [2]), "1 inputs, but 2"),
+        (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), [1, 2]), r"array is \[2\]"),
+        (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), x=1), "keywords"),
+        (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2])).save("x.png"), "'.png'"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_saved_files_are_what_is_shown(tmp_path):
+    explanation = dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]))
+    for name, text in (("a.html", explanation.html()), ("b.SVG", explanation.svg())):
+        explanation.save(tmp_path / name)
+        assert (tmp_path / name).read_text(encoding="utf-8") == text
