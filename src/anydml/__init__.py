@@ -7,13 +7,22 @@ moves one pass.
 """
 
 from anydml._version import __version__
-from anydml.device import BoundOperator, CompiledOperator, Device
+from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
 from anydml.graph import fuse
+from anydml.graph.desc import (
+    ConstantDataGraphNodeDesc,
+    ExecutionFlags,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from anydml.operators import (
     ConcatTrainingOperatorDesc,
     DepthToSpace1OperatorDesc,
@@ -53,8 +62,10 @@ from anydml.tensor import DataType, TensorDesc, TensorFlags
 __all__ = [
     "BindingError",
     "BoundOperator",
+    "CompiledGraph",
     "CompiledOperator",
     "ConcatTrainingOperatorDesc",
+    "ConstantDataGraphNodeDesc",
     "DataType",
     "DepthSpaceOrder",
     "DepthToSpace1OperatorDesc",
@@ -64,6 +75,7 @@ __all__ = [
     "DiagonalMatrix1OperatorDesc",
     "DiagonalMatrixOperatorDesc",
     "ElementWiseIdentityOperatorDesc",
+    "ExecutionFlags",
     "FeatureLevel",
     "FillValueConstantOperatorDesc",
     "FillValueSequenceOperatorDesc",
@@ -72,11 +84,16 @@ __all__ = [
     "GatherNd1OperatorDesc",
     "GatherNdOperatorDesc",
     "GatherOperatorDesc",
+    "GraphDesc",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
     "InterpolationMode",
     "JoinOperatorDesc",
     "ModelError",
     "OneHotOperatorDesc",
     "OperatorDesc",
+    "OperatorGraphNodeDesc",
+    "OutputGraphEdgeDesc",
     "Padding1OperatorDesc",
     "PaddingMode",
     "PaddingOperatorDesc",
