@@ -8,7 +8,7 @@ moves one pass.
 
 from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
 from anydml._version import __version__
-from anydml.device import BoundOperator, CompiledOperator, Device
+from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
@@ -16,6 +16,15 @@ from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
 from anydml.graph import fuse
+from anydml.graph.desc import (
+    ConstantDataGraphNodeDesc,
+    ExecutionFlags,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from anydml.operators import (
     ConcatTrainingOperatorDesc,
     DepthToSpace1OperatorDesc,
@@ -55,8 +64,10 @@ from anydml.tensor import DataType, TensorDesc, TensorFlags
 __all__ = [
     "BindingError",
     "BoundOperator",
+    "CompiledGraph",
     "CompiledOperator",
     "ConcatTrainingOperatorDesc",
+    "ConstantDataGraphNodeDesc",
     "DataType",
     "DepthSpaceOrder",
     "DepthToSpace1OperatorDesc",
@@ -66,6 +77,7 @@ __all__ = [
     "DiagonalMatrix1OperatorDesc",
     "DiagonalMatrixOperatorDesc",
     "ElementWiseIdentityOperatorDesc",
+    "ExecutionFlags",
     "FeatureLevel",
     "FillValueConstantOperatorDesc",
     "FillValueSequenceOperatorDesc",
@@ -74,11 +86,16 @@ __all__ = [
     "GatherNd1OperatorDesc",
     "GatherNdOperatorDesc",
     "GatherOperatorDesc",
+    "GraphDesc",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
     "InterpolationMode",
     "JoinOperatorDesc",
     "ModelError",
     "OneHotOperatorDesc",
     "OperatorDesc",
+    "OperatorGraphNodeDesc",
+    "OutputGraphEdgeDesc",
     "Padding1OperatorDesc",
     "PaddingMode",
     "PaddingOperatorDesc",

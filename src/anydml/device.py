@@ -11,6 +11,7 @@ from anydml.binding import bind_tensors, check_host_values, check_output, has_ho
 from anydml.engines import CompiledProgram, open_engine
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
+from anydml.graph.desc import ExecutionFlags, GraphDesc
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
@@ -39,10 +40,33 @@ class Device:
             DescError: the desc breaks a rule at this device's feature level.
             TypeError: it is no operator desc.
         """
+        if isinstance(desc, GraphDesc):
+            raise TypeError("compile_operator takes an operator's desc: compile_graph takes a GraphDesc")
         if not isinstance(desc, OperatorDesc):
             raise TypeError(f"compile_operator takes an operator's desc, such as SplitOperatorDesc, not {desc!r:.80}")
         desc.check(self.feature_level)
         return CompiledOperator(self, desc)
+
+    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledGraph:
+        """Check a graph and make it one program (IDMLDevice1::CompileGraph).
+
+        Args:
+            desc: the graph.
+            flags: `ExecutionFlags`, none of which changes how elements move.
+
+        Returns:
+            What is bound as an operator is: to one buffer for each of the graph's inputs and outputs, in index order.
+
+        Raises:
+            DescError: the graph, or an operator in it, breaks a rule at this device's feature level.
+            TypeError: it is no GraphDesc.
+            ValueError: there are no such flags.
+        """
+        if not isinstance(desc, GraphDesc):
+            raise TypeError(f"compile_graph takes a GraphDesc, not {desc!r:.80}")
+        ExecutionFlags(flags)
+        desc.check(self.feature_level)
+        return CompiledGraph(self, desc)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.name, self.feature_level)
@@ -100,6 +124,19 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
+
+
+class CompiledGraph(CompiledOperator):
+    """A graph that is ready to be bound. ``print(graph)`` says what moves, and what has to be stored between, and why.
+
+    A copy, or what another process unpickles, is compiled there from the desc.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.desc.program()}\n{self._program}"
+
+    def __repr__(self) -> str:
+        return f"CompiledGraph({len(self.desc.program().moves)} moves on {self.device.name!r})"
 
 
 def _checked(
@@ -182,7 +219,7 @@ class BoundOperator:
 
 
 def _compile(device: Device, desc: OperatorDesc) -> CompiledOperator:
-    return device.compile_operator(desc)
+    return device.compile_graph(desc) if isinstance(desc, GraphDesc) else device.compile_operator(desc)
 
 
-__all__ = ["BoundOperator", "CompiledOperator", "Device"]
+__all__ = ["BoundOperator", "CompiledGraph", "CompiledOperator", "Device"]

@@ -1,0 +1,350 @@
+"""One node of a graph: its outputs as values of what its inputs are, or as moves into memory of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from anydml.graph.coordinates import digits, real, remapped, symbolic
+from anydml.graph.reinterpret import refined
+from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
+from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.moves.pieces import Factor, NotComposableError, Piece, tidy
+from anydml.moves.program import Operand
+from anydml.moves.value import Value
+from anydml.operators.base import OperatorDesc
+from anydml.tensor import TensorDesc
+
+Sizes = tuple[int, ...]
+
+
+class GraphComposer(Composer):
+    """A program in the making whose operands are bytes, and in which a value is stored once."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._known: dict[Value, Value] = {}
+
+    def constant_bytes(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> int:
+        """The number of a constant that is known."""
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return self._add(CONSTANT, Operand("constant", name, value=flat))
+
+    def output_bytes(self, name: str) -> int:
+        """The number of the next output."""
+        return self._add(OUTPUT, Operand("output", name))
+
+    def scratch_bytes(self, size: int, reason: str) -> int:
+        """The number of new scratch."""
+        name = f"scratch {self._counts[SCRATCH]}"
+        return self._add(SCRATCH, Operand("scratch", name, size, reason=reason))
+
+    def move(self, moves: Iterator[Move] | Sequence[Move]) -> None:
+        """Moves that come next."""
+        self._moves += moves
+
+    def stored(self, value: Value, reason: str) -> Value:
+        """The value in scratch, in which it is but once."""
+        if value not in self._known:
+            self._known[value] = super().stored(value, reason)
+        return self._known[value]
+
+    def indexable(self, value: Value) -> Value:
+        """A value whose fills are constants, which can be looked up."""
+        return self._without_fills(value)
+
+
+class Node:
+    """An operator between values.
+
+    Args:
+        composer: of the graph's program.
+        label: what explanations call the node.
+        desc: the operator.
+        inputs: values of its input tensors, each with one axis more, for the elements that make up one of the tensor's.
+    """
+
+    def __init__(self, composer: GraphComposer, label: str, desc: OperatorDesc, inputs: Sequence[Value]) -> None:
+        self._composer = composer
+        self._tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
+        self._names = [f"{label}.{name}" for name, _ in (*desc.inputs, *desc.outputs)]
+        self._values: dict[int, Value] = dict(enumerate(inputs))
+        self._moves = desc.moves(tuple(map(symbolic, self._tensors)))
+        self._first = len(inputs)
+        self._constants = {
+            len(self._tensors) + k: composer.constant_bytes(f"{label}: constant {k}", array)
+            for k, array in enumerate(desc.constants)
+        }
+
+    def value(self, output: int) -> Value:
+        """An output as a value.
+
+        Raises:
+            NotComposableError: it has to be stored, because of how it is written.
+        """
+        number = self._first + output
+        tensor, own = self._tensors[number], self._into(number)
+        if any(move.destination.lookups for move in own):
+            raise NotComposableError(f"{self._names[number]} is written where indices say")
+        lookups = [lookup for move in own for lookup in move.every_lookup()]
+        count = sum(math.prod(move.sizes) for move in own)
+        if count != math.prod(tensor.sizes) or any(lookup.outside == "skip" for lookup in lookups):
+            raise NotComposableError(f"{self._names[number]} is written in part more than once")
+        found = Value((*tensor.sizes, 1), tensor.data_type.itemsize, ())
+        for move in own:
+            # What some operators put around their input, they read from the output.
+            self._values[number] = found
+            found = _with(found, self._source(move), self._placed(move, tensor))
+        return found
+
+    def store(self, output: int, operand: int, strides: Sizes) -> Value:
+        """Move an output to memory.
+
+        Args:
+            output: which.
+            operand: the number of its memory in the program.
+            strides: in bytes.
+
+        Returns:
+            What stands there then.
+        """
+        number = self._first + output
+        tensor = self._tensors[number]
+        size = tensor.data_type.itemsize
+        stored = Value.stored(operand, (*tensor.sizes, 1), (*strides, size), size)
+        self._values[number] = stored
+        for move in self._into(number):
+            source, to = self._source(move), move.destination
+            offset, steps = real(to.offset, strides), tuple(real(step, strides) for step in to.strides)
+            if to.lookups:
+                box = (*move.sizes, source.sizes[-1])
+                found = _whole(source) or _whole(self._composer.stored(source, "it is moved where indices say"))
+                if found is None:
+                    raise AssertionError("what is stored is whole")
+                lookups = tuple(self._lookup(each, strides) for each in to.lookups)
+                target = Access(operand, offset, (*steps, source.element_size), lookups)
+                self._composer.move([Move(box, target, found, source.element_size)])
+            else:
+                self._composer.move(source.moves(operand, offset, (*steps, source.element_size)))
+        return stored
+
+    def _into(self, number: int) -> list[Move]:
+        return [move for move in self._moves if move.destination.operand == number and 0 not in move.sizes]
+
+    def _placed(self, move: Move, tensor: TensorDesc) -> tuple[Sizes, list[Sizes]]:
+        """Where a move begins in its output, and how far each dimension of its box steps along each axis."""
+        rank = len(tensor.sizes)
+        steps = [digits(stride, rank) for stride in move.destination.strides]
+        for size, by in zip(move.sizes, steps, strict=True):
+            if size > 1 and sum(map(bool, by)) != 1:
+                raise NotComposableError("it goes along several axes at once")
+        return digits(move.destination.offset, rank), steps
+
+    def _source(self, move: Move) -> Value:
+        """What a move reads, over its box and one axis more."""
+        source = move.source
+        if isinstance(source, Fill):
+            pattern = source.pattern * (move.element_size // len(source.pattern))
+            return Value.filled((*move.sizes, 1), pattern)
+        if source.operand in self._constants:
+            return _boxed((*move.sizes, 1), self._bytes(source, move.element_size), move.element_size)
+        direct = self._direct(source, move.sizes)
+        if direct is not None:
+            return direct
+        try:
+            return self._composed(source, move.sizes)
+        except NotComposableError as error:
+            value = self._values[source.operand]
+            reason = f"{self._names[source.operand]} is read: {error}"
+            self._values[source.operand] = self._composer.stored(value, reason)
+        stored = self._direct(source, move.sizes)
+        if stored is None:
+            raise AssertionError("what is stored is read as it is")
+        return stored
+
+    def _bytes(self, access: Access, size: int) -> Access:
+        """An access to a constant, which has real strides already."""
+        lookups = tuple(self._lookup(each, None) for each in access.lookups)
+        return Access(self._constants[access.operand], access.offset, (*access.strides, size), lookups)
+
+    def _direct(self, source: Access, box: Sizes) -> Value | None:
+        """What is read of an operand that lies in one place; None where it does not, or has to be looked up twice."""
+        value = self._values[source.operand]
+        found = _whole(value)
+        if found is None or (source.lookups and found.lookups):
+            return None
+
+        def change(strides: Sizes) -> tuple[int, Sizes]:
+            *axes, last = strides
+            return real(source.offset, axes), (*(real(step, axes) for step in source.strides), last)
+
+        moved = remapped(found, change)
+        if source.lookups:
+            axes = found.strides[:-1]
+            moved = moved._replace(lookups=tuple(self._lookup(each, axes) for each in source.lookups))
+        return _boxed((*box, value.sizes[-1]), moved, value.element_size)
+
+    def _lookup(self, lookup: Lookup, strides: Sizes | None) -> Lookup:
+        """A lookup with the real strides of the axes that it is along, over a box of one axis more.
+
+        Args:
+            lookup: of the operator.
+            strides: in bytes; None where it has real ones.
+        """
+        stride = lookup.stride if strides is None else real(lookup.stride, strides)
+        if lookup.operand in self._constants:
+            inner = tuple(self._lookup(each, None) for each in lookup.lookups)
+            number = self._constants[lookup.operand]
+            return lookup._replace(operand=number, strides=(*lookup.strides, 0), stride=stride, lookups=inner)
+        found = self._index(lookup)
+        axes = found.strides[:-1]
+
+        def change(own: Sizes) -> tuple[int, Sizes]:
+            return real(lookup.offset, own[:-1]), (*(real(step, own[:-1]) for step in lookup.strides), 0)
+
+        moved = remapped(found, change)
+        inner = moved.lookups or tuple(self._lookup(each, axes) for each in lookup.lookups)
+        return Lookup(
+            moved.operand, lookup.dtype, moved.offset, moved.strides, lookup.size, stride, lookup.outside, inner
+        )
+
+    def _index(self, lookup: Lookup) -> Access:
+        """An operand of indices, which lies in one place, each index in one."""
+        value = self._composer.indexable(self._values[lookup.operand])
+        found = _whole(value)
+        is_broken = found is not None and value.sizes[-1] > 1 and found.strides[-1] != value.element_size
+        if found is None or is_broken or (found.lookups and lookup.lookups):
+            reason = f"{self._names[lookup.operand]} is looked up, and does not lie in one place"
+            value = self._composer.stored(self._values[lookup.operand], reason)
+            self._values[lookup.operand] = value
+            found = _whole(value)
+        if found is None:
+            raise AssertionError("what is stored is whole")
+        return found
+
+    def _composed(self, source: Access, box: Sizes) -> Value:
+        """What is read of a value of several pieces, or that is looked up itself.
+
+        Raises:
+            NotComposableError: the value has to be stored.
+        """
+        value = self._values[source.operand]
+        rank = len(value.sizes) - 1
+        picks = {self._picked_axis(each, rank): each for each in source.lookups}
+        first, steps = digits(source.offset, rank), [digits(stride, rank) for stride in source.strides]
+        starts, sizes, by, labels, shape = [], [], [], list[list[int]](), []
+        for axis in range(rank):
+            along = [(abs(step[axis]), d) for d, step in enumerate(steps) if step[axis] and box[d] > 1]
+            if axis in picks:
+                if along or first[axis]:
+                    raise NotComposableError("what is looked up lies apart from an index")
+                dims, size, step = list[int](), value.sizes[axis], 1
+            else:
+                dims, size, step = _nested(sorted(along, reverse=True), box, [step[axis] for step in steps])
+            starts.append(first[axis])
+            sizes.append(size)
+            by.append(step)
+            labels.append(dims)
+            shape += [size] if axis in picks else [box[d] for d in dims]
+        part = value.slice((*starts, 0), (*sizes, value.sizes[-1]), (*by, 1)).reshape((*shape, value.sizes[-1]))
+        for axis in sorted(picks, reverse=True):
+            part, labels[axis] = self._gathered(
+                part, picks[axis], sum(map(len, labels[:axis])) + sum(other in picks for other in range(axis)), box
+            )
+        return _in_order(part, [d for dims in labels for d in dims], box)
+
+    def _gathered(self, value: Value, lookup: Lookup, axis: int, box: Sizes) -> tuple[Value, list[int]]:
+        """A value with an axis picked by indices, and the dimensions of the box that stand there instead."""
+        used = [d for d, stride in enumerate(lookup.strides) if stride and box[d] > 1]
+        access = Access(lookup.operand, lookup.offset, tuple(lookup.strides[d] for d in used))
+        own = tuple(box[d] for d in used)
+        indices = self._composed(access, own)
+        if indices.sizes[-1] != 1:
+            raise NotComposableError("its indices are made of parts of numbers")
+        indices = self._composer.indexable(indices.reshape(own))
+        return value.gather(indices, lookup.dtype, axis, lookup.outside), used
+
+    def _picked_axis(self, lookup: Lookup, rank: int) -> int:
+        along = digits(lookup.stride, rank)
+        if lookup.lookups or lookup.operand in self._constants or sorted(along)[-1] != 1 or sum(map(bool, along)) != 1:
+            raise NotComposableError("it is looked up by what is looked up")
+        return along.index(1)
+
+
+def _whole(value: Value) -> Access | None:
+    """Where a value lies if it lies in one place, by a stride per axis; else None."""
+    if len(value.pieces) != 1:
+        return None
+    start, factors, source = tidy(value.pieces[0])
+    if isinstance(source, Fill) or any(start):
+        return None
+    places = {}
+    for k, (axis, size, step) in enumerate(factors):
+        if size > 1:
+            if step != 1 or size != value.sizes[axis]:
+                return None
+            places[axis] = k
+    if any(size > 1 and axis not in places for axis, size in enumerate(value.sizes)):
+        return None
+    ranks = range(len(value.sizes))
+    return remapped(source, lambda strides: (0, tuple(strides[places[k]] if k in places else 0 for k in ranks)))
+
+
+def _boxed(sizes: Sizes, access: Access, element_size: int) -> Value:
+    """A value that is read by one access."""
+    factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
+    return Value(sizes, element_size, (Piece((0,) * len(sizes), factors, access),))
+
+
+def _nested(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int]) -> tuple[list[int], int, int]:
+    """Dimensions of a box that make up a run along an axis, outermost first, its length, and its step."""
+    if not along:
+        return [], 1, 1
+    length, least = 1, along[-1][0]
+    for step, d in reversed(along):
+        if step != least * length or (steps[d] < 0 and len(along) > 1):
+            raise NotComposableError("several dimensions go along one of its axes")
+        length *= box[d]
+    d = along[-1][1]
+    return [d for _, d in along], length, steps[d]
+
+
+def _in_order(value: Value, labels: list[int], box: Sizes) -> Value:
+    """A value whose axes are dimensions of a box, some of them twice or not at all, over the box."""
+    for place in reversed(range(len(labels))):
+        first = labels.index(labels[place])
+        if first != place:
+            value = value.diagonal(first, place)
+            del labels[place]
+    order = sorted(range(len(labels)), key=lambda k: labels[k])
+    last = value.sizes[-1]
+    value = value.permute([*order, len(labels)])
+    value = value.reshape((*(n if d in labels else 1 for d, n in enumerate(box)), last))
+    return value.broadcast((*box, last))
+
+
+def _with(value: Value, part: Value, place: tuple[Sizes, list[Sizes]]) -> Value:
+    """A value with another one put into it: pieces of a box, along axes of the first."""
+    size = min(value.element_size, part.element_size)
+    value, part = refined(value, size), refined(part, size)
+    start, steps = [*place[0]], [*place[1]]
+    rank = len(part.sizes)
+    last = len(value.sizes) - 1
+    for d, by in enumerate(steps):
+        if any(step < 0 for step in by):
+            turned = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
+            part = part.slice(turned, part.sizes, [-1 if k == d else 1 for k in range(rank)])
+            start = [at + (part.sizes[d] - 1) * step for at, step in zip(start, by, strict=True)]
+            steps[d] = tuple(-step for step in by)
+    axes = [next((axis for axis, step in enumerate(by) if step), 0) for by in steps] + [last]
+    scale = [max(by, default=0) for by in steps] + [1]
+    pieces = []
+    for piece in part.pieces:
+        at = [*start, 0]
+        for d, coordinate in enumerate(piece.start):
+            at[axes[d]] += coordinate * scale[d]
+        factors = tuple(Factor(axes[f.axis], f.size, f.step * scale[f.axis] or 1) for f in piece.factors)
+        pieces.append(Piece(tuple(at), factors, piece.source))
+    return Value(value.sizes, size, (*value.pieces, *pieces))

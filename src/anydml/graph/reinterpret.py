@@ -1,0 +1,110 @@
+"""Edges: the bytes of one tensor, read as another.
+
+Values here have one axis more than their tensors: an element of the tensor is as many elements of the value as its last
+axis has. So tensors of larger elements can be made of smaller ones.
+"""
+
+from __future__ import annotations
+
+import math
+
+from anydml.moves.move import Access, Fill
+from anydml.moves.pieces import Factor, NotComposableError, Piece, standing_still
+from anydml.moves.value import Value, join
+from anydml.tensor import TensorDesc
+
+
+def refined(value: Value, size: int) -> Value:
+    """The same of elements of `size` bytes, which divides what they have: the last axis grows."""
+    count = value.element_size // size
+    if count == 1:
+        return value
+    rank = len(value.sizes)
+    pieces = [part for piece in value.pieces for part in _finer(piece, value.element_size, size)]
+    apart = Value((*value.sizes, count), size, tuple(pieces))
+    return apart.reshape((*value.sizes[: rank - 1], value.sizes[-1] * count))
+
+
+def _finer(piece: Piece, whole: int, size: int) -> list[Piece]:
+    start, factors, source = piece
+    axis, count = len(start), whole // size
+    if isinstance(source, Access):
+        moved = standing_still(source, 1)
+        if isinstance(moved, Access):
+            moved = moved._replace(strides=(*source.strides, size))
+        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
+    pattern = source.pattern * (whole // len(source.pattern))
+    parts = [pattern[k * size : (k + 1) * size] for k in range(count)]
+    if len({*parts}) == 1:
+        return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), Fill(parts[0]))]
+    return [Piece((*start, k), factors, Fill(part)) for k, part in enumerate(parts)]
+
+
+def is_same(source: TensorDesc, target: TensorDesc) -> bool:
+    """Whether two tensors see the same elements in the same bytes."""
+    if source.sizes != target.sizes or source.data_type.itemsize != target.data_type.itemsize:
+        return False
+    pairs = zip(source.sizes, source.element_strides, target.element_strides, strict=True)
+    return all(size == 1 or one == other for size, one, other in pairs)
+
+
+def reinterpreted(value: Value, source: TensorDesc, target: TensorDesc) -> Value:
+    """A value of one tensor as one of another whose TotalTensorSizeInBytes is the same; gaps are read as zeros.
+
+    Raises:
+        NotComposableError: the bytes have to be stored before.
+    """
+    if is_same(source, target):
+        return value
+    total = source.size_in_bytes
+    size = math.gcd(value.element_size, target.data_type.itemsize, total)
+    return _viewed(_flat(refined(value, size), source, total), target)
+
+
+def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
+    """All of a tensor's bytes, in order."""
+    length = value.sizes[-1]
+    axes = [k for k, size in enumerate(tensor.sizes) if size > 1]
+    strides = {k: tensor.element_strides[k] * length for k in axes}
+    axes.sort(key=lambda k: -strides[k])
+    rest = [k for k in range(len(tensor.sizes)) if k not in axes]
+    flat = value.permute([*rest, *axes, len(tensor.sizes)])
+    flat = flat.reshape((*(tensor.sizes[k] for k in axes), length))
+    reach = length
+    for axis in reversed(axes):
+        if strides[axis] < reach:
+            raise NotComposableError("its elements interleave, and its bytes are read as another tensor's")
+        reach += (tensor.sizes[axis] - 1) * strides[axis]
+        flat = _of_length(flat, strides[axis])
+        *outer, count, each = flat.sizes
+        flat = flat.reshape((*outer, count * each))
+    return _of_length(flat, total // value.element_size)
+
+
+def _viewed(flat: Value, tensor: TensorDesc) -> Value:
+    """Bytes in order as a tensor."""
+    length, sizes = tensor.data_type.itemsize // flat.element_size, tensor.sizes
+    axes = [k for k, size in enumerate(sizes) if size > 1 and tensor.element_strides[k]]
+    axes.sort(key=lambda k: -tensor.element_strides[k])
+    value = flat
+    for k, axis in enumerate(axes):
+        step = tensor.element_strides[axis]
+        if step < 1 + sum((sizes[inner] - 1) * tensor.element_strides[inner] for inner in axes[k + 1 :]):
+            raise NotComposableError("its bytes are read more than once, as another tensor's")
+        value = _of_length(value, sizes[axis] * step * length)
+        value = value.reshape((*value.sizes[:-1], sizes[axis], step * length))
+    value = _of_length(value, length)
+    order = sorted(range(len(axes)), key=lambda k: axes[k])
+    value = value.permute([*order, len(axes)])
+    value = value.reshape((*(n if k in axes else 1 for k, n in enumerate(sizes)), length))
+    return value.broadcast((*sizes, length))
+
+
+def _of_length(value: Value, length: int) -> Value:
+    """The last axis cut, or made longer with zeros."""
+    *outer, have = value.sizes
+    if have < length:
+        zeros = Value.filled((*outer, length - have), bytes(value.element_size))
+        return join([value, zeros], len(outer))
+    rank = len(value.sizes)
+    return value.slice((0,) * rank, (*outer, length), (1,) * rank) if have > length else value

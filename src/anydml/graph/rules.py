@@ -1,0 +1,241 @@
+"""The rules of graphs: DML_GRAPH_DESC's page, the feature-level history (constant nodes), and DirectMLX's checks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from anydml.feature_level import FeatureLevel
+from anydml.graph.desc import NAME, ConstantDataGraphNodeDesc, GraphDesc, OperatorGraphNodeDesc, node_label
+from anydml.operators.base import Problem
+from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
+
+GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
+"""Where compiled graphs and constant nodes begin."""
+
+
+def graph_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
+    """Every rule that a graph breaks: see `GraphDesc.problems`."""
+    if level < GRAPHS:
+        rule = f"graphs were introduced in {GRAPHS}"
+        yield Problem(NAME, "Type", f"there are no graphs at {level}", rule, GRAPHS)
+    broken = [*_node_problems(desc, level)]
+    yield from broken
+    if any(problem.needs is None for problem in broken):
+        return
+    ends = [*_range_problems(desc)]
+    yield from ends
+    if not ends:
+        joins = [*_edge_problems(desc), *_cycle_problems(desc)]
+        yield from joins
+        if not joins:
+            yield from _tensor_problems(desc)
+
+
+def order(desc: GraphDesc) -> tuple[list[int], list[int]]:
+    """Nodes, each after those that it reads, and those that cannot be put in order."""
+    waits, follows = [0] * len(desc.nodes), defaultdict[int, list[int]](list)
+    for edge in desc.intermediate_edges:
+        waits[edge.to_node_index] += 1
+        follows[edge.from_node_index].append(edge.to_node_index)
+    ready = [number for number, count in enumerate(waits) if not count]
+    for number in ready:
+        for later in follows[number]:
+            waits[later] -= 1
+            if not waits[later]:
+                ready.append(later)
+    return ready, [number for number, count in enumerate(waits) if count]
+
+
+def _node_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
+    if not desc.nodes:
+        yield _problem("Nodes", "Nodes has no nodes", "there is at least one node")
+    for field, count in (("InputCount", desc.input_count), ("OutputCount", desc.output_count)):
+        if not 0 <= count <= UINT_MAX:
+            yield _problem(field, f"{field} is {count}", "it is 0 to 4294967295 (UINT)")
+    for number, node in enumerate(desc.nodes):
+        label, field = node_label(desc, number), f"Nodes[{number}]"
+        if isinstance(node, ConstantDataGraphNodeDesc):
+            if not node.data:
+                yield _problem(f"{field}.DataSize", f"{label}: DataSize is 0", "a constant has at least one byte")
+            if level < CONSTANTS:
+                rule = f"constant nodes were introduced in {CONSTANTS}"
+                yield Problem(
+                    NAME, field, f"{label} is a constant, of which there are none at {level}", rule, CONSTANTS
+                )
+            continue
+        for problem in node.operator.problems(level):
+            message = f"{label}: {problem.operator}: {problem.message}"
+            yield Problem(NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs)
+        on_host = [name for name, _ in (*node.inputs, *node.outputs) if name in node.operator.HOST]
+        for name in on_host:
+            message = f"{label}: {name} of {node.operator.OPERATOR} lies in host memory: leave it out"
+            message += ", or take DirectML's own operator"
+            yield _problem(f"{field}.{name}", message, "tensors of nodes lie where the graph runs")
+
+
+def _range_problems(desc: GraphDesc) -> Iterator[Problem]:
+    """Ends of edges that are not there."""
+    for field, edge in _edges(desc):
+        for name, number in _numbers(edge):
+            count = {"GraphInputIndex": desc.input_count, "GraphOutputIndex": desc.output_count}.get(name)
+            if name.endswith("NodeIndex"):
+                count = len(desc.nodes)
+            if count is not None and not 0 <= number < count:
+                what = "nodes" if name.endswith("NodeIndex") else f"{name[5:-5].lower()}s of the graph"
+                message = f"{field}.{name} is {number}, but there are {count} {what}"
+                yield _problem(f"{field}.{name}", message, f"{name} is 0 to {count - 1}")
+                break
+        else:
+            yield from _tensor_range_problems(desc, field, edge)
+
+
+def _tensor_range_problems(desc: GraphDesc, field: str, edge: object) -> Iterator[Problem]:
+    for side, kind in (("To", "Input"), ("From", "Output")):
+        given = dict(_numbers(edge))
+        number, name = given.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
+        if number is None:
+            continue
+        node, label = desc.nodes[number], node_label(desc, number)
+        index = given[name]
+        if isinstance(node, OperatorGraphNodeDesc):
+            count = len(node.inputs if kind == "Input" else node.outputs)
+            if not 0 <= index < count:
+                what = f"{label} ({node.operator.OPERATOR}) has {count} {kind.lower()}s"
+                rule = f"{name} is 0 to {count - 1}: optional tensors that are left out are not counted"
+                yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {what}", rule)
+        elif kind == "Input":
+            message = f"{field} leads to {label}, which is a constant"
+            yield _problem(f"{field}.ToNodeIndex", message, "constant nodes have no inputs")
+        elif index:
+            message = f"{field}.{name} is {index}, but {label} is a constant"
+            yield _problem(f"{field}.{name}", message, "constant nodes have one output, 0")
+        elif "GraphOutputIndex" in given:
+            message = f"{field} leads from {label}, which is a constant, to an output of the graph"
+            rule = "constants are joined by intermediate edges: put an ELEMENT_WISE_IDENTITY between"
+            yield _problem(f"{field}.FromNodeIndex", message, rule)
+
+
+def _edge_problems(desc: GraphDesc) -> Iterator[Problem]:
+    """Ends with no edge, or with too many."""
+    ends = defaultdict[tuple[str | int, ...], list[str]](list)
+    for field, edge in _edges(desc):
+        at = dict(_numbers(edge))
+        for side, kind in (("To", "Input"), ("From", "Output")):
+            if f"{side}NodeIndex" in at:
+                ends[kind, at[f"{side}NodeIndex"], at[f"{side}Node{kind}Index"]].append(field)
+            if f"Graph{kind}Index" in at:
+                ends[kind, at[f"Graph{kind}Index"]].append(field)
+    yield from _ends_of_nodes(desc, ends)
+    for k in range(desc.input_count):
+        if not ends["Input", k]:
+            yield _problem(f"Inputs[{k}]", f"no edge comes from Inputs[{k}]", "each input of the graph feeds a node")
+    for k in range(desc.output_count):
+        if problem := _not_one(ends["Output", k]):
+            yield _problem(f"Outputs[{k}]", f"Outputs[{k}]: {problem}", "one edge leads to each output of the graph")
+
+
+def _ends_of_nodes(desc: GraphDesc, ends: Mapping[tuple[str | int, ...], Sequence[str]]) -> Iterator[Problem]:
+    for number, node in enumerate(desc.nodes):
+        label, place = node_label(desc, number), f"Nodes[{number}]"
+        is_constant = isinstance(node, ConstantDataGraphNodeDesc)
+        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in each] for each in _tensors(node))
+        for k, name in enumerate(inputs):
+            if problem := _not_one(ends["Input", number, k]):
+                rule = "one edge leads to each input of a node"
+                yield _problem(f"{place}.{name}", f"{label}: {name}: {problem}", rule)
+        for k, name in enumerate(outputs):
+            if not ends["Output", number, k]:
+                rule = "each output of a node has an edge: make it an output of the graph"
+                yield _problem(f"{place}.{name}", f"{label}: {name}: no edge comes from it", rule)
+
+
+def _not_one(edges: Sequence[str]) -> str | None:
+    if len(edges) == 1:
+        return None
+    return f"{' and '.join(edges)} lead to it" if edges else "no edge leads to it"
+
+
+def _tensors(node: object) -> tuple[Sequence[tuple[str, TensorDesc]], ...]:
+    return (node.inputs, node.outputs) if isinstance(node, OperatorGraphNodeDesc) else ()
+
+
+def _cycle_problems(desc: GraphDesc) -> Iterator[Problem]:
+    _, rest = order(desc)
+    if not rest:
+        return
+    # Of nodes that wait, each waits for another such: so going back ends in a circle.
+    before = {
+        edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in rest
+    }
+    path = [rest[0]]
+    while before[path[-1]] not in path:
+        path.append(before[path[-1]])
+    circle = path[path.index(before[path[-1]]) :]
+    names = " → ".join(node_label(desc, number) for number in (circle[0], *circle[::-1]))
+    yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph has no circles")
+
+
+def _tensor_problems(desc: GraphDesc) -> Iterator[Problem]:
+    """What does not fit at the two ends of an edge, and at all ends of a graph's input."""
+    for k, edge in enumerate(desc.intermediate_edges):
+        field = f"IntermediateEdges[{k}]"
+        target, (name, tensor) = _input(desc, edge.to_node_index, edge.to_node_input_index)
+        node, label = desc.nodes[edge.from_node_index], node_label(desc, edge.from_node_index)
+        if isinstance(node, ConstantDataGraphNodeDesc):
+            source, size = f"{label}.DataSize", node.data_size
+        else:
+            output, own = node.outputs[edge.from_node_output_index]
+            source, size = f"{label}.{output}.TotalTensorSizeInBytes", own.size_in_bytes
+        yield from _sizes_agree(field, source, size, f"{target}.{name}", tensor)
+        if tensor.flags & TensorFlags.OWNED_BY_DML:
+            message = f"{field} leads to {target}.{name}, which is OWNED_BY_DML"
+            rule = "tensors that are OWNED_BY_DML come from inputs of the graph"
+            yield _problem(f"{field}.ToNodeInputIndex", message, rule)
+    first: dict[int, tuple[str, TensorDesc]] = {}
+    for k, each in enumerate(desc.input_edges):
+        field = f"InputEdges[{k}]"
+        target, (name, tensor) = _input(desc, each.to_node_index, each.to_node_input_index)
+        known, other = first.setdefault(each.graph_input_index, (f"{target}.{name}", tensor))
+        yield from _sizes_agree(
+            field, f"{known}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
+        )
+        if (tensor.flags ^ other.flags) & TensorFlags.OWNED_BY_DML:
+            message = f"{field}: Inputs[{each.graph_input_index}] feeds {known} and {target}.{name}, of which one is"
+            rule = "node inputs that one input of the graph feeds agree on OWNED_BY_DML"
+            yield _problem(f"{field}.ToNodeInputIndex", f"{message} OWNED_BY_DML and one is not", rule)
+
+
+def _sizes_agree(field: str, source: str, size: int, target: str, tensor: TensorDesc) -> Iterator[Problem]:
+    if tensor.size_in_bytes != size:
+        message = f"{field}: {source} is {size}, but {target}.TotalTensorSizeInBytes is {tensor.size_in_bytes}"
+        yield _problem(field, message, "the tensors at both ends of an edge have one TotalTensorSizeInBytes")
+
+
+def _input(desc: GraphDesc, number: int, index: int) -> tuple[str, tuple[str, TensorDesc]]:
+    node = desc.nodes[number]
+    if isinstance(node, ConstantDataGraphNodeDesc):
+        raise AssertionError("edges to constants are refused before")
+    return node_label(desc, number), node.inputs[index]
+
+
+def _edges(desc: GraphDesc) -> Iterator[tuple[str, object]]:
+    lists: Sequence[tuple[str, Sequence[object]]] = (
+        ("InputEdges", desc.input_edges),
+        ("OutputEdges", desc.output_edges),
+        ("IntermediateEdges", desc.intermediate_edges),
+    )
+    for name, edges in lists:
+        yield from ((f"{name}[{k}]", edge) for k, edge in enumerate(edges))
+
+
+def _numbers(edge: object) -> Iterator[tuple[str, int]]:
+    """An edge's fields as DirectML writes them."""
+    fields: dict[str, object] = edge.__dataclass_fields__  # type: ignore[attr-defined]
+    for field in fields:
+        if field != "name":
+            yield "".join(word.title() for word in field.split("_")), getattr(edge, field)
+
+
+def _problem(field: str, message: str, rule: str) -> Problem:
+    return Problem(NAME, field, message, rule)

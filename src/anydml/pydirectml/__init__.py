@@ -1,0 +1,85 @@
+"""PyDirectML's builder: ``import anydml.pydirectml as dml`` runs a script's data movement.
+
+Names and signatures are those of Microsoft's `pydirectml` module, with DirectMLX's `Split` as `split`. What computes is
+there, and says that it does. Differences: data has the tensor's data type, where `pydirectml` knows FLOAT32 only;
+inputs that no output needs may be left unbound; a broken rule is a `DescError` or a `BindingError` that names it.
+"""
+
+from __future__ import annotations
+
+from anydml.pydirectml import computing, enums
+from anydml.pydirectml.builder import Device, Expression, GraphBuilder, Model, input_tensor
+from anydml.pydirectml.computing import *  # noqa: F403  # as many names as there are functions
+from anydml.pydirectml.enums import (
+    ConvolutionDirection,
+    ConvolutionMode,
+    ExecutionFlags,
+    InterpolationMode,
+    MatrixTransform,
+    OperatorType,
+    OutputOptions,
+    PaddingMode,
+    RecurrentNetworkDirection,
+    TensorDataType,
+    TensorFlags,
+)
+from anydml.pydirectml.moving import (
+    activation_identity,
+    gather,
+    join,
+    padding,
+    reinterpret,
+    slice,
+    split,
+    up_sample_2d,
+)
+from anydml.pydirectml.tensors import (
+    Binding,
+    Dimensions,
+    FusedActivation,
+    GRUOutputs,
+    MaxPoolingOutputs,
+    Size2D,
+    TensorData,
+    TensorDesc,
+    TensorPolicy,
+)
+
+globals().update(enums.EXPORTED)
+
+__all__ = [
+    "Binding",
+    "ConvolutionDirection",
+    "ConvolutionMode",
+    "Device",
+    "Dimensions",
+    "ExecutionFlags",
+    "Expression",
+    "FusedActivation",
+    "GRUOutputs",
+    "GraphBuilder",
+    "InterpolationMode",
+    "MatrixTransform",
+    "MaxPoolingOutputs",
+    "Model",
+    "OperatorType",
+    "OutputOptions",
+    "PaddingMode",
+    "RecurrentNetworkDirection",
+    "Size2D",
+    "TensorData",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "TensorPolicy",
+    "activation_identity",
+    "gather",
+    "input_tensor",
+    "join",
+    "padding",
+    "reinterpret",
+    "slice",
+    "split",
+    "up_sample_2d",
+]
+__all__ += computing.__all__

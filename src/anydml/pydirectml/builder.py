@@ -1,0 +1,248 @@
+"""PyDirectML's expressions, and what becomes of them: a graph, compiled and computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from anydml import device as core
+from anydml.errors import BindingError, DescError, DescTypeError
+from anydml.fields import integer
+from anydml.graph.desc import (
+    ExecutionFlags,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
+from anydml.operators.base import OperatorDesc
+from anydml.pydirectml.tensors import Binding, TensorData, TensorDesc
+from anydml.tensor import TensorDesc as Tensor
+
+COMPUTES = "anydml moves elements and does not compute"
+
+
+class Device:
+    """Where graphs are computed. Data comes from host memory and goes back there, so this is the CPU.
+
+    Args:
+        use_gpu: accepted, as scripts ask for it.
+        use_debug_layer: likewise.
+    """
+
+    def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
+        self.core = core.Device("cpu")
+
+    def compute(
+        self, model: Model, inputs: Sequence[Binding | None], outputs: Sequence[Expression]
+    ) -> list[TensorData]:
+        """The outputs of a model, each as its expression's tensor.
+
+        Args:
+            model: what `GraphBuilder.build` gave.
+            inputs: a binding for each input that the model needs, in any order; others are not looked at.
+            outputs: the expressions that it was built from.
+
+        Raises:
+            BindingError: an input is not bound, or bound twice, or the outputs are not the model's.
+        """
+        given: dict[int, Binding] = {}
+        for binding in inputs:
+            if binding is None:
+                continue
+            if binding.index in given:
+                raise _unbound(f"input {binding.index}", "is bound twice")
+            given[binding.index] = binding
+        missing = next((index for index in model.inputs if index not in given), None)
+        if missing is not None:
+            raise _unbound(f"input {missing}", "is not bound")
+        if [each.source for each in outputs] != model.outputs:
+            raise _unbound("outputs", "are not the expressions that the model was built from")
+        buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
+        model.compiled.bind([given[index].bytes for index in model.inputs], buffers).dispatch()
+        return [TensorData.of(_seen_as(expr.tensor, buffer)) for expr, buffer in zip(outputs, buffers, strict=True)]
+
+    def __repr__(self) -> str:
+        return "dml.Device on CPU"
+
+
+class Source(NamedTuple):
+    """Where an expression comes from: a node's output, or, without a node, an input of the graph."""
+
+    node: int | None
+    number: int
+
+
+class Expression:
+    """A tensor of a graph that is being built."""
+
+    def __init__(self) -> None:
+        self.builder: GraphBuilder | None = None
+        self._source: Source | None = None
+        self._tensor: Tensor | None = None
+
+    @classmethod
+    def made(cls, builder: GraphBuilder, source: Source, tensor: Tensor) -> Expression:
+        """What an input, or an output of a node, is."""
+        expression = cls()
+        expression.builder, expression._source, expression._tensor = builder, source, tensor
+        return expression
+
+    @property
+    def tensor(self) -> Tensor:
+        """Its tensor, as anydml has it.
+
+        Raises:
+            DescTypeError: the expression is empty.
+        """
+        if self._tensor is None:
+            raise _empty()
+        return self._tensor
+
+    @property
+    def source(self) -> Source:
+        """Where it comes from.
+
+        Raises:
+            DescTypeError: the expression is empty.
+        """
+        if self._source is None:
+            raise _empty()
+        return self._source
+
+    @property
+    def input_index(self) -> int:
+        """Which input of the graph it is.
+
+        Raises:
+            BindingError: it is none.
+        """
+        if self.source.node is not None:
+            raise BindingError("Binding: expr is no input", "Binding", "expr", "expr is what input_tensor gave")
+        return self.source.number
+
+    def get_output_desc(self) -> TensorDesc:
+        """The expression's tensor."""
+        return TensorDesc.of(self.tensor)
+
+
+def _computing(name: str) -> Any:
+    def method(self: Expression, *others: Any) -> NoReturn:
+        raise DescError(f"{name} of expressions: {COMPUTES}", name, None, COMPUTES)
+
+    return method
+
+
+for _name in ("add", "sub", "mul", "truediv", "mod"):
+    for _prefix in ("", "r", "i"):
+        setattr(Expression, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
+setattr(Expression, "__neg__", _computing("__neg__"))  # noqa: B010  # as the others
+
+
+class GraphBuilder:
+    """A graph that is being built.
+
+    Args:
+        device: where it will be computed.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.nodes: list[tuple[OperatorDesc, tuple[Expression, ...]]] = []
+
+    def add(self, desc: OperatorDesc, *inputs: Expression) -> Expression:
+        """A node with one output.
+
+        Raises:
+            DescError: the operator breaks a rule, or inputs are of another graph.
+        """
+        desc.check(self.device.core.feature_level)
+        for each in inputs:
+            if each.builder is not self:
+                raise DescError(f"{desc.OPERATOR}: an input is an expression of another GraphBuilder", desc.OPERATOR)
+        self.nodes.append((desc, inputs))
+        return Expression.made(self, Source(len(self.nodes) - 1, 0), desc.outputs[0][1])
+
+    def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> Model:
+        """The graph that gives these outputs, compiled.
+
+        Raises:
+            DescError: an output is an input of the graph, or a rule is broken.
+        """
+        ends: list[tuple[Source, int, int]] = []
+        needed: list[int] = []
+        waiting = [self._node(expr) for expr in outputs]
+        for node in waiting:
+            if node in needed:
+                continue
+            needed.append(node)
+            for k, expr in enumerate(self.nodes[node][1]):
+                ends.append((expr.source, node, k))
+                if expr.source.node is not None:
+                    waiting.append(expr.source.node)
+        numbers = {node: number for number, node in enumerate(sorted(needed))}
+        inputs = sorted({source.number for source, _, _ in ends if source.node is None})
+        desc = GraphDesc(
+            len(inputs),
+            len(outputs),
+            [OperatorGraphNodeDesc(self.nodes[node][0]) for node in numbers],
+            [
+                InputGraphEdgeDesc(inputs.index(source.number), numbers[node], k)
+                for source, node, k in ends
+                if source.node is None
+            ],
+            [OutputGraphEdgeDesc(numbers[self._node(expr)], expr.source.number, k) for k, expr in enumerate(outputs)],
+            [
+                IntermediateGraphEdgeDesc(numbers[source.node], source.number, numbers[node], k)
+                for source, node, k in ends
+                if source.node is not None
+            ],
+        )
+        compiled = self.device.core.compile_graph(desc, flags)
+        return Model(compiled, inputs, [expr.source for expr in outputs])
+
+    def _node(self, expr: Expression) -> int:
+        node = expr.source.node
+        if node is None:
+            message = f"build: an output is input {expr.source.number} itself: put activation_identity between"
+            raise DescError(message, "build", "outputs", "an input of a graph reaches an output through a node")
+        return node
+
+
+class Model:
+    """A compiled graph. ``print(model)`` says what moves.
+
+    Attributes:
+        compiled: as anydml has it.
+        inputs: numbers of the inputs that it needs, in the order in which they are bound.
+        outputs: where its outputs come from.
+    """
+
+    def __init__(self, compiled: core.CompiledGraph, inputs: list[int], outputs: list[Source]) -> None:
+        self.compiled = compiled
+        self.inputs = inputs
+        self.outputs = outputs
+
+    def __str__(self) -> str:
+        return str(self.compiled)
+
+
+def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
+    """An input of a graph, as an expression."""
+    index = integer("input_tensor", "input_index", input_index)
+    return Expression.made(scope, Source(None, index), tensor_desc.tensor)
+
+
+def _seen_as(tensor: Tensor, buffer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ndarray(tensor.sizes, tensor.data_type.dtype, buffer, 0, tensor.layout.strides)
+
+
+def _empty() -> DescTypeError:
+    return DescTypeError("an empty Expression is no tensor", "Expression", None, "input_tensor and operators make them")
+
+
+def _unbound(field: str, what: str) -> BindingError:
+    return BindingError(f"compute: {field} {what}", "compute", field, "each input that a model needs is bound once")

@@ -1,0 +1,145 @@
+"""PyDirectML's functions that move elements. Each raises DescError where its operator's rules are broken."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from anydml import infer
+from anydml.errors import DescTypeError
+from anydml.fields import integer, integers
+from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc
+from anydml.operators.enums import InterpolationMode, PaddingMode
+from anydml.operators.enums import Size2D as Scale
+from anydml.operators.gather import GatherOperatorDesc
+from anydml.operators.join import JoinOperatorDesc
+from anydml.operators.padding import PaddingOperatorDesc
+from anydml.operators.slice1 import Slice1OperatorDesc
+from anydml.operators.upsample_2d import Upsample2dOperatorDesc
+from anydml.pydirectml.builder import Expression, GraphBuilder
+from anydml.pydirectml.enums import TensorDataType
+from anydml.pydirectml.tensors import Size2D
+from anydml.tensor import DataType, TensorDesc, TensorFlags
+
+
+def slice(
+    input: Expression,
+    input_window_offsets: Sequence[int],
+    input_window_sizes: Sequence[int],
+    input_window_strides: Sequence[int],
+) -> Expression:
+    """A window of a tensor, by steps: DML_SLICE1."""
+    windows = integers("slice", "input_window_sizes", input_window_sizes)
+    steps = integers("slice", "input_window_strides", input_window_strides)
+    sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
+    # Where their numbers differ, the operator's own rules say so.
+    out = _like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
+    desc = Slice1OperatorDesc(_read(input), out, input_window_offsets, windows, steps)
+    return _scope(input).add(desc, input)
+
+
+def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> list[Expression]:
+    """Parts along an axis, of which some may stay unused: DirectMLX's Split.
+
+    Raises:
+        DescError: the sizes do not add up to the axis's.
+    """
+    sizes = input.tensor.sizes
+    axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
+    lengths = integers("split", "output_axis_sizes", output_axis_sizes)
+    parts, start = [], 0
+    for length in infer.part_sizes("split", lengths, sizes[axis], axis):
+        offsets = [start if d == axis else 0 for d in range(len(sizes))]
+        window = [length if d == axis else size for d, size in enumerate(sizes)]
+        parts.append(slice(input, offsets, window, [1] * len(sizes)))
+        start += length
+    return parts
+
+
+def join(input: Sequence[Expression], axis: int) -> Expression:
+    """Tensors one after the other along an axis: DML_JOIN."""
+    if not input:
+        raise DescTypeError("join: input has no expressions", "join", "input", "there is at least one")
+    axis = integer("join", "axis", axis)
+    sizes = [*input[0].tensor.sizes]
+    if 0 <= axis < len(sizes):
+        sizes[axis] = sum(each.tensor.sizes[axis] for each in input if axis < len(each.tensor.sizes))
+    desc = JoinOperatorDesc([_read(each) for each in input], _like(input[0], sizes), axis)
+    return _scope(input[0]).add(desc, *input)
+
+
+def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
+    """Elements along an axis picked by indices: DML_GATHER."""
+    axis, count = integer("gather", "axis", axis), integer("gather", "index_dimensions", index_dimensions)
+    own, index = input.tensor.sizes, indices.tensor.sizes
+    sizes = [*own[: max(axis, 0)], *index[len(index) - max(count, 0) :], *own[axis + 1 :]]
+    rank = len(own)
+    out = [1] * (rank - len(sizes)) + sizes[max(0, len(sizes) - rank) :]
+    desc = GatherOperatorDesc(_read(input), _read(indices), _like(input, out), axis, count)
+    return _scope(input).add(desc, input, indices)
+
+
+def padding(
+    input: Expression,
+    padding_mode: PaddingMode,
+    padding_value: float,
+    start_padding: Sequence[int],
+    end_padding: Sequence[int],
+) -> Expression:
+    """A tensor with more around it: DML_PADDING."""
+    before = integers("padding", "start_padding", start_padding)
+    after = integers("padding", "end_padding", end_padding)
+    rest = [0] * len(input.tensor.sizes)
+    pads = zip([*before, *rest], [*after, *rest], strict=False)
+    sizes = [size + a + b for size, (a, b) in zip(input.tensor.sizes, pads, strict=False)]
+    desc = PaddingOperatorDesc(_read(input), _like(input, sizes), padding_mode, padding_value, before, after)
+    return _scope(input).add(desc, input)
+
+
+def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
+    """Rows and columns repeated: DML_UPSAMPLE_2D of the nearest neighbour."""
+    scale = Scale(scale_size.width, scale_size.height)
+    *outer, height, width = (1, 1, *input.tensor.sizes)
+    sizes = [*outer[2:], height * scale.height, width * scale.width]
+    desc = Upsample2dOperatorDesc(_read(input), _like(input, sizes), scale, interpolation_mode)
+    return _scope(input).add(desc, input)
+
+
+def activation_identity(input: Expression) -> Expression:
+    """A copy."""
+    desc = ElementWiseIdentityOperatorDesc(_read(input), _like(input, input.tensor.sizes))
+    return _scope(input).add(desc, input)
+
+
+def reinterpret(
+    input: Expression, new_type: TensorDataType, new_size: Sequence[int], new_strides: Sequence[int] | None
+) -> Expression:
+    """The same bytes, as another tensor."""
+    tensor = TensorDesc(
+        DataType.parse(TensorDataType(new_type).name),
+        new_size,
+        new_strides,
+        input.tensor.flags,
+        input.tensor.size_in_bytes,
+        input.tensor.guaranteed_base_offset_alignment,
+    )
+    return Expression.made(_scope(input), input.source, tensor)
+
+
+def _scope(expression: Expression) -> GraphBuilder:
+    if expression.builder is None:
+        raise DescTypeError("an empty Expression is part of no graph", "Expression")
+    return expression.builder
+
+
+def _read(expression: Expression) -> TensorDesc:
+    """The tensor of an input: only those of the graph itself are OWNED_BY_DML."""
+    tensor = expression.tensor
+    if expression.source.node is None:
+        return tensor
+    return dataclasses.replace(tensor, flags=TensorFlags.NONE)
+
+
+def _like(expression: Expression, sizes: Sequence[int]) -> TensorDesc:
+    """A packed tensor of the same data type."""
+    return TensorDesc(expression.tensor.data_type, sizes)

@@ -1,0 +1,229 @@
+"""PyDirectML's tensors: descs with their policies, data that is bound, and data that comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from anydml import tensor as core
+from anydml.errors import BindingError, DescTypeError
+from anydml.pydirectml.enums import OperatorType, TensorDataType
+from anydml.tensor import TensorFlags, packed_strides
+
+if TYPE_CHECKING:
+    from anydml.pydirectml.builder import Expression
+
+Dimensions = tuple[int, ...]
+"""Sizes or strides, one number a dimension."""
+
+
+class TensorPolicy:
+    """Which strides tensors have that are given none: `default` is packed, `interleaved_channel` has channels last."""
+
+    default: ClassVar[TensorPolicy]
+    interleaved_channel: ClassVar[TensorPolicy]
+
+    def __init__(self, strides: Callable[[Sequence[int]], tuple[int, ...] | None]) -> None:
+        self.strides = strides
+
+
+def _channels_last(sizes: Sequence[int]) -> tuple[int, ...]:
+    if len(sizes) < 2:
+        return packed_strides(sizes)
+    batch, channels, *spatial = sizes
+    inner = packed_strides((batch, *spatial, channels))
+    return (inner[0], inner[-1], *inner[1:-1])
+
+
+TensorPolicy.default = TensorPolicy(lambda sizes: None)
+TensorPolicy.interleaved_channel = TensorPolicy(_channels_last)
+
+
+class TensorDesc:
+    """A tensor, in one of four ways.
+
+    ``(data_type, sizes, tensor_policy=default)``, ``(data_type, flags, sizes, tensor_policy=default)``,
+    ``(data_type, sizes, strides)``, and ``(data_type, flags, sizes, strides, total_tensor_size_in_bytes,
+    guaranteed_base_offset_alignment)``.
+
+    Raises:
+        DescTypeError: arguments are those of none.
+        ValueError: there is no such data type.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        given = _signature(arguments, named)
+        sizes, strides = given["sizes"], given.get("strides")
+        policy = given.get("tensor_policy")
+        if policy is not None:
+            strides = policy.strides(sizes)
+        self.tensor = core.TensorDesc(
+            core.DataType.parse(TensorDataType(given["data_type"]).name),
+            sizes,
+            strides,
+            given.get("flags", TensorFlags.NONE),
+            given.get("total_tensor_size_in_bytes"),
+            given.get("guaranteed_base_offset_alignment", 0),
+        )
+
+    @classmethod
+    def of(cls, tensor: core.TensorDesc) -> TensorDesc:
+        """A desc of anydml's."""
+        desc = cls.__new__(cls)
+        desc.tensor = tensor
+        return desc
+
+    @property
+    def data_type(self) -> TensorDataType:
+        """Of the elements."""
+        return TensorDataType(self.tensor.data_type)
+
+    @property
+    def flags(self) -> TensorFlags:
+        """NONE or OWNED_BY_DML."""
+        return self.tensor.flags
+
+    @property
+    def sizes(self) -> list[int]:
+        """One a dimension."""
+        return [*self.tensor.sizes]
+
+    @property
+    def strides(self) -> list[int] | None:
+        """In elements; None where the tensor is packed."""
+        return None if self.tensor.strides is None else [*self.tensor.strides]
+
+    @property
+    def total_tensor_size_in_bytes(self) -> int:
+        """Bytes of the buffer."""
+        return self.tensor.size_in_bytes
+
+    @property
+    def guaranteed_base_offset_alignment(self) -> int:
+        """In bytes; 0 where none is promised."""
+        return self.tensor.guaranteed_base_offset_alignment
+
+    def __repr__(self) -> str:
+        sizes = ",".join(map(str, self.sizes))
+        return f"dml.TensorDesc of type {int(self.data_type)} and shape [{sizes}] with flags {int(self.flags)}"
+
+
+class _Way(NamedTuple):
+    """A signature: names, and how many of them must be given."""
+
+    names: tuple[str, ...]
+    least: int
+
+
+_LAST = ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment")
+_WAYS = (
+    _Way(("data_type", "sizes", "tensor_policy"), 2),
+    _Way(("data_type", "flags", "sizes", "tensor_policy"), 3),
+    _Way(("data_type", "sizes", "strides"), 3),
+    _Way(("data_type", "flags", "sizes", "strides", *_LAST), 6),
+)
+
+
+def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by name, in the first of the four ways that they fit."""
+    for names, least in _WAYS:
+        if len(arguments) > len(names):
+            continue
+        given = {**dict(zip(names, arguments, strict=False)), **named}
+        if len(given) == len(arguments) + len(named) and {*names[:least]} <= {*given} <= {*names} and _fits(given):
+            return given
+    message = "TensorDesc takes (data_type, sizes, tensor_policy), (data_type, flags, sizes, tensor_policy), "
+    message += f"(data_type, sizes, strides) or (data_type, flags, sizes, strides, {', '.join(_LAST)})"
+    raise DescTypeError(message, "TensorDesc", None, "arguments are those of one of four signatures")
+
+
+def _fits(given: dict[str, Any]) -> bool:
+    lists = [given["sizes"], *([given["strides"]] if given.get("strides") is not None else [])]
+    if not all(isinstance(each, (list, tuple, np.ndarray)) for each in lists):
+        return False
+    is_policy = isinstance(given.get("tensor_policy", TensorPolicy.default), TensorPolicy)
+    return is_policy and isinstance(given.get("flags", 0), int) and isinstance(given["data_type"], int)
+
+
+class TensorData:
+    """Elements that came back, for ``numpy.array`` and whoever else asks for an array.
+
+    Args:
+        data: an array; it is copied as FLOAT32.
+    """
+
+    def __init__(self, data: Any) -> None:
+        self._array: np.ndarray[Any, Any] = np.array(data, np.float32, order="C")
+
+    @classmethod
+    def of(cls, array: np.ndarray[Any, Any]) -> TensorData:
+        """An array as it is."""
+        data = cls.__new__(cls)
+        data._array = array
+        return data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self._array, dtype, copy=copy)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return self._array.data
+
+
+class Binding:
+    """Data for an input.
+
+    Args:
+        expr: what `input_tensor` gave.
+        data: an array, converted to the tensor's data type; its elements, in row-major order, are the tensor's buffer.
+
+    Raises:
+        BindingError: it has more or fewer elements than the tensor's buffer, or `expr` is no input.
+    """
+
+    def __init__(self, expr: Expression, data: Any) -> None:
+        self.index = expr.input_index
+        tensor = expr.get_output_desc().tensor
+        array = np.ascontiguousarray(data, tensor.data_type.dtype).reshape(-1)
+        field = f"input {self.index}"
+        if math.ceil(array.nbytes / 4) * 4 != tensor.size_in_bytes:
+            message = f"Binding: {field} has {tensor.size_in_bytes} bytes, but data has {array.nbytes}"
+            raise BindingError(message, "Binding", field, "data has TotalTensorSizeInBytes bytes")
+        self.bytes = np.zeros(tensor.size_in_bytes, np.uint8)
+        self.bytes[: array.nbytes] = array.view(np.uint8)
+
+
+@dataclass
+class Size2D:
+    """DML_SIZE_2D."""
+
+    width: int
+    height: int
+
+
+@dataclass
+class FusedActivation:
+    """An activation after an operator that computes."""
+
+    activation: OperatorType
+    param_1: float = 0
+    param_2: float = 0
+
+
+@dataclass
+class MaxPoolingOutputs:
+    """What `max_pooling` would give."""
+
+    values: Expression
+    indices: Expression
+
+
+@dataclass
+class GRUOutputs:
+    """What `gru` would give."""
+
+    sequence: Expression
+    single: Expression
