@@ -121,6 +121,26 @@ class Fused:
         """What a call with these arguments moves: operands, scratch and why, moves, bytes."""
         return str(self._asked(arguments, keywords))
 
+    def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
+        """Plan a call over files that may be larger than memory.
+
+        Args:
+            inputs: the arguments, with a store (see `anydml.stores.open`) for each array; one, or a tuple or list.
+            outputs: a structure like the result's, with a target (see `anydml.stores.create`) for each array.
+            memory: bytes for all buffers together, or a text such as ``"256MB"``.
+            overwrite: whether files that exist may be replaced.
+
+        Returns:
+            An `anydml.stores.Plan`, which says what it will read and write, and does so by its ``run``.
+
+        Raises:
+            FuseError: as for a call.
+            BindingError: targets do not fit the results, the memory is too small, or an output is an input.
+        """
+        from anydml.stores.functions import plan_function
+
+        return plan_function(self._function, self._name, inputs, outputs, memory, overwrite)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method: the instance is an argument that is hashed."""
         return self if instance is None else functools.partial(self, instance)

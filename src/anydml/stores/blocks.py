@@ -1,0 +1,222 @@
+"""Blocks: what is in memory at once. Which bytes of which files they read and write, and what moves in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Move
+from anydml.moves.move import extent
+from anydml.moves.order import stages
+from anydml.stores.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
+from anydml.stores.transfers import Transfer, aligned, direct, together
+
+DIRECT = 16 << 10
+"""Bytes of a run from which it is read to where it is written from, rather than moved there."""
+
+
+class Cut(NamedTuple):
+    """How moves are cut into blocks.
+
+    Attributes:
+        side: the end whose files are cut: each of its bytes is in one block.
+        pitch: bytes of a row of those files; 0 where blocks are intervals.
+        gap: bytes that nobody asked for, at most, between two runs that are read at once.
+        height: rows of a block; 1 where there is no pitch.
+        width: bytes of each.
+    """
+
+    side: Side
+    pitch: int
+    gap: int
+    height: int
+    width: int
+
+
+class Layout(NamedTuple):
+    """A block's requests and moves.
+
+    Attributes:
+        reads: into the buffer of what was read, or, the direct ones, of what will be written.
+        moves: from operand 0, the first of these buffers, to operand 1, the second; constants follow.
+        writes: from the second buffer, or, the direct ones, from the first.
+        sizes: bytes of the buffers.
+        is_covered: whether every byte of the second buffer is written.
+    """
+
+    reads: tuple[Transfer, ...]
+    moves: tuple[Move, ...]
+    writes: tuple[Transfer, ...]
+    sizes: tuple[int, int]
+    is_covered: bool
+
+    @property
+    def requests(self) -> int:
+        """Reads and writes."""
+        return sum(each.file.size for each in (*self.reads, *self.writes))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Moves that have files in common, and nothing in common with other work.
+
+    Attributes:
+        moves: in order, without lookups.
+        sizes: bytes of the operands that lie in files, by number.
+        units: bytes of an element, by operand.
+        constants: bytes of the operands that lie in memory.
+    """
+
+    moves: tuple[Move, ...]
+    sizes: Mapping[int, int]
+    units: Mapping[int, int]
+    constants: Mapping[int, np.ndarray[Any, Any]]
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether moves may write over what others wrote."""
+        return len(stages(self.moves)) > 1
+
+    @cached_property
+    def sides(self) -> tuple[Side, ...]:
+        """The ends by which this work can be cut."""
+        found: list[Side] = []
+        if all(can_be_cut(move, "destination") for move in self.moves):
+            found.append("destination")
+        if (
+            not self.is_ordered
+            and all(can_be_cut(move, "source") for move in self.moves)
+            and not any(move.reads.operand in self.constants for move in self.moves)
+        ):
+            found.append("source")
+        return tuple(found)
+
+    def operands(self, side: Side) -> list[int]:
+        """The files' operands on one side."""
+        return sorted({end_of(move, side).operand for move in self.moves})
+
+    @cached_property
+    def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], np.ndarray[Any, Any]] | None]:
+        return {}
+
+    def moves_at(self, side: Side, operand: int, pitch: int) -> tuple[list[Move], np.ndarray[Any, Any]] | None:
+        """The moves of one operand as they are cut with a pitch, and the first and last byte that each touches.
+
+        None where the pitch does not fit.
+        """
+        key = side, operand, pitch
+        if key not in self._known:
+            found: list[Move] | None = []
+            for move in self.moves:
+                if end_of(move, side).operand == operand and found is not None:
+                    each = pitched(move, side, pitch) if pitch else move
+                    if each is None:
+                        found = None
+                    else:
+                        found.append(each)
+            self._known[key] = None if found is None else (found, _extents(found, side))
+        return self._known[key]
+
+
+def _extents(moves: Sequence[Move], side: Side) -> np.ndarray[Any, Any]:
+    spans = [extent(end_of(move, side), move.sizes, move.element_size) for move in moves]
+    return np.array(spans, np.int64).reshape(-1, 2)
+
+
+def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
+    """The requests and moves of a block."""
+    side, pitch = cut.side, cut.pitch
+    known = work.moves_at(side, operand, pitch)
+    if known is None:
+        raise AssertionError(f"{cut} does not fit")
+    moves, extents = known
+    low, high = (area.top * pitch, area.bottom * pitch) if pitch else (area.left, area.right)
+    near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
+    width = area.right - area.left
+    whole = (area.bottom - area.top) * width
+    transfers: list[Transfer] = []
+    inside: list[Move] = []
+    waiting: list[int] = []
+    written = 0
+    for number in near:
+        for part in parts(moves[number], side, pitch, area):
+            move = with_end(part, side, _in_buffer(end_of(part, side), pitch, area, width))
+            written += move.bytes_written
+            source = move.source
+            if isinstance(source, Access) and source.operand not in work.constants:
+                if move.element_size >= DIRECT and not work.is_ordered and 0 not in source.strides:
+                    transfers.append(direct(move, _other(side)))
+                    continue
+                waiting.append(len(inside))
+            inside.append(move)
+    gap = cut.gap if side == "destination" else None
+    requests, placed, room = together([inside[k] for k in waiting], _other(side), gap)
+    transfers += requests
+    for k, move in zip(waiting, placed, strict=True):
+        inside[k] = move
+    own = _own_transfer(operand, pitch, area, width)
+    constants = {number: 2 + k for k, number in enumerate(sorted(work.constants))}
+    renumbered = tuple(_renumbered(move, constants) for move in inside)
+    if side == "destination":
+        is_covered = written == whole and not work.is_ordered
+        return Layout(tuple(transfers), renumbered, (own,), (room, aligned(whole)), is_covered)
+    return Layout((own,), renumbered, tuple(transfers), (aligned(whole), room), True)
+
+
+def _other(side: Side) -> Side:
+    return "source" if side == "destination" else "destination"
+
+
+def _in_buffer(end: Access, pitch: int, area: Rectangle, width: int) -> Access:
+    if not pitch:
+        return end._replace(offset=end.offset - area.left)
+    row, column = divmod(end.offset, pitch)
+    strides = tuple(stride // pitch * width if stride % pitch == 0 else stride for stride in end.strides)
+    return end._replace(offset=(row - area.top) * width + column - area.left, strides=strides)
+
+
+def _own_transfer(operand: int, pitch: int, area: Rectangle, width: int) -> Transfer:
+    rows = area.bottom - area.top
+    if width == pitch or rows == 1:
+        first = np.array([area.top * pitch + area.left], np.int64)
+        return Transfer(operand, first, np.zeros(1, np.int64), rows * width)
+    lines = np.arange(rows, dtype=np.int64)
+    return Transfer(operand, (area.top + lines) * pitch + area.left, lines * width, width)
+
+
+def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
+    """A move between the buffers, in which the files of either side are one operand."""
+    to = move.destination._replace(operand=1)
+    source = move.source
+    if isinstance(source, Access):
+        source = source._replace(operand=constants.get(source.operand, 0))
+    return Move(move.sizes, to, source, move.element_size)
+
+
+def areas(work: Work, cut: Cut, operand: int) -> Iterator[Rectangle]:
+    """All of an operand, in blocks, in the order of the file."""
+    size, pitch = work.sizes[operand], cut.pitch
+    if not pitch:
+        for left in range(0, size, cut.width):
+            yield Rectangle(0, 1, left, min(size, left + cut.width))
+        return
+    rows = size // pitch
+    for top in range(0, rows, cut.height):
+        for left in range(0, pitch, cut.width):
+            yield Rectangle(top, min(rows, top + cut.height), left, min(pitch, left + cut.width))
+
+
+def halves(area: Rectangle, pitch: int, unit: int) -> list[Rectangle]:
+    """A block as two; as it is where it is one element."""
+    top, bottom, left, right = area
+    if pitch and bottom - top > 1:
+        middle = (top + bottom) // 2
+        return [area._replace(bottom=middle), area._replace(top=middle)]
+    middle = left + (right - left) // unit // 2 * unit
+    if middle == left:
+        return [area]
+    return [area._replace(right=middle), area._replace(left=middle)]

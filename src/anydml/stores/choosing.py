@@ -1,0 +1,154 @@
+"""How work is cut: of the ways that stay within the budget, the one that should take the least time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from anydml.stores.blocks import Cut, Layout, Work, areas, halves, laid_out
+from anydml.stores.cutting import Rectangle, Side, end_of
+
+GAPS = (0, 4 << 10, 64 << 10)
+"""Bytes between two runs that may be read for nothing."""
+
+WIDTHS = tuple(1 << k for k in range(10, 21, 1))
+"""Bytes of a block's rows that are tried."""
+
+GOOD = 8 << 20
+"""Bytes of a block that is no larger than it has to be for the requests to be long."""
+
+MOST_PITCHES = 6
+
+SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK = 5e-6, 50e-6, 300e-6
+SECONDS_A_BYTE = 0.4e-9
+"""What requests, moves, blocks and bytes cost, about; only their ratios matter."""
+
+
+class Block(NamedTuple):
+    """A block of some work."""
+
+    work: int
+    operand: int
+    area: Rectangle
+
+
+def chosen(work: Work, most: int) -> Cut | None:
+    """The best way to cut work into blocks of at most `most` bytes; None where there is none."""
+    best: tuple[float, Cut] | None = None
+    for side in work.sides:
+        for pitch in _pitches(work, side):
+            for gap in GAPS if side == "destination" else GAPS[:1]:
+                for cut in _sized(work, Cut(side, pitch, gap, 1, 0), most):
+                    cost = _cost(work, cut, most)
+                    if cost is not None and (best is None or cost < best[0]):
+                        best = cost, cut
+    return best and best[1]
+
+
+def _pitches(work: Work, side: Side) -> Iterator[int]:
+    """0, and pitches by which every operand can be cut."""
+    yield 0
+    operands = work.operands(side)
+    steps = {stride for move in work.moves for stride in end_of(move, side).strides}
+    sound = 0
+    for step in sorted(steps, reverse=True):
+        if sound == MOST_PITCHES:
+            return
+        if step > 1 and all(work.sizes[k] % step == 0 and work.moves_at(side, k, step) is not None for k in operands):
+            sound += 1
+            yield step
+
+
+def _sized(work: Work, cut: Cut, most: int) -> Iterator[Cut]:
+    """The cut with heights and widths that are worth a try."""
+    operand = work.operands(cut.side)[0]
+    unit = max(work.units[each] for each in work.operands(cut.side))
+    for bytes_of_block in {min(GOOD, most), most}:
+        if not cut.pitch:
+            wide = cut._replace(width=_aligned(work, cut.side, max(unit, bytes_of_block // unit * unit)))
+            yield from _fitting(work, wide, operand, most, unit)
+            continue
+        for width in (*(each for each in WIDTHS if each < cut.pitch), cut.pitch):
+            own = width if width == cut.pitch else max(unit, width // unit * unit)
+            if own <= bytes_of_block:
+                yield from _fitting(
+                    work, cut._replace(width=own, height=max(1, bytes_of_block // own)), operand, most, unit
+                )
+
+
+def _aligned(work: Work, side: Side, width: int) -> int:
+    """A width of whole rows of the moves, if that is not much less."""
+    steps = {stride for move in work.moves for stride in end_of(move, side).strides if 0 < stride <= width}
+    return width // max(steps) * max(steps) if steps else width
+
+
+def _fitting(work: Work, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
+    """The cut, made smaller until a block of it fits."""
+    for _ in range(8):
+        size = sum(laid_out(work, cut, operand, _middle(work, cut, operand)).sizes)
+        if size <= most:
+            yield cut
+            return
+        share = 0.95 * most / size
+        if not cut.pitch:
+            width = int(cut.width * share) // unit * unit
+            cut = cut._replace(width=_aligned(work, cut.side, width) if width else 0)
+        else:
+            cut = cut._replace(height=int(cut.height * share))
+        if not cut.width or not cut.height:
+            return
+
+
+def _middle(work: Work, cut: Cut, operand: int) -> Rectangle:
+    """A block that is as large as any."""
+    size, pitch = work.sizes[operand], cut.pitch
+    if not pitch:
+        left = size // 2 // cut.width * cut.width
+        left = left if left + cut.width <= size else max(0, left - cut.width)
+        return Rectangle(0, 1, left, min(size, left + cut.width))
+    rows = size // pitch
+    top, left = rows // 2 // cut.height * cut.height, pitch // 2 // cut.width * cut.width
+    top = top if top + cut.height <= rows else max(0, top - cut.height)
+    left = left if left + cut.width <= pitch else max(0, left - cut.width)
+    return Rectangle(top, min(rows, top + cut.height), left, min(pitch, left + cut.width))
+
+
+def _cost(work: Work, cut: Cut, most: int) -> float | None:
+    """Seconds a byte, about; None where a block is too large."""
+    seconds, moved = 0.0, 0
+    for operand in work.operands(cut.side)[:3]:
+        layout = laid_out(work, cut, operand, _middle(work, cut, operand))
+        if sum(layout.sizes) > most:
+            return None
+        seconds += seconds_of(layout)
+        moved += sum(each.bytes for each in layout.writes)
+    return seconds / moved if moved else math.inf
+
+
+def seconds_of(layout: Layout) -> float:
+    """How long a block takes, about."""
+    transferred = sum(each.bytes for each in (*layout.reads, *layout.writes))
+    moved = sum(move.bytes_written for move in layout.moves)
+    short = sum(move.bytes_written for move in layout.moves if move.element_size < 64)
+    return (
+        SECONDS_A_BYTE * (transferred + moved + short)
+        + SECONDS_A_REQUEST * layout.requests
+        + SECONDS_A_MOVE * len(layout.moves)
+        + SECONDS_A_BLOCK
+    )
+
+
+def blocks_of(number: int, work: Work, cut: Cut, most: int) -> Iterator[tuple[Block, Layout]]:
+    """All blocks of some work, none of which takes more than `most` bytes, in the order of the files."""
+    for operand in work.operands(cut.side):
+        unit = work.units[operand]
+        waiting = [*areas(work, cut, operand)][::-1]
+        while waiting:
+            area = waiting.pop()
+            layout = laid_out(work, cut, operand, area)
+            smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
+            if len(smaller) == 1 and layout.writes:
+                yield Block(number, operand, area), layout
+            elif len(smaller) > 1:
+                waiting += smaller[::-1]

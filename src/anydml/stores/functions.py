@@ -1,0 +1,115 @@
+"""Plans of fused functions and of descs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.graph.plan import Result, results_of
+from anydml.graph.structure import paired, rebuilt
+from anydml.graph.trace import Trace, TracedArray, check_dtype
+from anydml.operators.base import OperatorDesc
+from anydml.stores.plan import Plan
+from anydml.stores.store import Store
+from anydml.stores.targets import Target
+from anydml.tensor import Layout
+
+MEMORY = "256MB"
+
+
+def plan_function(
+    function: Callable[..., Any], name: str, inputs: Any, outputs: Any, memory: int | str, overwrite: bool
+) -> Plan:
+    """As `Fused.plan` says."""
+    stores: list[Store] = []
+    trace = Trace(name)
+
+    def traced(leaf: Any, path: str) -> Any:
+        if not isinstance(leaf, Store):
+            return leaf
+        check_dtype(leaf.dtype, path)
+        stores.append(leaf)
+        value = trace.composer.input(path, leaf.shape, leaf.strides, leaf.dtype.itemsize)
+        return TracedArray(trace, value, leaf.dtype, len(stores) - 1)
+
+    arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    given = [rebuilt(each, traced, f"inputs[{k}]") for k, each in enumerate(arguments)]
+    if not stores:
+        raise BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
+    like = [np.empty(0, store.dtype) for store in stores]
+    try:
+        tree, results = results_of(trace, function(*given), [None] * len(stores), like)
+    finally:
+        trace.is_over = True
+    targets: list[Target] = []
+    try:
+        for leaf, field, target in paired(tree, outputs, Result, "outputs"):
+            _check_target(name, field, target, leaf.array.shape, leaf.array.dtype)
+            targets.append(target)
+    except ValueError as error:
+        if isinstance(error, BindingError):
+            raise
+        shapes = rebuilt(tree, lambda leaf, _: leaf.array.shape if isinstance(leaf, Result) else leaf, "")
+        raise BindingError(
+            f"{name}: {error} is not of the structure of the results: {shapes}", name, "outputs"
+        ) from None
+    for result in results:
+        trace.composer.output(f"result {result.number}", result.array.value)
+    return Plan(trace.composer.program(), stores, targets, memory, overwrite)
+
+
+def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(target, Target):
+        raise BindingError(f"{name}: {field} is {target!r:.80}: describe a file by anydml.stores.create", name, field)
+    if target.shape != shape or target.dtype != dtype:
+        message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+        raise BindingError(message, name, field, "outputs have the results' shapes and dtypes")
+
+
+def plan(
+    desc: OperatorDesc,
+    inputs: Sequence[Store],
+    outputs: Sequence[Target],
+    memory: int | str = MEMORY,
+    overwrite: bool = False,
+) -> Plan:
+    """Plan an operator over files.
+
+    Args:
+        desc: the operator.
+        inputs: stores, one a tensor, in the desc's order, of the tensors' sizes and types.
+        outputs: targets, likewise.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether files that exist may be replaced.
+
+    Returns:
+        The plan; nothing is read or written before its `run`.
+
+    Raises:
+        DescError: the desc breaks a rule.
+        BindingError: a count, size or type does not fit, an output is an input, or the operator reads host values.
+    """
+    desc.check()
+    name = desc.OPERATOR
+    named = (*desc.inputs, *desc.outputs)
+    if desc.HOST:
+        raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is read on the host, which no plan does", name)
+    given = (*inputs, *outputs)
+    if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
+        message = f"{name}: {len(inputs)} inputs and {len(outputs)} outputs were given"
+        raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
+    layouts = []
+    for number, ((field, tensor), each) in enumerate(zip(named, given, strict=True)):
+        kind = Store if number < len(inputs) else Target
+        if not isinstance(each, kind):
+            raise BindingError(f"{name}: {field} is {each!r:.80}, where a {kind.__name__} is expected", name, field)
+        dtype = tensor.data_type.dtype
+        if each.shape != tuple(tensor.sizes) or each.dtype != dtype:
+            message = f"{name}: {field} is {each.dtype} {each.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"
+            raise BindingError(message, name, field, "files have the tensors' sizes and types")
+        strides = each.strides if isinstance(each, Store) else Layout.packed(each.shape, dtype.itemsize).strides
+        layouts.append(Layout(each.shape, strides, dtype.itemsize))
+    return Plan(desc.program(layouts), inputs, outputs, memory, overwrite)

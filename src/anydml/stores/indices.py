@@ -1,0 +1,116 @@
+"""Moves without lookups: what a plan's index arrays say, as moves of runs of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from anydml.engines.common import index_error
+from anydml.errors import BindingError
+from anydml.moves import Access, Fill, Lookup, Move, Program
+from anydml.stores.store import Array
+
+MOST_RUNS = 1 << 16
+"""Runs of neighbours that one move may pick."""
+
+Bytes = Callable[[int], Array]
+"""Gives an operand's bytes."""
+
+
+def resolved(program: Program, read: Bytes) -> Iterator[Move]:
+    """The moves of a program, with one move for each run of evenly spaced neighbours that a move looks up.
+
+    Raises:
+        BindingError: a destination is looked up, an index depends on another, or there are too many runs.
+        IndexError: an index lies outside where that is refused.
+    """
+    for move in program.moves:
+        if not move.has_lookups:
+            yield move
+        elif isinstance(move.source, Fill) or move.destination.lookups or any(x.lookups for x in move.source.lookups):
+            raise BindingError(
+                f"{program.name}: writing by indices, or indices of indices, cannot be planned over files"
+            )
+        else:
+            yield from _runs(program, move, move.source, read)
+
+
+def _runs(program: Program, move: Move, source: Access, read: Bytes) -> Iterator[Move]:
+    by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
+    sizes = tuple(move.sizes[k] for k in by)
+    shift = np.zeros(sizes, np.int64)
+    kept = np.ones(sizes, bool)
+    for lookup in source.lookups:
+        index, inside = _indices(program, lookup, by, sizes, read)
+        kept &= inside | (lookup.outside != "skip")
+        shift += np.clip(index, 0, lookup.size - 1) * lookup.stride
+    for k, size, place in zip(by, sizes, range(len(by)), strict=True):
+        shape = [1] * len(by)
+        shape[place] = size
+        shift += (np.arange(size, dtype=np.int64) * source.strides[k]).reshape(shape)
+    others = [k for k in range(len(move.sizes)) if k not in by]
+    last = sizes[-1] if by else 1
+    to = move.destination
+    rows, keeps = shift.reshape(-1, last), kept.reshape(-1, last)
+    heads = np.stack(np.unravel_index(np.arange(len(rows)), sizes[:-1] or (1,)), 1)
+    count = 0
+    for head, row, keep in zip(heads, rows, keeps, strict=True):
+        start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
+        for first, run, step in _even(row, keep):
+            count += 1
+            if count > MOST_RUNS:
+                raise BindingError(f"{program.name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+            inner = by[-1:] if run > 1 else []
+            moved = [*others, *inner]
+            writes = [to.strides[k] for k in moved]
+            reads = [*(source.strides[k] for k in others), *([step] if inner else [])]
+            yield Move(
+                (*(move.sizes[k] for k in others), *([run] if inner else [])),
+                Access(to.operand, start + (first * to.strides[by[-1]] if by else 0), tuple(writes)),
+                Access(source.operand, source.offset + int(row[first]), tuple(reads)),
+                move.element_size,
+            )
+
+
+def _indices(
+    program: Program, lookup: Lookup, by: list[int], sizes: tuple[int, ...], read: Bytes
+) -> tuple[Array, Array]:
+    """The indices for every coordinate of some dimensions, wrapped once, and which of them lie inside."""
+    dtype = np.dtype(lookup.dtype)
+    flat = read(lookup.operand)[lookup.offset :]
+    strides = tuple(lookup.strides[k] for k in by)
+    low = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s < 0)
+    high = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True) if s > 0) + dtype.itemsize
+    whole = read(lookup.operand)
+    if lookup.offset + low < 0 or lookup.offset + high > whole.size:
+        raise AssertionError("indices lie within their operand")
+    raw = np.lib.stride_tricks.as_strided(flat[: dtype.itemsize].view(dtype), (*sizes, 1), (*strides, dtype.itemsize))
+    found = raw[..., 0]
+    if dtype.kind == "u":
+        index = np.minimum(found, np.uint64(1 << 62)).astype(np.int64)
+    else:
+        index = found.astype(np.int64)
+        index = np.where(index < 0, index + lookup.size, index)
+    inside = (index >= 0) & (index < lookup.size)
+    if lookup.outside == "refuse" and not inside.all():
+        raise index_error(program, lookup, int(found[~inside].reshape(-1)[0]))
+    return index, inside
+
+
+def _even(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
+    """Runs of a row whose numbers are evenly spaced: first, how many, and how far apart."""
+    at, count = 0, len(row)
+    steps = np.diff(row)
+    while at < count:
+        if not keep[at]:
+            at += 1
+            continue
+        end = at + 1
+        if end < count and keep[end]:
+            different = np.flatnonzero((steps[at:] != steps[at]) | ~keep[at + 1 :])
+            end = at + 1 + int(different[0]) if different.size else count
+            if steps[at] <= 0 and end - at < 3:
+                end = at + 1
+        yield at, end - at, int(steps[at]) if end - at > 1 else 0
+        at = end

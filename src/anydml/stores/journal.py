@@ -1,0 +1,135 @@
+"""Journals: which blocks of a plan are written, so that the same plan goes on where it was stopped.
+
+A journal is lines of text. The first tells the plan. Then comes the number of each block that was written; ``synced n``
+where the first n of those are on the disk itself, and ``whole`` when all is, and files get their names. What was
+written is still there after a process was killed, so every line counts; after the machine went down, those that were
+synced.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from anydml.files.json_path import JsonPath
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+SYNC_BYTES = 2 << 30
+"""Bytes that are written from one sync to the next, so that not all is lost when the machine goes down."""
+
+
+class Journal:
+    """The journal of one plan, which nobody else writes.
+
+    Args:
+        path: where it lies.
+        digest: of the plan.
+        sync: brings all that was written to the disk.
+
+    Attributes:
+        finished: blocks that an earlier run wrote.
+        is_whole: whether all were on the disk, and files were given their names.
+
+    Raises:
+        ModelError: another process has it, or it cannot be written.
+    """
+
+    def __init__(self, path: Path, digest: str, sync: Callable[[], None]) -> None:
+        self.path = path
+        self._sync = sync
+        self._turn = threading.Lock()
+        self._count = self._bytes = 0
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise JsonPath(str(path)).error("another process is writing the same output") from None
+            self.finished, self.is_whole = self._read(digest)
+            self._count = len(self.finished)
+            if not self._count and not self.is_whole:
+                os.ftruncate(self._file, 0)
+                self._write(json.dumps({"plan": digest, "boot": boot()}))
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def _read(self, digest: str) -> tuple[set[int], bool]:
+        os.lseek(self._file, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(self._file), "rb") as file:
+            # What follows the last line's end was not written to the end.
+            lines = file.read().split(b"\n")[:-1]
+        try:
+            first = json.loads(lines[0])
+            if first["plan"] != digest:
+                return set(), False
+            done = [int(line) for line in lines[1:] if line.isdigit()]
+            synced = [int(line[7:]) for line in lines[1:] if line.startswith(b"synced ")]
+        except (IndexError, KeyError, TypeError, ValueError):
+            return set(), False
+        if b"whole" in lines:
+            return set(done), True
+        if first["boot"] is None or first["boot"] != boot():
+            done = done[: max(synced, default=0)]
+        return set(done), False
+
+    def restart(self, digest: str) -> None:
+        """Forget what was finished: the files that it was written to are gone."""
+        os.ftruncate(self._file, 0)
+        self.finished, self.is_whole, self._count = set(), False, 0
+        self._write(json.dumps({"plan": digest, "boot": boot()}))
+
+    def _write(self, line: str) -> None:
+        os.lseek(self._file, 0, os.SEEK_END)
+        os.write(self._file, line.encode() + b"\n")
+
+    def add(self, block: int, size: int) -> None:
+        """Say that a block of `size` bytes was written."""
+        with self._turn:
+            self._write(str(block))
+            self._count += 1
+            self._bytes += size
+            if self._bytes >= SYNC_BYTES:
+                self._bytes = 0
+                self._sync()
+                self._write(f"synced {self._count}")
+                os.fsync(self._file)
+
+    def whole(self) -> None:
+        """Say that all is on the disk."""
+        self._write("whole")
+        os.fsync(self._file)
+
+    def close(self, is_over: bool) -> None:
+        """Let others have it; remove it if it is over."""
+        if is_over:
+            self.path.unlink(missing_ok=True)
+        os.close(self._file)
+
+
+def boot() -> str | None:
+    """What tells this run of the machine from others; None where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def sync_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk, where the system does that."""
+    if os.name != "posix":
+        return
+    folder: Any = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,141 @@
+"""`open`: stores by their path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anydml.files import npy
+from anydml.files.folder import Folder
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
+from anydml.stores.store import Checkpoint, Store
+
+INDEX = ".safetensors.index.json"
+"""What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
+
+
+def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
+    """Open arrays in files, of which nothing but their headers is read.
+
+    Args:
+        path: a .npy file, a .safetensors file, an index (….safetensors.index.json), or a folder with an index or with
+            .safetensors files.
+
+    Returns:
+        A `Store` of a .npy file; else a `Checkpoint`, which has a `Store` by name for every tensor.
+
+    Raises:
+        ModelError: it is none of these, cannot be read, or its header or index is broken.
+
+    Example:
+        >>> import numpy as np, tempfile, anydml.stores
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(f"{folder}/x.npy", np.zeros((2, 3), np.float32))
+        ...     x = anydml.stores.open(f"{folder}/x.npy")
+        >>> x.shape, x.dtype
+        ((2, 3), dtype('float32'))
+    """
+    place = JsonPath(os.fspath(path))
+    try:
+        found = Path(path)
+        is_folder, is_file = found.is_dir(), found.is_file()
+    except (OSError, ValueError) as error:
+        raise place.error(f"is no path: {error}") from None
+    if is_folder:
+        return _folder(found, place)
+    if not is_file:
+        raise place.error("is no file" if found.exists() else "does not exist")
+    if found.name.lower().endswith(".npy"):
+        header = npy.read_header(found, place)
+        return Store(found, "", header.shape, header.dtype, header.offset, header.fortran_order)
+    if found.name.lower().endswith(".safetensors"):
+        return together(found, [found], place)
+    if found.name.endswith(INDEX):
+        return _indexed(found, place)
+    raise place.error("is neither a .npy nor a .safetensors file, nor an index of those")
+
+
+def _folder(path: Path, place: JsonPath) -> Checkpoint:
+    try:
+        inside = sorted(path.iterdir())
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror or error}") from None
+    indexes = [each for each in inside if each.name.endswith(INDEX)]
+    usual = path / f"model{INDEX}"
+    if usual in indexes or len(indexes) == 1:
+        index = usual if usual in indexes else indexes[0]
+        return _indexed(index, JsonPath(str(index)))
+    if indexes:
+        raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
+    files = [each for each in inside if each.name.endswith(".safetensors") and each.is_file()]
+    if not files:
+        raise place.error("has neither an index nor .safetensors files")
+    return together(path, files, place)
+
+
+def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
+    """The tensors of several files as one checkpoint, in the order of the files.
+
+    Raises:
+        ModelError: a file is broken, or two have a tensor of the same name.
+    """
+    stores: dict[str, Store] = {}
+    metadata: dict[str, str] = {}
+    by_file: dict[Path, Mapping[str, str]] = {}
+    for file in files:
+        header = read_header(file, JsonPath(str(file)))
+        by_file[file] = header.metadata
+        metadata.update(header.metadata)
+        for name, entry in header.entries.items():
+            if name in stores:
+                raise place.error(
+                    f"has tensor {show(name)} in both {stores[name].path.name} and {file.name}; shards of one tensor "
+                    "are joined by anydml reshard"
+                )
+            stores[name] = Store(file, name, entry.shape, entry.dtype, entry.offset)
+    return Checkpoint(path, stores, metadata, by_file)
+
+
+def _indexed(index: Path, place: JsonPath) -> Checkpoint:
+    try:
+        if index.stat().st_size > MOST_HEADER:
+            raise place.error(f"is larger than {MOST_HEADER} bytes")
+        content = parse_json(index.read_bytes(), place, "text")
+    except OSError as error:
+        raise place.error(f"cannot be read: {error.strerror or error}") from None
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict):
+        raise (place / "weight_map").error(f"is {show(weight_map)}, where an object is expected")
+    files: dict[str, Path] = {}
+    for name, written in weight_map.items():
+        if not isinstance(written, str):
+            raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
+        if written not in files:
+            files[written] = _inside(index.parent, written, place / "weight_map" / name)
+    found = together(index.parent, [files[written] for written in sorted(files)], place)
+    for name, written in weight_map.items():
+        if name not in found.stores or found[name].path != files[written]:
+            raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
+    if missing := [name for name in found if name not in weight_map]:
+        raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")
+    return found
+
+
+def _inside(folder: Path, written: str, place: JsonPath) -> Path:
+    """A file that an index names; a link may lead to where the cache of Hugging Face's hub keeps its files."""
+    path = folder / written
+    try:
+        is_cached = (
+            Path(written).name == written
+            and path.is_symlink()
+            and path.is_file()
+            and path.resolve().parent == folder.resolve().parents[1] / "blobs"
+        )
+    except (OSError, ValueError, IndexError, RuntimeError):
+        is_cached = False
+    if is_cached:
+        return path
+    return Folder(folder).source(written, place)

@@ -1,0 +1,277 @@
+"""Plans: a program over files, cut into blocks that fit in a budget of memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.moves import Access, Move, Program
+from anydml.moves.simplify import simplify
+from anydml.stores.blocks import Work
+from anydml.stores.choosing import Block, blocks_of, chosen
+from anydml.stores.indices import resolved
+from anydml.stores.sizes import bytes_text, parse_size
+from anydml.stores.store import Store
+from anydml.stores.targets import NewFile, Target
+from anydml.stores.transfers import Transfer
+
+SLOTS = 3
+"""Blocks that are in memory at once: one is read, one moved, one written."""
+
+LEAST = 4 << 10
+"""Bytes of memory that a plan can do with."""
+
+SPARE = 64
+"""Bytes of a block's buffers that go into their alignment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a plan will do.
+
+    Attributes:
+        bytes_read: from all inputs.
+        bytes_read_again: those of them that had been read before.
+        bytes_written: of elements.
+        reads: requests.
+        writes: requests.
+        block_bytes: of the largest block.
+    """
+
+    bytes_read: int = 0
+    bytes_read_again: int = 0
+    bytes_written: int = 0
+    reads: int = 0
+    writes: int = 0
+    block_bytes: int = 0
+
+
+class Plan:
+    """A program over files, ready to run. ``print(plan)`` says what it will read and write.
+
+    Args:
+        program: inputs and outputs are in the order of the stores and targets; its scratch has to be nothing.
+        inputs: what the inputs are.
+        outputs: where the outputs go, in C order.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether files that exist may be replaced.
+        folder: which the outputs' files are in, if they are to appear together, as a folder.
+        others: small files that are to lie beside the outputs, such as an index, by their paths.
+
+    Attributes:
+        blocks: in the order in which they are begun.
+        totals: what they will do.
+        buffers: how many blocks are in memory at once.
+        resumed: after `run`, blocks that an earlier run had finished.
+
+    Raises:
+        BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        inputs: Sequence[Store],
+        outputs: Sequence[Target],
+        memory: int | str = "256MB",
+        overwrite: bool = False,
+        folder: Path | None = None,
+        others: Mapping[Path, bytes] | None = None,
+    ) -> None:
+        self.program = program
+        self.name = program.name
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.memory = parse_size(memory)
+        self.overwrite = overwrite
+        self.folder = folder
+        self.others = dict(others or {})
+        self.resumed = 0
+        constants = sum(constant.nbytes for constant in program.constants)
+        room = self.memory - constants
+        if room < LEAST:
+            raise BindingError(
+                f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
+                f"{bytes_text(constants + LEAST)}, of which {bytes_text(constants)} are constants"
+            )
+        if program.scratch_bytes:
+            why = next(each.reason for each in program.operands if each.role == "scratch")
+            raise BindingError(
+                f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
+                "and plan the rest from there"
+            )
+        self.identities = {path: identity(path) for path in sorted({store.path for store in self.inputs})}
+        self.files = _unique(target.file for target in self.outputs)
+        self._check_apart()
+        self.buffers = SLOTS if room >= 1 << 20 else 1
+        self.most = room // self.buffers - SPARE
+        self.works = tuple(_works(program, self.inputs, self.outputs, room))
+        self.blocks, self.totals = self._cut()
+
+    def _check_apart(self) -> None:
+        """Outputs are no inputs, and none is written twice."""
+        sources = {os.path.realpath(store.path) for store in self.inputs}
+        same = {(each[0], each[1]) for each in self.identities.values()}
+        paths = [os.path.realpath(path) for path in (*(file.path for file in self.files), *self.others)]
+        for path in paths:
+            there = os.path.exists(path) and identity(Path(path))[:2] in same
+            if path in sources or there:
+                raise BindingError(f"{self.name}: {path} is an input, too: write to another file", self.name)
+            if paths.count(path) > 1:
+                raise BindingError(
+                    f"{self.name}: {path} is written twice: describe its arrays by one create", self.name
+                )
+
+    def _cut(self) -> tuple[list[Block], Totals]:
+        blocks: list[Block] = []
+        self.cuts = []
+        reads = writes = bytes_read = bytes_written = largest = 0
+        spans: dict[Path, list[np.ndarray[Any, Any]]] = {}
+        for number, work in enumerate(self.works):
+            cut = chosen(work, self.most)
+            if cut is None:
+                raise BindingError(
+                    f"{self.name}: no way was found to move {self.outputs[0]!r} in blocks of {bytes_text(self.most)}"
+                )
+            self.cuts.append(cut)
+            for block, layout in blocks_of(number, work, cut, self.most):
+                blocks.append(block)
+                for each in layout.reads:
+                    reads += each.file.size
+                    bytes_read += each.bytes
+                    spans.setdefault(self.inputs[each.operand].path, []).append(self._span(each))
+                for each in layout.writes:
+                    writes += each.file.size
+                    bytes_written += each.bytes
+                largest = max(largest, sum(layout.sizes))
+        distinct = sum(_covered(np.concatenate(each)) for each in spans.values())
+        return blocks, Totals(bytes_read, bytes_read - distinct, bytes_written, reads, writes, largest)
+
+    def _span(self, transfer: Transfer) -> np.ndarray[Any, Any]:
+        """The bytes of a file that requests touch, as few intervals."""
+        first = np.sort(transfer.file) + self.inputs[transfer.operand].offset
+        breaks = np.flatnonzero(np.diff(first) > transfer.length)
+        starts, ends = first[np.r_[0, breaks + 1]], first[np.r_[breaks, first.size - 1]] + transfer.length
+        return np.stack([starts, ends], 1)
+
+    def digest(self) -> str:
+        """What tells this plan from others; the same command over the same files has the same."""
+        state = hashlib.sha256()
+        for part in (self.name, self.most, self.cuts, len(self.blocks), [*self.identities.items()]):
+            state.update(repr(part).encode())
+        for work in self.works:
+            state.update(repr(work.moves).encode())
+            for constant in work.constants.values():
+                state.update(constant.tobytes())
+        for file in self.files:
+            state.update(repr((os.path.realpath(file.path), file.size)).encode() + file.start)
+        for path, content in self.others.items():
+            state.update(repr(os.path.realpath(path)).encode() + content)
+        return state.hexdigest()
+
+    def run(self) -> None:
+        """Read, move and write all blocks, and give the files their names.
+
+        What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
+
+        Raises:
+            ModelError: a file cannot be read or written, an input has changed, or another process writes the same. What
+                has the final names is whole or as it was before.
+        """
+        from anydml.stores.running import run
+
+        run(self)
+
+    def __str__(self) -> str:
+        totals = self.totals
+        used = self.buffers * (totals.block_bytes + SPARE) + sum(each.nbytes for each in self.program.constants)
+        return "\n".join(
+            [
+                f"{self.name}: {len(self.inputs)} array(s) of {len(self.identities)} file(s) to "
+                f"{len(self.outputs)} array(s) of {len(self.files)} file(s), in {len(self.blocks)} block(s)",
+                f"  reads {bytes_text(totals.bytes_read)} in {totals.reads} request(s), "
+                f"{bytes_text(totals.bytes_read_again)} of it more than once",
+                f"  writes {bytes_text(totals.bytes_written)} in {totals.writes} request(s)",
+                f"  buffers {bytes_text(used)} of {bytes_text(self.memory)}: {self.buffers} of "
+                f"{bytes_text(totals.block_bytes)}",
+            ]
+        )
+
+
+def identity(path: Path) -> tuple[int, int, int, int]:
+    """What changes when a file does: device, number, bytes, and when it was written in nanoseconds."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _unique(files: Iterable[NewFile]) -> tuple[NewFile, ...]:
+    return tuple({id(file): file for file in files}.values())
+
+
+def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target], room: int) -> Iterator[Work]:
+    """The moves of a program in groups that have no files in common."""
+    count = len(inputs) + len(outputs)
+    arrays: list[Store | Target] = [*inputs, *outputs]
+    sizes = {k: each.nbytes for k, each in enumerate(arrays)}
+    units = {k: each.dtype.itemsize for k, each in enumerate(arrays)}
+    constants = dict(enumerate(program.constants, count))
+
+    def read(operand: int) -> np.ndarray[Any, Any]:
+        if operand in constants:
+            return constants[operand]
+        if operand not in known:
+            if sizes[operand] > room:
+                raise BindingError(
+                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(sizes[operand])} of memory"
+                )
+            array = inputs[operand].read()
+            known[operand] = np.frombuffer(array.tobytes("A"), np.uint8)
+        return known[operand]
+
+    known: dict[int, np.ndarray[Any, Any]] = {}
+    for moves in _apart(simplify(resolved(program, read)), count):
+        used = {move.destination.operand for move in moves}
+        used |= {move.source.operand for move in moves if isinstance(move.source, Access)}
+        yield Work(
+            tuple(moves),
+            {k: sizes[k] for k in used if k < count},
+            {k: units[k] for k in used if k < count},
+            {k: constants[k] for k in used if k >= count},
+        )
+
+
+def _apart(moves: Iterable[Move], count: int) -> list[list[Move]]:
+    """Moves in groups that share no operand below `count`, in order."""
+    leader = [*range(count)]
+
+    def find(k: int) -> int:
+        while leader[k] != k:
+            leader[k] = leader[leader[k]]
+            k = leader[k]
+        return k
+
+    moves = [*moves]
+    for move in moves:
+        if isinstance(move.source, Access) and move.source.operand < count:
+            leader[find(move.source.operand)] = find(move.destination.operand)
+    groups: dict[int, list[Move]] = {}
+    for move in moves:
+        groups.setdefault(find(move.destination.operand), []).append(move)
+    return [*groups.values()]
+
+
+def _covered(spans: np.ndarray[Any, Any]) -> int:
+    """Bytes in a union of intervals."""
+    ordered = spans[np.argsort(spans[:, 0], kind="stable")]
+    before = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(ordered[:, 1])[:-1]]
+    return int(np.maximum(0, ordered[:, 1] - np.maximum(ordered[:, 0], before)).sum())

@@ -1,0 +1,233 @@
+"""Running plans: blocks are read, moved and written, several at once, by requests at places in files."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.engines import array_engine
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+from anydml.memory.host import address_of
+from anydml.moves import Move, Operand, Program
+from anydml.moves.program import renumbered
+from anydml.stores.blocks import laid_out
+from anydml.stores.journal import Journal
+from anydml.stores.plan import SPARE, Plan, identity
+from anydml.stores.staging import Staging, open_file
+from anydml.stores.transfers import Transfer
+
+MOST_COMPILED = 256
+"""Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
+
+
+def run(plan: Plan) -> None:
+    """As `Plan.run` says."""
+    staging = Staging(plan.files, plan.others, plan.folder, plan.overwrite)
+    place = JsonPath(str(staging.top[0]))
+    try:
+        staging.journal.parent.mkdir(parents=True, exist_ok=True)
+        _check_inputs(plan)
+        digest = plan.digest()
+        if not os.path.exists(staging.journal):
+            staging.check_free()
+        journal = Journal(staging.journal, digest, staging.sync)
+    except OSError as error:
+        raise place.error(f"cannot be written: {error.strerror or error}") from None
+    is_over = False
+    try:
+        if not journal.is_whole or not staging.has_all():
+            staging.check_free()
+            if not journal.finished or not staging.is_there():
+                journal.restart(digest)
+                staging.begin()
+            plan.resumed = len(journal.finished)
+            _Run(plan, staging, journal).all()
+            try:
+                _check_inputs(plan)
+            except BindingError:
+                is_over = True
+                staging.drop()
+                raise
+            staging.sync()
+            journal.whole()
+        staging.finish()
+        is_over = True
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
+    finally:
+        journal.close(is_over)
+
+
+def _check_inputs(plan: Plan) -> None:
+    for path, known in plan.identities.items():
+        if identity(path) != known:
+            raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
+
+
+class _Run:
+    """One run of a plan."""
+
+    def __init__(self, plan: Plan, staging: Staging, journal: Journal) -> None:
+        self.plan = plan
+        self.staging = staging
+        self.journal = journal
+        self.stopped = threading.Event()
+        self._engine = threading.Lock()
+        self._compiled: dict[tuple[Move, ...], Any] = {}
+        self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
+        self._files: list[tuple[_File, int]] = []
+
+    def all(self) -> None:
+        """Do all blocks that are not finished."""
+        waiting = [k for k in range(len(self.plan.blocks)) if k not in self.journal.finished]
+        with ExitStack() as opened:
+            files: dict[Path, _File] = {}
+            for store in self.plan.inputs:
+                if store.path not in files:
+                    files[store.path] = opened.enter_context(_File(store.path, False))
+                self._files.append((files[store.path], store.offset))
+            for target in self.plan.outputs:
+                part = self.staging.part(target.file.path)
+                if part not in files:
+                    files[part] = opened.enter_context(_File(part, True))
+                self._files.append((files[part], target.offset))
+            for _ in range(self.plan.buffers):
+                self._slots.put(_buffer(self.plan.totals.block_bytes))
+            pool = opened.enter_context(ThreadPoolExecutor(self.plan.buffers, "anydml-stores"))
+            tasks: list[Future[None]] = []
+            try:
+                tasks += [pool.submit(self._block, number) for number in waiting]
+                for task in wait(tasks, return_when=FIRST_EXCEPTION).done:
+                    task.result()
+            except BaseException:
+                self.stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _block(self, number: int) -> None:
+        if self.stopped.is_set():
+            return
+        slot = self._slots.get()
+        try:
+            self._done(number, slot)
+        except BaseException:
+            self.stopped.set()
+            raise
+        finally:
+            self._slots.put(slot)
+
+    def _done(self, number: int, slot: np.ndarray[Any, Any]) -> None:
+        block = self.plan.blocks[number]
+        work = self.plan.works[block.work]
+        layout = laid_out(work, self.plan.cuts[block.work], block.operand, block.area)
+        first = layout.sizes[0]
+        read, written = slot[:first], slot[first : first + layout.sizes[1]]
+        if not layout.is_covered:
+            written[:] = 0
+        for transfer in layout.reads:
+            self._transfer(transfer, written if transfer.is_direct else read, True)
+        if layout.moves:
+            constants = [work.constants[k] for k in sorted(work.constants)]
+            with self._engine:
+                self._program(layout.moves, len(constants)).run((read, *constants, written))
+        for transfer in layout.writes:
+            self._transfer(transfer, read if transfer.is_direct else written, False)
+        self.journal.add(number, sum(each.bytes for each in layout.writes))
+
+    def _program(self, moves: tuple[Move, ...], constants: int) -> Any:
+        found = self._compiled.get(moves)
+        if found is None:
+            if len(self._compiled) >= MOST_COMPILED:
+                self._compiled.clear()
+            last = constants + 1
+            names = ("what was read", *(f"constant {k}" for k in range(constants)))
+            operands = (*(Operand("input", name) for name in names), Operand("output", "what is written"))
+            numbers = {0: 0, 1: last, **{2 + k: 1 + k for k in range(constants)}}
+            program = Program("a block", operands, tuple(renumbered(move, numbers) for move in moves))
+            found = array_engine("plan", ()).compile_program(program)
+            self._compiled[moves] = found
+        return found
+
+    def _transfer(self, transfer: Transfer, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
+        file, base = self._files[transfer.operand]
+        view, length = buffer.data, transfer.length
+        request = file.read if is_read else file.write
+        for at, start in zip(
+            (transfer.file.reshape(-1) + base).tolist(), transfer.buffer.reshape(-1).tolist(), strict=True
+        ):
+            request(view[start : start + length], at)
+
+
+def _buffer(size: int) -> np.ndarray[Any, Any]:
+    """Bytes that begin on a line of the cache."""
+    whole = np.empty(size + SPARE, np.uint8)
+    start = -address_of(whole) % SPARE
+    return whole[start : start + size]
+
+
+class _File:
+    """A file that several threads read or write at once, each at a place of its own."""
+
+    def __init__(self, path: Path, is_written: bool) -> None:
+        self.path = path
+        self._turn = threading.Lock()
+        if is_written:
+            self._descriptor = open_file(path)
+        else:
+            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+    def read(self, view: memoryview, at: int) -> None:
+        """Fill a view with the bytes from a place on.
+
+        Raises:
+            ModelError: the file ends before.
+        """
+        while view:
+            count = self._read(view, at)
+            if not count:
+                raise JsonPath(str(self.path)).error("has become shorter since it was opened")
+            view, at = view[count:], at + count
+
+    def write(self, view: memoryview, at: int) -> None:
+        """Write all bytes of a view from a place on."""
+        while view:
+            count = self._write(view, at)
+            view, at = view[count:], at + count
+
+    if hasattr(os, "preadv"):
+
+        def _read(self, view: memoryview, at: int) -> int:
+            return os.preadv(self._descriptor, [view], at)
+
+        def _write(self, view: memoryview, at: int) -> int:
+            return os.pwrite(self._descriptor, view, at)
+
+    else:
+
+        def _read(self, view: memoryview, at: int) -> int:
+            with self._turn:
+                os.lseek(self._descriptor, at, os.SEEK_SET)
+                data = os.read(self._descriptor, len(view))
+            view[: len(data)] = data
+            return len(data)
+
+        def _write(self, view: memoryview, at: int) -> int:
+            with self._turn:
+                os.lseek(self._descriptor, at, os.SEEK_SET)
+                return os.write(self._descriptor, view)

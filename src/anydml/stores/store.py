@@ -1,0 +1,120 @@
+"""Stores: arrays that lie in files. What they are is known; they are read when a plan runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """An array in a file, which was not read.
+
+    Attributes:
+        path: the file.
+        name: of the array in its file; empty where it is the only one.
+        shape: sizes, by dimension.
+        dtype: of the elements as they are stored, which may be of foreign byte order.
+        offset: bytes from the file's beginning to the first element.
+        fortran_order: whether the first axis is the one without gaps.
+    """
+
+    path: Path
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int
+    fortran_order: bool = False
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, by dimension."""
+        strides, step = [], self.dtype.itemsize
+        for extent in self.shape if self.fortran_order else reversed(self.shape):
+            strides.append(step)
+            step *= extent
+        return tuple(strides if self.fortran_order else reversed(strides))
+
+    def read(self) -> Array:
+        """The whole array, in memory of its own.
+
+        Raises:
+            ModelError: the file cannot be read, or has become shorter.
+        """
+        place = JsonPath(str(self.path))
+        shape = self.shape[::-1] if self.fortran_order else self.shape
+        result = np.empty(shape, self.dtype)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                count = file.readinto(result.reshape(-1).view(np.uint8).data)
+        except OSError as error:
+            raise place.error(f"cannot be read: {error.strerror or error}") from None
+        if count != self.nbytes:
+            raise place.error("has become shorter since it was opened")
+        return result.T if self.fortran_order else result
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise BindingError(
+            f"{self!r} lies in a file, and is not read by accident: take its .read(), or move it by a plan"
+        )
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r} of" if self.name else ""
+        return f"<store{name} {str(self.path)!r}: {self.dtype} {self.shape}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint(Mapping[str, Store]):
+    """The tensors of a safetensors file, or of a folder of them, by name.
+
+    Attributes:
+        path: the file or folder.
+        stores: the tensors by name.
+        metadata: what the files' ``__metadata__`` say, together.
+        file_metadata: the same by file.
+    """
+
+    path: Path
+    stores: Mapping[str, Store] = field(repr=False)
+    metadata: Mapping[str, str] = field(repr=False)
+    file_metadata: Mapping[Path, Mapping[str, str]] = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(store.nbytes for store in self.stores.values())
+
+    def __getitem__(self, name: str) -> Store:
+        return self.stores[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stores)
+
+    def __len__(self) -> int:
+        return len(self.stores)

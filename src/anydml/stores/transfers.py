@@ -1,0 +1,159 @@
+"""Transfers: bytes between a file and a buffer, as requests of one length each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves import Access, Move, extent
+from anydml.stores.cutting import Side, end_of, with_end
+
+LINE = 64
+"""Bytes."""
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Transfer(NamedTuple):
+    """Requests of the same length.
+
+    Attributes:
+        operand: number of the operand whose file is read or written.
+        file: where each begins, in bytes from the operand's first.
+        buffer: where each begins in the buffer.
+        length: bytes of each.
+        is_direct: whether the buffer is that of the other end, because nothing has to be moved in between.
+    """
+
+    operand: int
+    file: Offsets
+    buffer: Offsets
+    length: int
+    is_direct: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in all."""
+        return self.length * self.file.size
+
+
+def direct(move: Move, side: Side) -> Transfer:
+    """What one end of a move takes without any moving: requests of an element each, into the other end's buffer."""
+    here, there = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
+    every = range(len(move.sizes))
+    first, second = _offsets(here, move.sizes, every), _offsets(there, move.sizes, every)
+    return Transfer(here.operand, first, second, move.element_size, True)
+
+
+def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:
+    """Requests for one end of several moves, and the moves with that end in a buffer.
+
+    Where moves take bytes between those of others, all of them are requested at once.
+
+    Args:
+        moves: whose other ends may lie in a buffer already.
+        side: whose bytes are requested.
+        gap: bytes between two runs at most that are read with them; None for what is written.
+
+    Returns:
+        The requests, the moves in the same order, and the size of the buffer.
+    """
+    transfers: list[Transfer] = []
+    placed = [*moves]
+    room = 0
+    for cluster in _clusters(moves, side):
+        ends = [end_of(moves[k], side) for k in cluster]
+        spans = [extent(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
+            first, second = np.array([low], np.int64), np.array([room], np.int64)
+            transfers.append(Transfer(ends[0].operand, first, second, high - low))
+            for k, end in zip(cluster, ends, strict=True):
+                placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + room))
+            room += aligned(high - low)
+            continue
+        for k in cluster:
+            transfer, placed[k], room = staged(moves[k], side, gap or 0, room)
+            transfers.append(transfer)
+    return transfers, placed, room
+
+
+def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
+    """Numbers of moves whose bytes, from the first to the last, overlap or follow each other."""
+    spans = []
+    for k, move in enumerate(moves):
+        end = end_of(move, side)
+        spans.append((end.operand, *extent(end, move.sizes, move.element_size), k))
+    found: list[list[int]] = []
+    last = (-1, 0)
+    for operand, start, stop, k in sorted(spans):
+        if found and operand == last[0] and start <= last[1]:
+            found[-1].append(k)
+            last = operand, max(stop, last[1])
+        else:
+            found.append([k])
+            last = operand, stop
+    return found
+
+
+def _is_worth_it(moves: Sequence[Move], side: Side, span: int, gap: int | None) -> bool:
+    """Whether one request for all bytes of moves is better than several."""
+    needed = 0
+    for move in moves:
+        steps = zip(move.sizes, end_of(move, side).strides, strict=True)
+        needed += move.element_size * math.prod(size for size, stride in steps if stride)
+    return span == needed if gap is None else span <= needed + needed // 4 + gap
+
+
+def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move, int]:
+    """Requests for one end of a move, and the move with that end in a buffer.
+
+    Args:
+        move: whose other end may lie in a buffer already.
+        side: whose bytes are requested.
+        gap: bytes between two runs at most that are read with them; 0 for what is written.
+        base: where there is room in the buffer.
+
+    Returns:
+        The requests, the move, and where the buffer has room after it.
+    """
+    end = end_of(move, side)
+    steps = [(abs(stride), k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
+    length = move.element_size
+    outer: list[int] = []
+    for step, k in sorted(step for step in steps if step[0] and move.sizes[step[1]] > 1):
+        if not outer and step - length <= gap:
+            length += (move.sizes[k] - 1) * step
+        else:
+            outer.append(k)
+    low = end.offset + sum((n - 1) * s for n, s in zip(move.sizes, end.strides, strict=True) if s < 0 and n > 1)
+    outer.reverse()
+    forwards = Access(end.operand, low, tuple(map(abs, end.strides)))
+    strides, step = [*end.strides], length
+    for k in reversed(outer):
+        strides[k] = step if end.strides[k] > 0 else -step
+        step *= move.sizes[k]
+    offset = base + sum((n - 1) * -s for n, s in zip(move.sizes, strides, strict=True) if s < 0 and n > 1)
+    packed = Access(end.operand, base, tuple(map(abs, strides)))
+    first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
+    placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
+    room = base + aligned(length * math.prod(move.sizes[k] for k in outer))
+    return Transfer(end.operand, first, second, length), placed, room
+
+
+def aligned(size: int) -> int:
+    """A size in whole lines of the cache, as parts of buffers have it."""
+    return -(-size // LINE) * LINE
+
+
+def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Offsets:
+    """Where the coordinates of some dimensions lie, the first of them outermost."""
+    found = np.full((1,) * len(dimensions), access.offset, np.int64)
+    for place, k in enumerate(dimensions):
+        shape = [1] * len(dimensions)
+        shape[place] = sizes[k]
+        found = found + (np.arange(sizes[k], dtype=np.int64) * access.strides[k]).reshape(shape)
+    return found.reshape(-1)

@@ -1,0 +1,238 @@
+"""Opening stores: what headers and indexes say, and what they may not."""
+
+import json
+import tracemalloc
+
+import ml_dtypes
+import numpy as np
+import pytest
+from stores.breaking_headers import broken_files, packed
+
+import anydml as dml
+from anydml import stores
+from anydml.stores.dtypes import DTYPES
+from anydml.stores.safetensors_header import make_header
+
+
+def written(path, tensors, metadata=None):
+    """A safetensors file of arrays, by the header that we write."""
+    start, offsets, size = make_header({name: (a.shape, a.dtype) for name, a in tensors.items()}, metadata or {})
+    content = bytearray(start) + bytes(size - len(start))
+    for name, array in tensors.items():
+        content[offsets[name] : offsets[name] + array.nbytes] = array.tobytes()
+    path.write_bytes(content)
+    return path
+
+
+def of_every_dtype(seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(0, 2, (3, 5)).astype(dtype)
+        if name == "BOOL"
+        else np.frombuffer(rng.bytes(15 * dtype.itemsize), dtype).reshape(3, 5)
+        for name, dtype in DTYPES.items()
+    }
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f4", ">i2", "c16", "?", "S5"])
+def test_a_npy_file_is_what_numpy_wrote(tmp_path, order, dtype):
+    array = np.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype), order=order)
+    np.save(tmp_path / "x.npy", array)
+    x = stores.open(tmp_path / "x.npy")
+    assert (x.shape, x.dtype, x.ndim, x.size, x.nbytes, x.strides) == (
+        (2, 3, 4), array.dtype, 3, 24, array.nbytes, array.strides,
+    )  # fmt: skip
+    np.testing.assert_array_equal(x.read(), array)
+
+
+def test_safetensors_files_are_what_their_library_reads_and_writes(tmp_path):
+    library = pytest.importorskip("safetensors")
+    safe = pytest.importorskip("safetensors.numpy")
+    arrays = {name: np.arange(6, dtype=name).reshape(2, 3) for name in ("f4", "f2", "u1", "i8", "c8")}
+    safe.save_file(arrays, tmp_path / "theirs.safetensors", {"a": "b"})
+    found = stores.open(tmp_path / "theirs.safetensors")
+    assert found.metadata == {"a": "b"}
+    assert {*found} == {*arrays}
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(found[name].read(), array)
+    path = written(tmp_path / "ours.safetensors", arrays, {"c": "d", "ü": "\n"})
+    with library.safe_open(path, "numpy") as opened:
+        assert opened.metadata() == {"c": "d", "ü": "\n"}
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(opened.get_tensor(name), array)
+
+
+def test_the_library_agrees_about_the_names_of_dtypes(tmp_path):
+    safetensors = pytest.importorskip("safetensors")
+    torch = pytest.importorskip("torch")
+    path = written(tmp_path / "x.safetensors", of_every_dtype())
+    of_torch = {
+        "F8_E5M2": torch.float8_e5m2,
+        "F8_E4M3": torch.float8_e4m3fn,
+        "BF16": torch.bfloat16,
+        "U16": torch.uint16,
+    }
+    with safetensors.safe_open(path, "pt") as opened:
+        for name in DTYPES:
+            assert opened.get_slice(name).get_dtype() == name
+        for name, dtype in of_torch.items():
+            found = opened.get_tensor(name)
+            assert found.dtype == dtype
+            assert found.view(torch.uint8).numpy().tobytes() == of_every_dtype()[name].tobytes()
+
+
+def test_every_dtype_is_read(tmp_path):
+    arrays = of_every_dtype()
+    found = stores.open(written(tmp_path / "x.safetensors", arrays))
+    assert [*found] == sorted(arrays, key=lambda name: -arrays[name].itemsize)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].read().tobytes() == array.tobytes()
+    assert found["BF16"].dtype == ml_dtypes.bfloat16
+
+
+@pytest.mark.parametrize("name", ["F4", "F6_E2M3", "F6_E3M2"])
+def test_elements_of_less_than_a_byte_are_refused_by_name(tmp_path, name):
+    text = json.dumps({"x": {"dtype": name, "shape": [8], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(packed(text, 4))
+    with pytest.raises(dml.ModelError, match=rf"x\.dtype: is {name}, whose elements have \d bits"):
+        stores.open(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("content", "tensors", "said"),
+    [
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}}', 6,
+         "b: begins at byte 2, which overlaps the tensor before it: 4 is next"),
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[2],"data_offsets":[6,8]}}', 8,
+         "b: begins at byte 6, which leaves a hole before it: 4 is next"),
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}', 5,
+         "has 5 bytes of tensors, but its header speaks of 4"),
+        ('{"a":{"dtype":"U8","shape":[5],"data_offsets":[0,4]}}', 4, "has 4 bytes, which do not fit shape [5] of U8"),
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,40]}}', 4, "two rising numbers up to 4"),
+        ('{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,0]}}', 4, "two rising numbers up to 4"),
+        ('{"a":{"dtype":"U8","shape":[true],"data_offsets":[0,1]}}', 1, "shape[0]: is true, where an integer"),
+        ('{"a":{"dtype":"U8","shape":[0,9223372036854775807],"data_offsets":[0,0]}}', 1, "has 1 bytes of tensors"),
+        ('{"a":{"dtype":"X","shape":[],"data_offsets":[0,1]}}', 1, 'is "X", where one of BOOL'),
+        ('{"a":{"dtype":"U8","shape":[]}}', 1, "has no data_offsets"),
+        ('{"a":1,"a":2}', 0, 'has "a" twice in its header'),
+        ('{"__metadata__":{"a":1}}', 0, "__metadata__.a: is 1, where a text is expected"),
+        ("[]", 0, "where an object is expected"),
+        ("[" * 100_000, 0, "nested too deep"),
+    ],
+)  # fmt: skip
+def test_a_broken_header_is_refused_with_its_reason(tmp_path, content, tensors, said):
+    (tmp_path / "x.safetensors").write_bytes(packed(content.encode(), tensors))
+    with pytest.raises(dml.ModelError) as refused:
+        stores.open(tmp_path / "x.safetensors")
+    assert said in str(refused.value)
+    assert str(refused.value).startswith(str(tmp_path / "x.safetensors"))
+
+
+def test_broken_headers_end_in_one_clear_line(tmp_path):
+    path, lines = tmp_path / "x.safetensors", []
+    for content in broken_files(seed=1, count=2000):
+        path.write_bytes(content)
+        try:
+            stores.open(path)
+        except dml.ModelError as error:
+            lines.append(str(error))
+    assert len(lines) > 1800
+    assert all(len(line) < 1000 and line.isprintable() for line in lines)
+
+
+def test_a_header_is_refused_before_memory_is_taken_for_it(tmp_path):
+    shape = json.dumps({"x": {"dtype": "F32", "shape": [2**61], "data_offsets": [0, 2**63]}}).encode()
+    for content in (
+        (10**18).to_bytes(8, "little") + b"{",
+        (90_000_000).to_bytes(8, "little") + b"{}",
+        packed(shape, 8),
+    ):
+        (tmp_path / "x.safetensors").write_bytes(content)
+        tracemalloc.start()
+        with pytest.raises(dml.ModelError):
+            stores.open(tmp_path / "x.safetensors")
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 1 << 20
+
+
+def indexed(folder, weight_map):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def test_a_folder_is_read_by_its_index_or_without_one(tmp_path):
+    a, b = np.arange(3, dtype=np.int32), np.arange(4.0)
+    written(tmp_path / "1.safetensors", {"a": a}, {"x": "1"})
+    written(tmp_path / "2.safetensors", {"b": b}, {"y": "2"})
+    for _ in range(2):
+        found = stores.open(tmp_path)
+        assert (found.nbytes, found.metadata) == (a.nbytes + b.nbytes, {"x": "1", "y": "2"})
+        np.testing.assert_array_equal(found["b"].read(), b)
+        indexed(tmp_path, {"a": "1.safetensors", "b": "2.safetensors"})
+    assert [*stores.open(tmp_path / "model.safetensors.index.json")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../out.safetensors", "/etc/passwd", "link.safetensors", "", ".", "a\0b", "sub", "no"]
+)
+def test_an_index_cannot_leave_its_folder(tmp_path, name):
+    inside = tmp_path / "in"
+    (inside / "sub").mkdir(parents=True)
+    written(tmp_path / "out.safetensors", {"a": np.zeros(2)})
+    (inside / "link.safetensors").symlink_to(tmp_path / "out.safetensors")
+    indexed(inside, {"a": name})
+    with pytest.raises(dml.ModelError, match="weight_map"):
+        stores.open(inside)
+
+
+def test_links_into_the_cache_of_a_hub_are_followed(tmp_path):
+    snapshot = tmp_path / "snapshots" / "1234"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "blobs").mkdir()
+    written(tmp_path / "blobs" / "abcd", {"a": np.ones(2)})
+    (snapshot / "model.safetensors").symlink_to("../../blobs/abcd")
+    indexed(snapshot, {"a": "model.safetensors"})
+    np.testing.assert_array_equal(stores.open(snapshot)["a"].read(), np.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "said"),
+    [
+        ({"a": "1.safetensors", "b": "1.safetensors"}, "no tensor of this name"),
+        ({}, "where an object"),
+        ({"a": 1}, "where a file's name"),
+        ([], "where an object"),
+        ({"a": "1.safetensors"}, "does not have \"c\", which the files have"),
+    ],
+)  # fmt: skip
+def test_an_index_that_does_not_fit_its_files_is_refused(tmp_path, weight_map, said):
+    written(tmp_path / "1.safetensors", {"a": np.zeros(2), "c": np.zeros(1)})
+    if weight_map == {}:
+        (tmp_path / "model.safetensors.index.json").write_text("[]")
+    else:
+        indexed(tmp_path, weight_map)
+    with pytest.raises(dml.ModelError, match=said):
+        stores.open(tmp_path)
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    (tmp_path / "x.bin").write_bytes(b"")
+    (tmp_path / "empty").mkdir()
+    for path in ("x.bin", "missing.npy", "empty", "a\0.npy"):
+        with pytest.raises(dml.ModelError):
+            stores.open(tmp_path / path)
+
+
+def test_a_store_is_not_read_by_accident(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(6))
+    x = stores.open(tmp_path / "x.npy")
+    with pytest.raises(dml.BindingError, match="read by accident"):
+        np.asarray(x)
+    for call in (lambda store: dml.split(store, 2), dml.copy):
+        with pytest.raises(dml.DescError, match="x is <store"):
+            call(x)
+    (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
+    with pytest.raises(dml.ModelError, match="shorter"):
+        x.read()

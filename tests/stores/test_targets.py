@@ -1,0 +1,53 @@
+"""Files to be written: what is described, and what cannot be."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import stores
+
+
+def test_a_npy_file_begins_as_numpy_writes_it(tmp_path):
+    array = np.arange(12, dtype=">f4").reshape(3, 4)
+    target = stores.create(tmp_path / "x.npy", like=array)
+    assert not (tmp_path / "x.npy").exists()
+    (tmp_path / "x.npy").write_bytes(target.file.start + array.tobytes())
+    assert (tmp_path / "x.npy").stat().st_size == target.file.size
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), array)
+    assert stores.open(tmp_path / "x.npy").dtype == array.dtype
+
+
+def test_a_safetensors_file_is_like_a_checkpoint(tmp_path):
+    targets = stores.create(
+        tmp_path / "a.safetensors", {"x": (2, 3), "y": ()}, {"x": "f4", "y": ml_dtypes.bfloat16}, metadata={"k": "v"}
+    )
+    file = targets["x"].file
+    (tmp_path / "a.safetensors").write_bytes(file.start.ljust(file.size, b"\0"))
+    opened = stores.open(tmp_path / "a.safetensors")
+    again = stores.create(tmp_path / "b.safetensors", like=opened)
+    assert opened.metadata == {"k": "v"}
+    assert {name: (t.shape, t.dtype, t.offset) for name, t in again.items()} == {
+        name: (t.shape, t.dtype, t.offset) for name, t in opened.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "said"),
+    [
+        ("x.npy", (2,), ml_dtypes.bfloat16, "cannot say dtype bfloat16"),
+        ("x.npy", (2,), object, "cannot say dtype object"),
+        ("x.npy", None, "f4", "needs one shape"),
+        ("x.npy", (-1,), "f4", "sizes from 0"),
+        ("x.npy", (1,) * 65, "f4", "up to 64 sizes"),
+        ("x.safetensors", (2,), "f4", "by the tensors' names"),
+        ("x.safetensors", {"a": (2,)}, None, "a: has no dtype"),
+        ("x.safetensors", {"a": (2,)}, "c16", "which safetensors has not"),
+        ("x.safetensors", {"a": (2,)}, ">f4", "which safetensors has not"),
+        ("x.safetensors", {"__metadata__": (2,)}, "f4", "cannot have a tensor called"),
+        ("x.bin", (2,), "f4", "ends neither"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_stored_is_refused(name, shape, dtype, said):
+    with pytest.raises(dml.ModelError, match=said):
+        stores.create(name, shape, dtype)
