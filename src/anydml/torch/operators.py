@@ -10,6 +10,7 @@ import torch
 from anydml import functions, infer
 from anydml.arrays.pytorch import TorchAdapter
 from anydml.functions.arguments import split_sizes
+from anydml.operators.slice_grad import laid_into_zeros
 
 
 def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
@@ -64,7 +65,7 @@ def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
 
 def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
     """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
-    sizes, starts, steps = infer.laid_into_zeros("lay_into_zeros", tuple(x.shape), sizes, starts, steps)
+    sizes, starts, steps = laid_into_zeros("lay_into_zeros", tuple(x.shape), sizes, starts, steps)
     zeros = x.new_zeros(sizes)
     window = zeros
     for d, (start, step, size) in enumerate(zip(starts, steps, x.shape, strict=True)):

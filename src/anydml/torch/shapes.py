@@ -11,6 +11,12 @@ import torch
 from anydml import infer
 from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
+from anydml.operators.gather import gathered_axis as _gathered_axis
+from anydml.operators.join import joined_shape
+from anydml.operators.slice import taken
+from anydml.operators.slice1 import taken_window
+from anydml.operators.slice_grad import laid_into_zeros
+from anydml.operators.split_training import equal_part_count
 from anydml.symbols import holds, is_symbol
 
 _INTEGERS = frozenset(
@@ -34,7 +40,7 @@ def join(arrays: Sequence[Any], axis: int = 0) -> Any:
 def slice(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
     """Of the sizes asked for."""
     _guest("slice", "x", x)
-    return x.new_empty(infer.slice_("slice", x.shape, offsets, sizes, strides)[1])
+    return x.new_empty(taken("slice", x.shape, offsets, sizes, strides)[1])
 
 
 def slice1(
@@ -46,7 +52,7 @@ def slice1(
 ) -> Any:
     """Of the sizes asked for, or all that the window gives."""
     _guest("slice1", "x", x)
-    return x.new_empty(infer.slice1("slice1", x.shape, window_offsets, window_sizes, window_strides, output_sizes)[3])
+    return x.new_empty(taken_window("slice1", x.shape, window_offsets, window_sizes, window_strides, output_sizes)[3])
 
 
 def gather(x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp") -> Any:
@@ -66,7 +72,7 @@ def gathered_axis(shape: Any, index_shape: Any, dtype: Any, axis: int, out_of_ra
     """
     is_integer = _is_integer(dtype, index_shape)
     rank, count = len(index_shape), math.prod(index_shape)
-    return infer.gather("gather", shape, axis, rank, count, _name(dtype), is_integer, out_of_range)
+    return _gathered_axis("gather", shape, axis, rank, count, _name(dtype), is_integer, out_of_range)
 
 
 def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
@@ -77,7 +83,7 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
     whole = x.shape[axis]
     check_host(name, "split", _guest(name, "split", split, MOVED), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
-    count = infer.equal_part_count(name, shape, _name(split.dtype), _is_integer(split.dtype, shape), num_outputs)
+    count = equal_part_count(name, shape, _name(split.dtype), _is_integer(split.dtype, shape), num_outputs)
     if count is not None:
         return _parts(x, infer.equal_parts(name, count, whole, axis, "num_outputs"), axis)
     if type(split) is torch.Tensor:
@@ -98,7 +104,7 @@ def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
 def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
     """Of the sizes asked for."""
     _guest("lay_into_zeros", "x", x)
-    return x.new_empty(infer.laid_into_zeros("lay_into_zeros", x.shape, sizes, starts, steps)[0])
+    return x.new_empty(laid_into_zeros("lay_into_zeros", x.shape, sizes, starts, steps)[0])
 
 
 def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
@@ -112,7 +118,7 @@ def _joined(name: str, arrays: Sequence[Any], axis: int) -> Any:
         check_alike(name, [TorchAdapter(array) for array in arrays])
     for i, array in enumerate(arrays):
         _guest(name, f"arrays[{i}]", array)
-    _, _, shape = infer.join(name, [array.shape for array in arrays], None, axis)
+    _, _, shape = joined_shape(name, [array.shape for array in arrays], None, axis)
     return arrays[0].new_empty(shape)
 
 
