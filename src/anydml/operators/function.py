@@ -152,6 +152,7 @@ class Function:
         copies_all: whether NumPy first copies all of an input that is not contiguous.
         lengths: of the inputs, from shapes and parameters, where they are a second result.
         check: raises IndexError for indices (and the sizes of x, and `infer`'s parameters) that lie outside.
+        expand: arguments in which lists of sizes stand for their number.
     """
 
     stub: Callable[..., Any]
@@ -166,6 +167,7 @@ class Function:
     copies_all: bool = False
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
     check: Callable[[str, Any, Sizes, Parameters], None] | None = None
+    expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
@@ -216,11 +218,22 @@ def function(
     """
 
     def record(stub: F) -> F:
-        name = stub.__name__
-        FUNCTIONS[name] = Function(stub, name, label or name, _parameters(stub), infer, lower, **named)
+        FUNCTIONS[stub.__name__] = described(stub, infer, lower, label, **named)
         return stub
 
     return record
+
+
+def described(
+    stub: Callable[..., Any],
+    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
+    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
+    label: str | None = None,
+    **named: Any,
+) -> Function:
+    """The function that a stub describes; arguments as those of `function`."""
+    name = stub.__name__
+    return Function(stub, name, label or name, _parameters(stub), infer, lower, **named)
 
 
 def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:

@@ -20,6 +20,27 @@ from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
 
+def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Sequence[int]) -> tuple[Move, ...]:
+    """``output = 0; output[start + strides · c] = source[c]``.
+
+    Args:
+        source: operand 0, with at least one element.
+        output: operand 1.
+        start: where the first element goes.
+        strides: from one element to the next, never 0.
+    """
+    zero = bytes(output.element_size)
+    steps = [1 if n == 1 else step for n, step in zip(source.sizes, strides, strict=True)]
+    offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
+    to = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
+    copy = Move(source.sizes, Access(1, offset, to), Access(0, 0, source.strides), source.element_size)
+    if all(abs(step) == 1 for step in steps):
+        ends = zip(start, source.sizes, steps, strict=True)
+        first = [s if step > 0 else s - n + 1 for s, n, step in ends]
+        return (*surrounded(1, output, first, source.sizes, zero), copy)
+    return filled(1, output, zero), copy
+
+
 @dataclass(frozen=True, slots=True)
 class SliceGradOperatorDesc(OperatorDesc):
     """DML_SLICE_GRAD_OPERATOR_DESC: ``Output = 0; Output[CopyStart + InputWindowStrides · c] = Input[c]``.
@@ -78,16 +99,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         """Zeros, around the window where it has no gaps and everywhere where it has, and then what SLICE1 took."""
         source, output = layouts or self.layouts()
         start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
-        zero = bytes(output.element_size)
-        steps = [1 if n == 1 else step for n, step in zip(source.sizes, self.input_window_strides, strict=True)]
-        offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
-        strides = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
-        copy = Move(source.sizes, Access(1, offset, strides), Access(0, 0, source.strides), source.element_size)
-        if all(abs(step) == 1 for step in steps):
-            ends = zip(start, source.sizes, steps, strict=True)
-            first = [s if step > 0 else s - n + 1 for s, n, step in ends]
-            return (*surrounded(1, output, first, source.sizes, zero), copy)
-        return filled(1, output, zero), copy
+        return laid_moves(source, output, start, self.input_window_strides)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's pseudo-code: zeros first, then one coordinate of the input after the other."""

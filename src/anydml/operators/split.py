@@ -97,7 +97,13 @@ def lower_split(
     return part_moves((0, whole), tuple(enumerate(outputs, 1)), axis, into_whole=False)
 
 
-@function(infer_split, lower_split, few=1)
+def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
+    (shape,), (sizes, axis) = shapes, arguments
+    axis = infer.axis_of(name, len(shape), axis)
+    return infer.part_sizes(name, sizes, shape[axis], axis), axis
+
+
+@function(infer_split, lower_split, few=1, expand=_expand)
 def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:  # type: ignore[empty-body]
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 
