@@ -85,9 +85,9 @@ def split_training(x: torch.Tensor, sizes: Sequence[int], axis: int) -> Any:
     if importlib.util.find_spec("array_api_compat") is not None:
         return dml.split_training(x, sizes, axis)
     from anydml.functions.calling import call
-    from anydml.functions.operations import SPLIT
+    from anydml.functions.operations import OPERATIONS
 
-    return call("SplitTraining", SPLIT, (as_array(x),), (tuple(sizes), axis), None, None)
+    return call("SplitTraining", OPERATIONS["split"], (as_array(x),), (tuple(sizes), axis), None, None)
 
 
 class Work:

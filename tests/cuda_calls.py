@@ -4,22 +4,22 @@ import numpy as np
 
 from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.calling import call
-from anydml.functions.operations import GATHER, JOIN, SLICE, SPLIT, Inferred, Operation
+from anydml.functions.operations import OPERATIONS, Inferred, Operation
 
 WINDOW = Operation(
     lambda name, shapes, arguments: Inferred((arguments[0], arguments[2]), [arguments[1]]),
-    SLICE.lower,
-    SLICE.by_numpy,
+    OPERATIONS["slice"].lower,
+    OPERATIONS["slice"].by_numpy,
 )
 """Slices from a first coordinate on, by steps of either sign."""
 
 
 def split(x, sizes, axis=0, out=None, gpu=None):
-    return _run("split", SPLIT, (x,), (tuple(sizes), axis), out, gpu)
+    return _run("split", OPERATIONS["split"], (x,), (tuple(sizes), axis), out, gpu)
 
 
 def join(parts, axis=0, out=None, gpu=None):
-    return _one("join", JOIN, parts, (axis,), out, gpu)
+    return _one("join", OPERATIONS["join"], parts, (axis,), out, gpu)
 
 
 def slice_(x, starts, shape, steps, out=None, gpu=None):
@@ -27,7 +27,7 @@ def slice_(x, starts, shape, steps, out=None, gpu=None):
 
 
 def gather(x, indices, axis=0, out=None, gpu=None):
-    return _one("gather", GATHER, (x, indices), (axis, np.dtype(indices.dtype)), out, gpu)
+    return _one("gather", OPERATIONS["gather"], (x, indices), (axis, np.dtype(indices.dtype)), out, gpu)
 
 
 def _one(name, operation, inputs, arguments, out, gpu):

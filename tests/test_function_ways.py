@@ -12,7 +12,7 @@ from odd_arrays import DTYPES, odd, random_array
 import anydml as dml
 from anydml.engines.cpu.engine import CpuProgram
 from anydml.functions import calling
-from anydml.functions.operations import GATHER
+from anydml.functions.operations import OPERATIONS
 from anydml.moves import simplify
 from anydml.operators.parts import packed_part_moves, part_moves
 from anydml.tensor import Layout
@@ -146,7 +146,7 @@ def calls(x):
 
 
 FEW = calling.FEW_BYTES
-TAKEN = FEW * GATHER.few
+TAKEN = FEW * OPERATIONS["gather"].few
 
 
 @pytest.mark.parametrize("size, programs", [(FEW, 0), (FEW + 16, 12), (TAKEN, 12), (TAKEN + 16, 14)])

@@ -1,10 +1,11 @@
 """anydml: DirectML's data-movement operators, described, checked, explained and run anywhere Python runs.
 
 Descs (`SplitOperatorDesc` …) say what an operator is; `desc.check` holds it against a feature level; `Device` compiles
-it, binds buffers and dispatches. `split`, `join`, `slice`, `slice1`, `gather`, `split_training` and `concat_training`
-do the same to arrays in one call; `copy` moves the elements of any view; `fuse` makes a chain of
-moves one pass.
+it, binds buffers and dispatches. Functions (`split`, `join` …; `anydml.functions` has all) do the same to arrays in one
+call; `copy` moves the elements of any view; `fuse` makes a chain of moves one pass.
 """
+
+from typing import TYPE_CHECKING
 
 from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
 from anydml._version import __version__
@@ -13,7 +14,6 @@ from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
-from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
 from anydml.graph import fuse
 from anydml.graph.desc import (
@@ -25,111 +25,54 @@ from anydml.graph.desc import (
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
-from anydml.operators import (
-    ConcatTrainingOperatorDesc,
-    DepthToSpace1OperatorDesc,
-    DepthToSpaceOperatorDesc,
-    DiagonalMatrix1OperatorDesc,
-    DiagonalMatrixOperatorDesc,
-    ElementWiseIdentityOperatorDesc,
-    FillValueConstantOperatorDesc,
-    FillValueSequenceOperatorDesc,
-    GatherElementsOperatorDesc,
-    GatherNd1OperatorDesc,
-    GatherNdOperatorDesc,
-    GatherOperatorDesc,
-    JoinOperatorDesc,
-    OneHotOperatorDesc,
-    OperatorDesc,
-    Padding1OperatorDesc,
-    PaddingOperatorDesc,
-    Problem,
-    ReverseSubsequencesOperatorDesc,
-    ScatterNdOperatorDesc,
-    ScatterOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SpaceToDepth1OperatorDesc,
-    SpaceToDepthOperatorDesc,
-    SplitOperatorDesc,
-    SplitTrainingOperatorDesc,
-    TileOperatorDesc,
-    UnfoldOperatorDesc,
-    Upsample2dOperatorDesc,
-)
+from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
+from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
-__all__ = [
+if TYPE_CHECKING:
+    from anydml.operators.registry import *  # noqa: F403
+else:
+    from anydml import functions, operators
+
+    globals().update({name: getattr(operators, name) for name in DESCS})
+    globals().update({name: getattr(functions, name) for name in FUNCTIONS})
+
+__all__ = [  # noqa: PLE0604  # the registry's keys are names
     "BindingError",
     "BoundOperator",
     "CompiledGraph",
     "CompiledOperator",
-    "ConcatTrainingOperatorDesc",
     "ConstantDataGraphNodeDesc",
     "DataType",
     "DepthSpaceOrder",
-    "DepthToSpace1OperatorDesc",
-    "DepthToSpaceOperatorDesc",
     "DescError",
     "Device",
-    "DiagonalMatrix1OperatorDesc",
-    "DiagonalMatrixOperatorDesc",
-    "ElementWiseIdentityOperatorDesc",
     "ExecutionFlags",
     "FeatureLevel",
-    "FillValueConstantOperatorDesc",
-    "FillValueSequenceOperatorDesc",
     "FuseError",
-    "GatherElementsOperatorDesc",
-    "GatherNd1OperatorDesc",
-    "GatherNdOperatorDesc",
-    "GatherOperatorDesc",
     "GraphDesc",
     "InputGraphEdgeDesc",
     "IntermediateGraphEdgeDesc",
     "InterpolationMode",
-    "JoinOperatorDesc",
     "ModelError",
-    "OneHotOperatorDesc",
     "OperatorDesc",
     "OperatorGraphNodeDesc",
     "OutputGraphEdgeDesc",
-    "Padding1OperatorDesc",
     "PaddingMode",
-    "PaddingOperatorDesc",
     "Problem",
-    "ReverseSubsequencesOperatorDesc",
     "ScaleBias",
-    "ScatterNdOperatorDesc",
-    "ScatterOperatorDesc",
     "Size2D",
-    "Slice1OperatorDesc",
-    "SliceGradOperatorDesc",
-    "SliceOperatorDesc",
-    "SpaceToDepth1OperatorDesc",
-    "SpaceToDepthOperatorDesc",
-    "SplitOperatorDesc",
-    "SplitTrainingOperatorDesc",
     "TensorDesc",
     "TensorFlags",
-    "TileOperatorDesc",
-    "UnfoldOperatorDesc",
-    "Upsample2dOperatorDesc",
     "__version__",
-    "concat_training",
     "copy",
     "explain",
     "fuse",
-    "gather",
     "get_num_threads",
-    "join",
     "set_num_threads",
-    "slice",
-    "slice1",
-    "split",
-    "split_training",
+    *DESCS,
+    *FUNCTIONS,
 ]
 
 

@@ -142,7 +142,7 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
             raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
 
 
-def received_indices(name: str, indices: Any, x: ArrayAdapter | None) -> Array:
+def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
     """Indices as the engines see them: of x's library and device, or plain ones of the host.
 
     Raises:
@@ -150,9 +150,9 @@ def received_indices(name: str, indices: Any, x: ArrayAdapter | None) -> Array:
     """
     adapter = guest_of(indices)
     if adapter is None:
-        return as_numpy(name, "indices", indices)
-    check_place(name, "indices", adapter, x, "x")
-    return _view(name, "indices", adapter)
+        return as_numpy(name, field, indices)
+    check_place(name, field, adapter, x, "x")
+    return _view(name, field, adapter)
 
 
 def host_values(name: str, field: str, values: Any) -> Array:

@@ -1,18 +1,26 @@
-"""The functions' arguments that are arrays: indices, sizes that are data, `out`; brought to one form or refused."""
+"""The functions' arguments, brought to one form or refused: lists of arrays, indices, integers that are data, words."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from anydml import infer
 from anydml.arrays import ArrayAdapter, host_values
+from anydml.errors import BindingError, DescError
+from anydml.fields import wrong
 from anydml.memory.device_array import DeviceArray, as_array, integers
+from anydml.operators.function import Function, Listed, Parameters
+from anydml.operators.split_training import known_sizes
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
+
+APART = 64 << 10
+"""Bytes of an array whose single elements lie far apart: where at least all of more are picked, they are found faster
+in a copy in which they lie side by side."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -36,11 +44,7 @@ def split_sizes(name: str, split: Any, num_outputs: int | None, whole: int, axis
     Raises:
         DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
     """
-    values = split if type(split) is np.ndarray else host_values(name, "split", [] if split is None else split)
-    count = infer.equal_part_count(name, values.shape, values.dtype, values.dtype.kind in "iu", num_outputs)
-    if count is None:
-        return infer.part_sizes(name, values.tolist(), whole, axis, "split")
-    return infer.equal_parts(name, count, whole, axis, "num_outputs")
+    return known_sizes(name, all_parts(name, "split", split), num_outputs, whole, axis)
 
 
 def are_indices(array: Array, given: Any) -> bool:
@@ -65,3 +69,138 @@ def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
     if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
         return as_array(adapter.upload(array))
     return array
+
+
+def listed(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
+    """A list of arrays.
+
+    Raises:
+        DescTypeError: it is none.
+    """
+    if not hasattr(arrays, "__iter__"):
+        raise wrong(name, field, arrays, "a list of arrays")
+    return tuple(arrays)
+
+
+def parts_of(name: str, field: str, arrays: Sequence[Array]) -> None:
+    """Arrays that are joined have one dtype, or are strings.
+
+    Raises:
+        DescError: they have several.
+    """
+    if joined_dtype(arrays) is None:
+        check_data(name, [f"{field}[{i}]" for i in range(len(arrays))], arrays)
+
+
+def check_data(name: str, fields: Sequence[str], arrays: Sequence[Array]) -> None:
+    """All data has one dtype.
+
+    Raises:
+        DescError: it has several.
+    """
+    first = arrays[0].dtype
+    for field, array in zip(fields, arrays, strict=True):
+        if array.dtype != first:
+            message = f"{name}: {field} is {array.dtype}, but {fields[0]} is {first}"
+            raise DescError(message, name, field, "all arrays have one dtype")
+
+
+def check_out_list(name: str, out: Any) -> None:
+    """`out` of several results is a list.
+
+    Raises:
+        BindingError: it is not.
+    """
+    if out is not None and not hasattr(out, "__len__"):
+        raise BindingError(f"{name}: out is a {type(out).__name__}", name, "out", "out is a list of arrays, one a part")
+
+
+def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
+    """One of several words.
+
+    Raises:
+        DescError: it is none of them.
+    """
+    if value not in words:
+        text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
+        raise DescError(f"{name}: {field} is {value!r}", name, field, f"{field} is {text}")
+
+
+def all_parts(name: str, field: str, values: Any) -> Listed:
+    """Integers that are read before anything is moved.
+
+    Raises:
+        BindingError: they lie on a GPU.
+    """
+    if isinstance(values, Listed):
+        return values
+    array = values if type(values) is np.ndarray else host_values(name, field, [] if values is None else values)
+    is_integer = array.dtype.kind in "iu"
+    return Listed(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
+
+
+def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """Indices as engines take them.
+
+    Args:
+        name: what errors call the function.
+        field: what they call the indices.
+        array: as the engines see it.
+        given: what the caller gave.
+        x: where they have to lie.
+        adapter: whose x is.
+
+    Raises:
+        DescError: they are no integers.
+    """
+    if not are_indices(array, given):
+        raise DescError(f"{name}: {field} are {array.dtype}", name, field, f"{field} are integers")
+    return index_array(array, x, adapter)
+
+
+def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Array], arguments: Parameters) -> None:
+    """Refuse indices outside their axis, before anything is written.
+
+    Raises:
+        DescError: the call breaks a rule of the function, or `word` is none of its.
+        IndexError: an index is outside.
+    """
+    inferred = function.infer(function.label, [array.shape for array in inputs], arguments)
+    check_word(function.label, field, word, function.parameter(field).words)
+    if function.check is not None:
+        function.check(function.label, inputs[-1], inputs[0].shape, inferred.parameters)
+
+
+def packed(name: str, operation: Any, inputs: tuple[Array, ...], arguments: Parameters, out: Any) -> tuple[Array, ...]:
+    """The inputs, the first of them packed where so much of it is picked that its elements should lie side by side.
+
+    Args:
+        name: what errors call the function.
+        operation: what it does.
+        inputs: NumPy's; the first has more than `APART` bytes.
+        arguments: those of `operation`.
+        out: the caller's.
+    """
+    x = inputs[0]
+    if x.strides[-1] == x.itemsize or not is_movable(x.dtype):
+        return inputs
+    # Where `out` may lie over x, x itself is what the checks must see.
+    if out is not None and not (type(out) is np.ndarray and not np.may_share_memory(x, out)):
+        return inputs
+    (shape,) = operation.infer(name, [array.shape for array in inputs], arguments).shapes
+    if math.prod(shape) < x.size:
+        return inputs
+    from anydml.functions.calling import call
+    from anydml.functions.operations import COPY
+
+    return (*call(name, COPY, (x,), (), None, None), *inputs[1:])
+
+
+def with_lengths(
+    function: Function, joined: Any, inputs: Sequence[Array], arguments: Parameters, adapter: ArrayAdapter | None
+) -> tuple[Any, Any]:
+    """A result, and the inputs' lengths, in host memory."""
+    assert function.lengths is not None
+    shapes = [array.shape for array in inputs]
+    lengths = np.array(function.lengths(shapes, function.infer(function.label, shapes, arguments).parameters), np.int64)
+    return joined, lengths if adapter is None else adapter.give_lengths(lengths)

@@ -1,41 +1,22 @@
-"""What each function infers and what it is lowered to, and how NumPy does it at once where the work is little."""
+"""The operators' functions as what `calling` runs: each with a way for elements that only NumPy can move."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from anydml import infer
-from anydml.engines.numpy.views import take
-from anydml.moves import Move
-from anydml.operators.gather import gather_moves
-from anydml.operators.parts import packed_part_moves, part_moves
-from anydml.operators.slice import slice_moves
-from anydml.operators.slice1 import copy_start
+from anydml.engines.numpy.engine import NumpyEngine
+from anydml.moves import Move, Operand, Program
+from anydml.operators.function import ZERO, Element, Function, Inferred, Parameters, Sizes
+from anydml.operators.registry import FUNCTIONS
+from anydml.operators.slice import lower_slice
 from anydml.tensor import Layout
 
 Array = np.ndarray[Any, Any]
-Sizes = tuple[int, ...]
-Parameters = tuple[Any, ...]
-
-
-class Inferred(NamedTuple):
-    """What is known of a call from shapes and numbers.
-
-    Attributes:
-        parameters: its arguments, checked, as lowering wants them.
-        shapes: of the results.
-        views: of the one input, for NumPy, if the results are that.
-    """
-
-    parameters: Parameters
-    shapes: list[Sizes]
-    views: Sequence[tuple[Any, ...]] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,24 +45,24 @@ class Operation:
     new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
 
 
-def _infer_split(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (sizes, axis) = shapes, arguments
-    axis = infer.axis_of(name, len(shape), axis)
-    parts = infer.part_shapes(shape, infer.part_sizes(name, sizes, shape[axis], axis), axis)
-    ends = [*itertools.accumulate(part[axis] for part in parts)]
-    before = (slice(None),) * axis
-    views = [(*before, slice(end - part[axis], end)) for part, end in zip(parts, ends, strict=True)]
-    return Inferred((axis,), parts, views)
+def operation(function: Function) -> Operation:
+    """What `calling` runs for a function."""
+    names = () if function.is_of_lists else tuple(each.name for each in function.arrays)
+    lower = function.lower if function.few else partial(_lowered, function)
+    by_numpy = function.by_numpy or partial(_by_positions, function)
+    few, copies_all = function.few, function.copies_all
+    return Operation(function.infer, lower, by_numpy, names, function.has_parts, few, copies_all, function.new)
 
 
-def _lower_split(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+def _lowered(
+    function: Function,
+    inputs: Sequence[Layout],
+    outputs: Sequence[Layout],
+    parameters: Parameters,
+    is_packed: bool,
 ) -> tuple[Move, ...]:
-    (whole,), (axis,) = inputs, parameters
-    if is_packed:
-        rows, runs = _rows_and_runs(outputs, axis)
-        return packed_part_moves(rows, runs, into_whole=False)
-    return part_moves((0, whole), tuple(enumerate(outputs, 1)), axis, into_whole=False)
+    """Only the moves that move anything."""
+    return tuple(move for move in function.lower(inputs, outputs, parameters, is_packed) if 0 not in move.sizes)
 
 
 def _copy_views(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
@@ -90,44 +71,32 @@ def _copy_views(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[A
         output[...] = x[view]
 
 
-def _concatenate(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    np.concatenate(inputs, *inferred.parameters, out=outputs[0])
-
-
-def _infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    axis, _, whole = infer.join(name, shapes, None, *arguments)
-    return Inferred((axis,), [whole])
-
-
-def _lower_join(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (whole,), (axis,) = outputs, parameters
-    if is_packed:
-        rows, runs = _rows_and_runs(inputs, axis)
-        return packed_part_moves(rows, runs, into_whole=True)
-    return part_moves((len(inputs), whole), tuple(enumerate(inputs)), axis, into_whole=True)
-
-
-def _rows_and_runs(parts: Sequence[Layout], axis: int) -> tuple[int, list[int]]:
-    """How often packed parts follow each other in their whole, and each part's bytes in one of these rows."""
-    sizes = parts[0].sizes
-    run = math.prod(sizes[axis + 1 :]) * parts[0].element_size
-    return math.prod(sizes[:axis]), [part.sizes[axis] * run for part in parts]
-
-
-def _infer_slice(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    starts, shape, steps = infer.slice_(name, *shapes, *arguments)
-    return _window(starts, shape, steps)
-
-
-def _infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    offsets, sizes, steps, shape = infer.slice1(name, *shapes, *arguments)
-    return _window(copy_start(offsets, sizes, steps), shape, steps)
-
-
-def _window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
-    return Inferred((starts, steps), [shape], [tuple(map(_taken, starts, shape, steps))])
+def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
+    """Elements are looked up where the moves put their numbers, which count from 1; 0 is what is no input's."""
+    if inferred.views:
+        _copy_views(inputs, inferred, outputs)
+        return
+    count = function.data_count(len(inputs))
+    data, indices = inputs[:count], inputs[count:]
+    numbers, flat = [], [np.empty(1, data[0].dtype)]
+    for each in data:
+        first = sum(map(np.size, flat))
+        numbers.append(np.arange(first, first + each.size).reshape(each.shape))
+        flat.append(each.reshape(-1))
+    for parameter in inferred.parameters:
+        if isinstance(parameter, Element):
+            flat[0][0] = (
+                parameter.value if not parameter.pattern else np.frombuffer(parameter.pattern, flat[0].dtype)[0]
+            )
+    parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
+    operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
+    layouts = [Layout.of(each) for each in operands]
+    moves = _lowered(function, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
+    roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
+    NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
+    whole = np.concatenate(flat)
+    for output, where in zip(outputs, operands[len(inputs) :], strict=True):
+        output[...] = whole[where]
 
 
 def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -135,50 +104,8 @@ def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
 
 
-def _lower_slice(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source,), (destination,), (starts, steps) = inputs, outputs, parameters
-    return slice_moves(source, destination, starts, steps)
+COPY = Operation(_infer_copy, lower_slice, _copy_views)
+OPERATIONS: dict[str, Operation] = {name: operation(function) for name, function in FUNCTIONS.items()}
+"""By the functions' names."""
 
-
-def _taken(start: int, size: int, step: int) -> slice:
-    """The elements of one dimension, from the first one on, in either direction."""
-    end = start + size * step
-    return slice(start, end if end >= 0 else None, step) if size else slice(0)
-
-
-def _infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    axis, index_dtype = arguments
-    shape, index_shape = shapes
-    rank, count = len(index_shape), math.prod(index_shape)
-    axis = infer.gather(name, shape, axis, rank, count, index_dtype, is_integer=True, out_of_range="clamp")
-    return Inferred((axis, index_dtype.name), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
-
-
-def _lower_gather(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
-) -> tuple[Move, ...]:
-    (source, indices), (destination,), (axis, index_dtype) = inputs, outputs, parameters
-    return gather_moves(source, indices, destination, axis, index_dtype)
-
-
-def _picked(inputs: Sequence[Array], inferred: Inferred) -> list[Array]:
-    x, indices = inputs
-    return [take(x, indices, inferred.parameters[0])]
-
-
-def _pick(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
-    (x, indices), (output,) = inputs, outputs
-    # As a list: what one index picks would be no array, and what it is might be taken to pieces.
-    output[...] = take(x, indices.reshape(-1), inferred.parameters[0]).reshape(output.shape)
-
-
-SPLIT = Operation(_infer_split, _lower_split, _copy_views, has_parts=True)
-JOIN = Operation(_infer_join, _lower_join, _concatenate, input_names=())
-SLICE = Operation(_infer_slice, _lower_slice, _copy_views)
-SLICE1 = Operation(_infer_slice1, _lower_slice, _copy_views)
-COPY = Operation(_infer_copy, _lower_slice, _copy_views)
-GATHER = Operation(
-    _infer_gather, _lower_gather, _pick, input_names=("x", "indices"), few=16, copies_all=True, new=_picked
-)
+__all__ = ["COPY", "OPERATIONS", "Inferred", "Operation", "operation"]

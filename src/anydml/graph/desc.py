@@ -202,16 +202,11 @@ class GraphDesc(OperatorDesc):
         """Number of inputs and outputs."""
         return self.input_count + self.output_count
 
-    def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[Problem]:
-        """Every rule that this graph breaks at a feature level.
-
-        Yields:
-            What is wrong with nodes by themselves; if there is nothing, with edges; if they lead from node to node as
-            they should, with what they join.
-        """
+    def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
+        """What is wrong with nodes by themselves; if there is nothing, with edges; then with what the edges join."""
         from anydml.graph.rules import graph_problems
 
-        return graph_problems(self, FeatureLevel.parse(feature_level))
+        return graph_problems(self, level)
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
         """All nodes as one program, which needs scratch only for what has to be stored before it can be used.

@@ -13,7 +13,10 @@ from anydml.functions import arguments
 from anydml.graph import shaping
 from anydml.graph.refusing import named, refused
 from anydml.graph.trace import Trace, TracedArray
-from anydml.operators.slice1 import copy_start
+from anydml.operators.gather import gathered_axis
+from anydml.operators.join import joined_shape
+from anydml.operators.slice import taken
+from anydml.operators.slice1 import copy_start, taken_window
 
 
 def check_out(name: str, out: Any) -> None:
@@ -65,7 +68,7 @@ def concat_training(parts: Sequence[Any], axis: Any = 0) -> tuple[TracedArray, A
 def _join(name: str, parts: Sequence[Any], axis: Any) -> tuple[TracedArray, Sequence[int]]:
     trace: Trace = next(part.trace for part in parts if isinstance(part, TracedArray))
     arrays = [trace.array(part) for part in parts]
-    axis, lengths, _ = infer.join(name, [each.shape for each in arrays], [each.dtype for each in arrays], axis)
+    axis, lengths, _ = joined_shape(name, [each.shape for each in arrays], [each.dtype for each in arrays], axis)
     with named(name):
         return shaping.joined(arrays, axis), lengths
 
@@ -74,7 +77,7 @@ def slice(x: TracedArray, offsets: Any, sizes: Any, strides: Any = None) -> Trac
     """As `anydml.slice`."""
     steps = None if strides is None else integers("slice", "strides", strides)
     given = integers("slice", "offsets", offsets), integers("slice", "sizes", sizes), steps
-    starts, shape, found = infer.slice_("slice", x.shape, *given)
+    starts, shape, found = taken("slice", x.shape, *given)
     return _window(x, starts, shape, found)
 
 
@@ -86,7 +89,7 @@ def slice1(
     window = integers("slice1", "window_sizes", window_sizes)
     by = integers("slice1", "window_strides", window_strides)
     wanted = None if output_sizes is None else integers("slice1", "output_sizes", output_sizes)
-    offsets, sizes, steps, shape = infer.slice1("slice1", x.shape, begin, window, by, wanted)
+    offsets, sizes, steps, shape = taken_window("slice1", x.shape, begin, window, by, wanted)
     return _window(x, copy_start(offsets, sizes, steps), shape, steps)
 
 
@@ -104,7 +107,7 @@ def gather(x: Any, indices: Any, axis: Any = 0, *, out_of_range: Any = "clamp") 
     if not by.size and not isinstance(indices, (TracedArray, np.ndarray)):
         by = by.astype(np.int64)
     axis = integer("gather", "axis", axis)
-    axis = infer.gather("gather", x.shape, axis, by.ndim, by.size, by.dtype, by.dtype.kind in "iu", out_of_range)
+    axis = gathered_axis("gather", x.shape, axis, by.ndim, by.size, by.dtype, by.dtype.kind in "iu", out_of_range)
     with named("gather"):
         if isinstance(by, TracedArray):
             return shaping.looked_up(x, [(axis, trace.array(by))], "refuse" if out_of_range == "error" else "clamp")

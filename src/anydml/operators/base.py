@@ -59,6 +59,7 @@ class OperatorDesc(Printed):
         SUPPORT: rows of the document's table, newest first; empty where no feature level binds the operator.
         INPUTS, OUTPUTS: the tensor fields, in binding order.
         HOST: the tensors that lie in host memory on every device.
+        TYPES: its names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: what to do instead of what no level supports.
     """
 
@@ -69,7 +70,13 @@ class OperatorDesc(Printed):
     INPUTS: ClassVar[tuple[str, ...]]
     OUTPUTS: ClassVar[tuple[str, ...]]
     HOST: ClassVar[tuple[str, ...]] = ()
+    TYPES: ClassVar[tuple[str, ...]] = ()
     UNSUPPORTED_HINT: ClassVar[str] = ""
+
+    @classmethod
+    def types(cls) -> tuple[str, ...]:
+        """Its names in model files."""
+        return cls.TYPES or (f"DML_OPERATOR_{cls.OPERATOR.removeprefix('DML_')}",)
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:

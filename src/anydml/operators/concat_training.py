@@ -11,6 +11,8 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes, function
+from anydml.operators.join import concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.tensor import Layout, TensorDesc
 
@@ -32,6 +34,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
     axis: int = 0
 
     OPERATOR: ClassVar[str] = "ConcatTraining"
+    TYPES: ClassVar[tuple[str, ...]] = ("ORT_OPERATOR_CONCAT_TRAINING",)
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensors",)
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor", "per_input_length_tensor")
     HOST: ClassVar[tuple[str, ...]] = ("PerInputLengthTensor",)
@@ -89,3 +92,27 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
             yield count, inside, part, at
         for i in range(count if self.per_input_length_tensor else 0):
             yield count + 1, (i,), count + 2, (i,)
+
+
+def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
+    (axis,) = parameters
+    return tuple([shape[axis] for shape in shapes])
+
+
+@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, few=1, lengths=_lengths)
+def concat_training(  # type: ignore[empty-body]
+    arrays: Arrays, axis: int = 0, *, out: Array | None = None
+) -> tuple[Array, HostInts]:
+    """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
+
+    Args:
+        arrays: at least one, of one dtype, with equal shapes but along `axis`. Strings and objects are welcome.
+        axis: −rank to rank − 1.
+        out: array of the joined shape and dtype to write to.
+
+    Returns:
+        The joined array, and the inputs' sizes along `axis` (INT64, 1-D), which `split_training` takes back.
+
+    Raises:
+        DescError, BindingError: as `join`.
+    """

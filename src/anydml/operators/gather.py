@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from anydml import infer
+from anydml.engines.numpy.views import take
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import (
+    OUT_OF_RANGE,
+    Array,
+    Indices,
+    Inferred,
+    OutOfRange,
+    Parameters,
+    Sizes,
+    function,
+)
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
+from anydml.symbols import holds
 from anydml.tensor import DataType, Layout, TensorDesc
 
 
@@ -181,3 +197,98 @@ class GatherOperatorDesc(OperatorDesc):
                 index += size
             index = min(max(index, 0), size - 1)
             yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
+
+
+def gathered_axis(
+    name: str, shape: Sizes, axis: Any, index_rank: int, count: int, dtype: Any, is_integer: bool, out_of_range: Any
+) -> int:
+    """GATHER's axis, from 0 to rank − 1. The result's shape is x's, with the indices' instead of the axis.
+
+    Args:
+        name: what errors call the function.
+        shape: of x.
+        axis: −rank to rank − 1.
+        index_rank: dimensions of the indices.
+        count: how many indices there are.
+        dtype: of the indices, for errors.
+        is_integer: whether it is a dtype of integers.
+        out_of_range: ``"clamp"`` or ``"error"``.
+
+    Raises:
+        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
+            has more than 64 dimensions.
+    """
+    if not is_integer:
+        raise DescError(f"{name}: indices are {dtype}", name, "indices", "indices are integers")
+    found = infer.axis_of(name, len(shape), axis)
+    check_dimensions(name, "the result", len(shape) - 1 + index_rank)
+    if out_of_range not in OUT_OF_RANGE:
+        message = f"{name}: out_of_range is {out_of_range!r}"
+        raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")
+    if not holds((shape[found] >= 1) | (count == 0)):
+        message = f"{name}: axis {found} of x is empty, but there are {count} indices"
+        raise DescError(message, name, "x", "there is an element to read")
+    return found
+
+
+def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """The indices' sizes instead of the axis'."""
+    axis, index_dtype = arguments
+    shape, index_shape = shapes
+    rank, count = len(index_shape), math.prod(index_shape)
+    axis = gathered_axis(name, shape, axis, rank, count, index_dtype, is_integer=True, out_of_range="clamp")
+    return Inferred((axis, index_dtype.name), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
+
+
+def lower_gather(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    """One move with one lookup."""
+    (source, indices), (destination,), (axis, index_dtype) = inputs, outputs, parameters
+    return gather_moves(source, indices, destination, axis, index_dtype)
+
+
+def _picked(inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
+    x, indices = inputs
+    return [take(x, indices, inferred.parameters[0])]
+
+
+def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
+    (x, indices), (output,) = inputs, outputs
+    # As a list: what one index picks would be no array, and what it is might be taken to pieces.
+    output[...] = take(x, indices.reshape(-1), inferred.parameters[0]).reshape(output.shape)
+
+
+def _check(name: str, indices: Any, shape: Sizes, parameters: Parameters) -> None:
+    """Raise IndexError for an index outside its axis."""
+    axis, *_ = parameters
+    size = shape[axis]
+    if indices.size:
+        low, high = int(indices.min()), int(indices.max())
+        if low < -size or high >= size:
+            outside = low if low < -size else high
+            raise IndexError(f"{name}: index {outside} is out of range for axis {axis} with size {size}")
+
+
+@function(infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, check=_check)
+def gather(
+    x: Array, indices: Indices, axis: int = 0, *, out_of_range: OutOfRange = "clamp", out: Array | None = None
+) -> Array:
+    """Elements along an axis picked by indices (DML_OPERATOR_GATHER, without its limits).
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype.
+        indices: integers of any type and shape. A negative one counts from the end of the axis.
+        axis: −rank to rank − 1.
+        out_of_range: ``"clamp"`` reads the nearest end of the axis, ``"error"`` raises IndexError before writing.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``, new and contiguous, or `out`.
+
+    Raises:
+        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
+            has more than 64 dimensions.
+        IndexError: with ``out_of_range="error"``, an index is outside.
+        BindingError: `out` does not fit, or overlaps x or the indices.
+    """

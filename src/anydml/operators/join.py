@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.function import Array, Arrays, Inferred, Parameters, Sizes, function
+from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.symbols import are_equal, are_known
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -62,3 +69,78 @@ class JoinOperatorDesc(OperatorDesc):
         """``output[..., start of k + i, ...] = input[k][..., i, ...]``."""
         for part, at, inside in part_elements(self.input_tensors, self.axis):
             yield len(self.input_tensors), inside, part, at
+
+
+def joined_shape(
+    name: str, shapes: Sequence[Sizes], dtypes: Sequence[Any] | None, axis: Any
+) -> tuple[int, Sizes, Sizes]:
+    """What is joined, and where.
+
+    Args:
+        name: what errors call the function.
+        shapes: of the arrays.
+        dtypes: of the arrays; None where they are known to fit together.
+        axis: −rank to rank − 1.
+
+    Returns:
+        The axis from 0 to rank − 1, the arrays' sizes along it, and the result's shape.
+
+    Raises:
+        DescError: there are no arrays, the axis is out of range, or dtypes or shapes do not fit together.
+    """
+    if not shapes:
+        raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
+    first = shapes[0]
+    axis = infer.axis_of(name, len(first), axis)
+    before, after = first[:axis], first[axis + 1 :]
+    equal = operator.eq if all(map(are_known, shapes)) else are_equal
+    for i, shape in enumerate(shapes[1:], 1):
+        if dtypes is not None and dtypes[i] != dtypes[0]:
+            message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
+            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
+        if not (len(shape) == len(first) and equal(shape[:axis], before) and equal(shape[axis + 1 :], after)):
+            shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
+            message = f"{name}: {shown} and axis is {axis}"
+            raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
+    lengths = tuple([shape[axis] for shape in shapes])
+    return axis, lengths, (*before, sum(lengths), *after)
+
+
+def infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """As long as all together."""
+    axis, _, whole = joined_shape(name, shapes, None, *arguments)
+    return Inferred((axis,), [whole])
+
+
+def lower_join(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    """One move a part."""
+    (whole,), (axis,) = outputs, parameters
+    if is_packed:
+        rows, runs = rows_and_runs(inputs, axis)
+        return packed_part_moves(rows, runs, into_whole=True)
+    return part_moves((len(inputs), whole), tuple(enumerate(inputs)), axis, into_whole=True)
+
+
+def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
+    """NumPy's way."""
+    np.concatenate(inputs, *inferred.parameters, out=outputs[0])
+
+
+@function(infer_join, lower_join, by_numpy=concatenate, few=1)
+def join(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
+    """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
+
+    Args:
+        arrays: at least one, of one dtype (strings of any lengths are one), with equal shapes but along `axis`.
+        axis: −rank to rank − 1.
+        out: array of the joined shape and dtype to write to.
+
+    Returns:
+        The joined array, new and contiguous, or `out`.
+
+    Raises:
+        DescError: there are no arrays, or their dtypes or shapes do not fit together, or the axis is out of range.
+        BindingError: `out` does not fit, or overlaps an input.
+    """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from anydml.moves import Access, Move, SimpleMoves
@@ -56,6 +57,13 @@ def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple
             moves.append(Move((), *ends, rows * run) if single else Move((rows,), *ends, run))
             start += run
     return SimpleMoves(moves)
+
+
+def rows_and_runs(parts: Sequence[Layout], axis: int) -> tuple[int, list[int]]:
+    """How often packed parts follow each other in their whole, and each part's bytes in one of these rows."""
+    sizes = parts[0].sizes
+    run = math.prod(sizes[axis + 1 :]) * parts[0].element_size
+    return math.prod(sizes[:axis]), [part.sizes[axis] * run for part in parts]
 
 
 def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:

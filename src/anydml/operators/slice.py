@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import builtins
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.symbols import are_known, holds
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -92,3 +97,78 @@ class SliceOperatorDesc(OperatorDesc):
         """``Output[c] = Input[Offsets + Strides · c]``."""
         for at in itertools.product(*map(range, self.sizes)):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
+
+
+def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None) -> tuple[Sizes, Sizes, Sizes]:
+    """SLICE's first coordinates, result's shape, and steps.
+
+    Args:
+        name: what errors call the function.
+        shape: of x.
+        offsets: first coordinate, one a dimension.
+        sizes: the result's shape.
+        strides: steps of at least 1, one a dimension; None are all 1.
+
+    Raises:
+        DescError: counts differ from the rank, a value is negative, or an element outside would be read.
+    """
+    starts = infer.vector(name, "offsets", offsets, len(shape))
+    result = infer.vector(name, "sizes", sizes, len(shape))
+    steps = (1,) * len(shape) if strides is None else infer.vector(name, "strides", strides, len(shape))
+    for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
+        if not holds((start >= 0) & (size >= 0) & (step >= 1)):
+            values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
+            raise DescError(f"{name}: {values}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
+        last = start + (size - 1) * step
+        # For a size of 0 the first says what the second says for others.
+        if not holds((start <= whole) & (last < whole)):
+            shown = last if holds(size != 0) else start - 1
+            message = f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {shown}, but x.shape[{i}] is {whole}"
+            raise DescError(message, name, f"sizes[{i}]", "the last element taken lies inside x")
+    return starts, result, steps
+
+
+def infer_slice(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """First coordinates and steps; the sizes asked for."""
+    starts, shape, steps = taken(name, *shapes, *arguments)
+    return window(starts, shape, steps)
+
+
+def window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
+    """What `lower_slice` takes, and the view that NumPy copies."""
+    views = [tuple(map(_range, starts, shape, steps))] if are_known((*starts, *shape, *steps)) else ()
+    return Inferred((starts, steps), [shape], views)
+
+
+def lower_slice(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    """One move."""
+    (source,), (destination,), (starts, steps) = inputs, outputs, parameters
+    return slice_moves(source, destination, starts, steps)
+
+
+def _range(start: int, size: int, step: int) -> Any:
+    """The elements of one dimension, from the first one on, in either direction."""
+    end = start + size * step
+    return builtins.slice(start, end if end >= 0 else None, step) if size else builtins.slice(0)
+
+
+@function(infer_slice, lower_slice, few=1)
+def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
+    """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
+
+    Args:
+        x: array of any shape and dtype.
+        offsets: first coordinate, one a dimension.
+        sizes: the result's shape.
+        strides: steps of at least 1, one a dimension; by default all 1.
+        out: array of shape `sizes` and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.slice import slice_moves
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.slice import lower_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -130,3 +134,77 @@ class Slice1OperatorDesc(OperatorDesc):
                 start[i] += self.input_window_sizes[i] - 1
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))
+
+
+def taken_window(
+    name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any | None
+) -> tuple[Sizes, Sizes, Sizes, Sizes]:
+    """SLICE1's window offsets, sizes and strides, and the result's shape.
+
+    Args:
+        name: what errors call the function.
+        shape: of x.
+        window_offsets: where the window begins, one a dimension.
+        window_sizes: how far it extends, one a dimension.
+        window_strides: steps, never 0, one a dimension.
+        output_sizes: the result's shape; None is all that the window gives.
+
+    Raises:
+        DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
+    """
+    rank = len(shape)
+    offsets = infer.vector(name, "window_offsets", window_offsets, rank)
+    sizes = infer.vector(name, "window_sizes", window_sizes, rank)
+    steps = infer.vector(name, "window_strides", window_strides, rank)
+    for i, (whole, offset, size, step) in enumerate(zip(shape, offsets, sizes, steps, strict=True)):
+        if not holds((offset >= 0) & (size >= 0) & (offset + size <= whole)):
+            message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
+            raise DescError(message, name, f"window_sizes[{i}]", "the window lies inside x")
+        if not holds(step != 0):
+            message = f"{name}: window_strides[{i}] is 0"
+            raise DescError(message, name, f"window_strides[{i}]", "a stride is never 0")
+    # Floor division makes this 0 for an empty window.
+    most = tuple(map(max_copied_elements, sizes, steps))
+    if output_sizes is None:
+        return offsets, sizes, steps, most
+    result = infer.vector(name, "output_sizes", output_sizes, rank)
+    for i, (size, limit) in enumerate(zip(result, most, strict=True)):
+        if not holds((size >= 0) & (size <= limit)):
+            message = f"{name}: output_sizes[{i}] is {size}, but the window gives at most {limit}"
+            raise DescError(message, name, f"output_sizes[{i}]", "at most 1 + (window size − 1) / |stride|")
+    return offsets, sizes, steps, result
+
+
+def infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """First coordinates and steps; the sizes asked for, or all that the window gives."""
+    offsets, sizes, steps, shape = taken_window(name, *shapes, *arguments)
+    return window(copy_start(offsets, sizes, steps), shape, steps)
+
+
+@function(infer_slice1, lower_slice, few=1)
+def slice1(
+    x: Array,
+    window_offsets: Ints,
+    window_sizes: Ints,
+    window_strides: Ints,
+    output_sizes: Ints | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """A strided window of an array, forwards or backwards (DML_OPERATOR_SLICE1, without its limits).
+
+    Args:
+        x: array of any shape and dtype.
+        window_offsets: where the window begins, one a dimension.
+        window_sizes: how far it extends, one a dimension; 0 is an empty result.
+        window_strides: steps, never 0; negative ones start at the window's end.
+        output_sizes: the result's shape; by default all that the window gives, ``1 + (size − 1) // |stride|``.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
@@ -14,7 +16,29 @@ from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import copy_start, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
+
+
+def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Sequence[int]) -> tuple[Move, ...]:
+    """``output = 0; output[start + strides · c] = source[c]``.
+
+    Args:
+        source: operand 0, with at least one element.
+        output: operand 1.
+        start: where the first element goes.
+        strides: from one element to the next, never 0.
+    """
+    zero = bytes(output.element_size)
+    steps = [1 if n == 1 else step for n, step in zip(source.sizes, strides, strict=True)]
+    offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
+    to = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
+    copy = Move(source.sizes, Access(1, offset, to), Access(0, 0, source.strides), source.element_size)
+    if all(abs(step) == 1 for step in steps):
+        ends = zip(start, source.sizes, steps, strict=True)
+        first = [s if step > 0 else s - n + 1 for s, n, step in ends]
+        return (*surrounded(1, output, first, source.sizes, zero), copy)
+    return filled(1, output, zero), copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +99,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         """Zeros, around the window where it has no gaps and everywhere where it has, and then what SLICE1 took."""
         source, output = layouts or self.layouts()
         start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
-        zero = bytes(output.element_size)
-        steps = [1 if n == 1 else step for n, step in zip(source.sizes, self.input_window_strides, strict=True)]
-        offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
-        strides = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
-        copy = Move(source.sizes, Access(1, offset, strides), Access(0, 0, source.strides), source.element_size)
-        if all(abs(step) == 1 for step in steps):
-            ends = zip(start, source.sizes, steps, strict=True)
-            first = [s if step > 0 else s - n + 1 for s, n, step in ends]
-            return (*surrounded(1, output, first, source.sizes, zero), copy)
-        return filled(1, output, zero), copy
+        return laid_moves(source, output, start, self.input_window_strides)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The document's pseudo-code: zeros first, then one coordinate of the input after the other."""
@@ -97,3 +112,32 @@ class SliceGradOperatorDesc(OperatorDesc):
                 start[i] += self.input_window_sizes[i] - 1
         for c in itertools.product(*map(range, self.input_gradient_tensor.sizes)):
             yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
+
+
+def laid_into_zeros(
+    name: str, shape: tuple[int, ...], sizes: Any, starts: Any, steps: Any
+) -> tuple[tuple[int, ...], ...]:
+    """The result's shape, first coordinates and steps of what is laid into zeros: the gradient of a slice.
+
+    Args:
+        name: what errors call the function.
+        shape: of x.
+        sizes: the result's shape.
+        starts: where x's first element goes.
+        steps: from one element to the next; negative ones go backwards.
+
+    Raises:
+        DescError: counts differ from the rank, a size is negative, a step is 0, or an element would lie outside.
+    """
+    result = infer.vector(name, "sizes", sizes, len(shape))
+    places = infer.vector(name, "starts", starts, len(shape))
+    strides = infer.vector(name, "steps", steps, len(shape))
+    for i, (count, size, start, step) in enumerate(zip(shape, result, places, strides, strict=True)):
+        if not holds((size >= 0) & (step != 0)):
+            message = f"{name}: sizes[{i}] is {size}, steps[{i}] {step}"
+            raise DescError(message, name, f"sizes[{i}]", "sizes >= 0, and a step is never 0")
+        last = start + (count - 1) * step
+        if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
+            message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
+            raise DescError(message, name, f"starts[{i}]", "every element lies inside the result")
+    return result, places, strides

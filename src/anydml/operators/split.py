@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.tensor import Layout, TensorDesc
 
@@ -65,3 +68,55 @@ class SplitOperatorDesc(OperatorDesc):
         """``output[k][..., i, ...] = input[..., start of k + i, ...]``."""
         for part, at, inside in part_elements(self.output_tensors, self.axis):
             yield 1 + part, at, 0, inside
+
+
+def infer_split(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """The parts of an axis, by their number or their sizes."""
+    (shape,), (sizes, axis) = shapes, arguments
+    axis = infer.axis_of(name, len(shape), axis)
+    return inferred_parts(shape, infer.part_sizes(name, sizes, shape[axis], axis), axis)
+
+
+def inferred_parts(shape: Sizes, sizes: Sizes, axis: int) -> Inferred:
+    """The parts of these sizes, and where they are in the whole."""
+    parts = infer.part_shapes(tuple(shape), sizes, axis)
+    ends = [*itertools.accumulate(sizes)]
+    before = (slice(None),) * axis
+    views = [(*before, slice(end - size, end)) for size, end in zip(sizes, ends, strict=True)]
+    return Inferred((axis,), parts, views)
+
+
+def lower_split(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    """One move a part."""
+    (whole,), (axis,) = inputs, parameters
+    if is_packed:
+        rows, runs = rows_and_runs(outputs, axis)
+        return packed_part_moves(rows, runs, into_whole=False)
+    return part_moves((0, whole), tuple(enumerate(outputs, 1)), axis, into_whole=False)
+
+
+def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parameters:
+    (shape,), (sizes, axis) = shapes, arguments
+    axis = infer.axis_of(name, len(shape), axis)
+    return infer.part_sizes(name, sizes, shape[axis], axis), axis
+
+
+@function(infer_split, lower_split, few=1, expand=_expand)
+def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:  # type: ignore[empty-body]
+    """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype.
+        sizes_or_sections: a number of equal parts, or the parts' sizes along `axis`, 0 or more, adding up to its size.
+        axis: −rank to rank − 1.
+        out: arrays of the parts' shapes and x's dtype to write to.
+
+    Returns:
+        The parts, as new contiguous arrays, or `out`'s arrays.
+
+    Raises:
+        DescError: the axis is out of range, does not divide, or the sizes do not add up.
+        BindingError: `out` does not fit, or overlaps x or itself.
+    """

@@ -8,10 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from anydml import infer
+from anydml.errors import DescError
+from anydml.fields import integer
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.split import inferred_parts, lower_split
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -32,6 +37,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
     axis: int = 0
 
     OPERATOR: ClassVar[str] = "SplitTraining"
+    TYPES: ClassVar[tuple[str, ...]] = ("ORT_OPERATOR_SPLIT_TRAINING",)
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor", "split_tensor")
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensors",)
     HOST: ClassVar[tuple[str, ...]] = ("SplitTensor",)
@@ -87,3 +93,72 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         first = len(self.inputs)
         for part, at, inside in part_elements(self.output_tensors, self._positive_axis):
             yield first + part, at, 0, inside
+
+
+def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_outputs: Any) -> int | None:
+    """How many equal parts SplitTraining makes; None where the entries of `split` are the parts' sizes.
+
+    Args:
+        name: what errors call the function.
+        shape: of `split`.
+        dtype: of `split`, for errors.
+        is_integer: whether it is a dtype of integers.
+        num_outputs: the number of parts, or None.
+
+    Raises:
+        DescError: `split` is not 1-D or not of integers, or `num_outputs` is missing or is not its length.
+    """
+    if len(shape) != 1 or (shape[0] and not is_integer):
+        message = f"{name}: split is {dtype} of shape {tuple(shape)}"
+        raise DescError(message, name, "split", "split is a 1-D array of integers")
+    count = None if num_outputs is None else integer(name, "num_outputs", num_outputs)
+    if not shape[0]:
+        if count is None:
+            message = f"{name}: split is empty and num_outputs is not given"
+            raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
+        return count
+    if count not in (None, shape[0]):
+        message = f"{name}: split has {shape[0]} entries, but num_outputs is {count}"
+        raise DescError(message, name, "num_outputs", "split has one entry an output")
+    return None
+
+
+def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: int) -> Sizes:
+    """The parts' sizes that `split` stands for.
+
+    Raises:
+        DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
+    """
+    count = equal_part_count(name, split.shape, split.dtype, split.is_integer, num_outputs)
+    if count is None:
+        return infer.part_sizes(name, split.values, whole, axis, "split")
+    return infer.equal_parts(name, count, whole, axis, "num_outputs")
+
+
+def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    """The parts of an axis, by sizes that are known."""
+    (shape,), (split, axis, num_outputs) = shapes, arguments
+    axis = infer.axis_of(name, len(shape), axis)
+    return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
+
+
+@function(infer_split_training, lower_split, "SplitTraining", few=1)
+def split_training(  # type: ignore[empty-body]
+    x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
+) -> list[Array]:
+    """com.microsoft SplitTraining, version 1: split by sizes that are data.
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype, strings and objects included.
+        split: the parts' sizes along `axis`: a 1-D integer array, list or host tensor. Empty or None: equal parts.
+        axis: −rank to rank − 1.
+        num_outputs: number of parts; needed where `split` is empty, otherwise it must be split's length.
+        out: arrays of the parts' shapes and x's dtype to write to.
+
+    Returns:
+        The parts, as new contiguous arrays, or `out`'s arrays.
+
+    Raises:
+        DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
+        BindingError: `out` does not fit, or overlaps x or itself.
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from anydml.arrays.pytorch import TorchAdapter
 from anydml.arrays.receive import check_place
 from anydml.infer import axis_of
+from anydml.operators.gather import gathered_axis
 from anydml.torch.gradients import coordinates
-from anydml.torch.shapes import gathered_axis
+from anydml.torch.shapes import is_integer
 from anydml.torch.transforms import call
 
 
@@ -50,11 +52,11 @@ def concat_training(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 
 
 
 def slice(
-    info: Any, in_dims: Any, x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+    info: Any, in_dims: Any, x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> tuple[Any, Any]:
     """All of the batch is taken."""
     x = x.movedim(in_dims[0], 0)
-    return call("slice", x, [0, *offsets], [x.shape[0], *sizes], [1, *strides]), 0
+    return call("slice", x, [0, *offsets], [x.shape[0], *sizes], None if strides is None else [1, *strides]), 0
 
 
 def slice1(
@@ -106,8 +108,9 @@ def gather(
 
 def _checked_axis(x: Any, of_x: int | None, indices: Any, of_indices: int | None, axis: int, out_of_range: str) -> int:
     """A sample's axis, where a sample may be gathered."""
-    shapes = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
-    return gathered_axis(*shapes, indices.dtype, axis, out_of_range)
+    shape, own = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
+    dtype, is_known = str(indices.dtype).removeprefix("torch."), is_integer(indices.dtype, own)
+    return gathered_axis("gather", shape, axis, len(own), math.prod(own), dtype, is_known, out_of_range)
 
 
 def _sample_shape(x: Any, batch: int | None) -> tuple[int, ...]:

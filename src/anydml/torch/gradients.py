@@ -21,7 +21,7 @@ def _keep_axis(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _keep_slice(ctx: Any, inputs: Any, output: Any) -> None:
     x, offsets, _, strides = inputs
-    ctx.shape, ctx.starts, ctx.steps = x.shape, offsets, strides
+    ctx.shape, ctx.starts, ctx.steps = x.shape, offsets, [1] * x.ndim if strides is None else strides
 
 
 def _keep_slice1(ctx: Any, inputs: Any, output: Any) -> None:

@@ -1,80 +1,79 @@
-"""What each operator does to tensors that have memory, and its schema."""
+"""What each operator does to tensors that have memory, its schema and its fake kernel: derived from its function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from anydml import functions, infer
+from anydml import functions
 from anydml.arrays.pytorch import TorchAdapter
-from anydml.functions.arguments import split_sizes
+from anydml.functions.arguments import all_parts
+from anydml.functions.derived import derived
+from anydml.functions.operations import operation
+from anydml.operators.function import Function, Parameter
+from anydml.operators.registry import FUNCTIONS
+from anydml.torch.laying import LAY_INTO_ZEROS
+
+EVERY: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
+"""What is registered, by name."""
+
+_TYPES = {
+    "Array": "Tensor",
+    "Arrays": "Tensor[]",
+    "Indices": "Tensor",
+    "HostInts | None": "Tensor",
+    "Ints": "SymInt[]",
+    "int | Ints": "SymInt[]",
+    "Ints | None": "SymInt[]?",
+    "int": "int",
+    "int | None": "int?",
+    "Scalar": "Scalar",
+    "Literal": "str",
+    "OutOfRange": "str",
+}
+_RETURNS = {"Array": "Tensor", "list[Array]": "Tensor[]", "tuple[Array, HostInts]": "(Tensor, Tensor)"}
 
 
-def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """See `anydml.split`."""
-    if x.is_cpu:
-        return functions.split(_real(x), sizes, axis)
-    axis = infer.axis_of("split", x.ndim, axis)
-    sizes = infer.part_sizes("split", sizes, x.shape[axis], axis)
-    return functions.split(_real(x), sizes, axis, out=_parts(x, sizes, axis))
+def schema(function: Function) -> str:
+    """What PyTorch is told of an operator's arguments and results."""
+    given = ", ".join(map(_argument, function.parameters))
+    return f"({given}) -> {_RETURNS[function.stub.__annotations__['return']]}"
 
 
-def join(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """See `anydml.join`."""
-    return functions.join([_real(array) for array in arrays], axis)
+def _argument(parameter: Parameter) -> str:
+    # A number of sections has become their sizes by then.
+    name = parameter.name.removesuffix("_or_sections")
+    text = f"{_TYPES[parameter.kind]} {name}"
+    if not parameter.has_default:
+        return text
+    default = parameter.default
+    return f'{text}="{default}"' if isinstance(default, str) else f"{text}={default}"
 
 
-def slice_(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
-    """See `anydml.slice`."""
-    return functions.slice(_real(x), offsets, sizes, strides)
+def kernel(function: Function) -> Callable[..., Any]:
+    """What moves the memory of tensors."""
+    own = function.name not in FUNCTIONS
+    run = derived(function, operation(function)) if own else getattr(functions, function.name)
 
+    def move(*arguments: Any) -> Any:
+        given = function.bound(arguments)
+        named = {}
+        x = given[0]
+        for k, (parameter, value) in enumerate(zip(function.parameters, given, strict=True)):
+            if parameter.kind == "Arrays":
+                given[k] = [_real(each) for each in value]
+            elif parameter.is_array:
+                given[k] = _real(value)
+            elif parameter.kind == "OutOfRange":
+                named[parameter.name] = value
+        given = [value for value, each in zip(given, function.parameters, strict=True) if each.name not in named]
+        if function.has_parts and not x.is_cpu:
+            named["out"] = _parts(function, x, given[1:])
+        return run(*given, **named)
 
-def slice1(
-    x: Any,
-    window_offsets: Sequence[int],
-    window_sizes: Sequence[int],
-    window_strides: Sequence[int],
-    output_sizes: Sequence[int] | None = None,
-) -> Any:
-    """See `anydml.slice1`."""
-    return functions.slice1(_real(x), window_offsets, window_sizes, window_strides, output_sizes)
-
-
-def gather(x: Any, indices: Any, axis: int = 0, out_of_range: Any = "clamp") -> Any:
-    """See `anydml.gather`."""
-    return functions.gather(_real(x), indices, axis, out_of_range=out_of_range)
-
-
-def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
-    """See `anydml.split_training`."""
-    if x.is_cpu:
-        return functions.split_training(_real(x), split, axis, num_outputs)
-    axis = infer.axis_of("SplitTraining", x.ndim, axis)
-    sizes = split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
-    return functions.split_training(_real(x), sizes, axis, out=_parts(x, sizes, axis))
-
-
-def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
-    """See `anydml.concat_training`."""
-    joined, lengths = functions.concat_training([_real(array) for array in arrays], axis)
-    return joined, lengths
-
-
-def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
-    """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
-    sizes, starts, steps = infer.laid_into_zeros("lay_into_zeros", tuple(x.shape), sizes, starts, steps)
-    zeros = x.new_zeros(sizes)
-    window = zeros
-    for d, (start, step, size) in enumerate(zip(starts, steps, x.shape, strict=True)):
-        length = (size - 1) * abs(step) + 1 if size else 0
-        lowest = start if step > 0 else start - length + 1
-        window = window.narrow(d, lowest if size else 0, length)
-        window = window[(slice(None),) * d + (slice(None, None, abs(step)),)]
-    whole = [1 if step > 0 else -1 for step in steps]
-    functions.slice1(_real(x), [0] * x.ndim, x.shape, whole, out=window)
-    return zeros
+    return move
 
 
 def _real(tensor: Any) -> TorchAdapter:
@@ -82,28 +81,17 @@ def _real(tensor: Any) -> TorchAdapter:
     return TorchAdapter(tensor.detach() if tensor.requires_grad else tensor)
 
 
-def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
+def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:
     # Results of PyTorch's operators share no memory; the parts that the GPU engine makes would.
-    return [x.new_empty(shape) for shape in infer.part_shapes(tuple(x.shape), tuple(sizes), axis)]
+    for k, parameter in enumerate(function.parameters[1:]):
+        if parameter.kind == "HostInts | None":
+            rest[k] = all_parts(function.label, parameter.name, rest[k])
+    inferred = function.infer(function.label, [tuple(x.shape)], tuple(rest))
+    return [x.new_empty(shape) for shape in inferred.shapes]
 
-
-_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
-    "split": (split, "(Tensor x, SymInt[] sizes, int axis=0) -> Tensor[]"),
-    "join": (join, "(Tensor[] arrays, int axis=0) -> Tensor"),
-    "slice": (slice_, "(Tensor x, SymInt[] offsets, SymInt[] sizes, SymInt[] strides) -> Tensor"),
-    "slice1": (
-        slice1,
-        "(Tensor x, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
-        "SymInt[]? output_sizes=None) -> Tensor",
-    ),
-    "gather": (gather, '(Tensor x, Tensor indices, int axis=0, str out_of_range="clamp") -> Tensor'),
-    "split_training": (split_training, "(Tensor x, Tensor split, int axis=0, int? num_outputs=None) -> Tensor[]"),
-    "concat_training": (concat_training, "(Tensor[] arrays, int axis=0) -> (Tensor, Tensor)"),
-    "lay_into_zeros": (lay_into_zeros, "(Tensor x, SymInt[] sizes, SymInt[] starts, SymInt[] steps) -> Tensor"),
-}
 
 OPERATORS = {
-    name: torch.library.custom_op(f"anydml::{name}", kernel, mutates_args=(), schema=schema)
-    for name, (kernel, schema) in _KERNELS.items()
+    name: torch.library.custom_op(f"anydml::{name}", kernel(function), mutates_args=(), schema=schema(function))
+    for name, function in EVERY.items()
 }
 """The registered operators, by name."""

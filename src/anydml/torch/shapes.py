@@ -1,16 +1,24 @@
-"""The fake kernels: what is refused and what results look like, for tensors without memory. Sizes may be symbols."""
+"""The fake kernels: what is refused and what results look like, for tensors without memory. Sizes may be symbols.
+
+They ask what the functions on arrays ask, so that a program is refused with the same words whether it runs or is
+compiled.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from anydml import infer
 from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
+from anydml.errors import DescError
+from anydml.functions.arguments import check_word
+from anydml.operators.function import Function, Inferred
+from anydml.operators.split_training import equal_part_count
 from anydml.symbols import holds, is_symbol
 
 _INTEGERS = frozenset(
@@ -19,57 +27,84 @@ _INTEGERS = frozenset(
 """Dtypes of indices and sizes."""
 
 
-def split(x: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """Parts of these sizes."""
-    _guest("split", "x", x)
-    axis = infer.axis_of("split", x.ndim, axis)
-    return _parts(x, infer.part_sizes("split", sizes, x.shape[axis], axis), axis)
+def fake(function: Function) -> Callable[..., Any]:
+    """The fake kernel of a function."""
+    if function.name in _SPECIAL:
+        return _SPECIAL[function.name]
+
+    def shaped(*arguments: Any) -> Any:
+        given = function.bound(arguments)
+        first = given[0]
+        arrays = first if function.is_of_lists else [first]
+        _check(function, given)
+        shapes = inferred(function, given).shapes
+        data = [value for value, each in zip(given, function.parameters, strict=True) if each.kind == "Array"]
+        like = (data or arrays)[0]
+        results = [like.new_empty(shape) for shape in shapes]
+        if function.lengths is not None:
+            return results[0], like.new_empty((len(arrays),), dtype=torch.int64, device="cpu")
+        return results if function.has_parts else results[0]
+
+    return shaped
 
 
-def join(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """As long as all together."""
-    return _joined("join", arrays, axis)
-
-
-def slice(x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> Any:
-    """Of the sizes asked for."""
-    _guest("slice", "x", x)
-    return x.new_empty(infer.slice_("slice", x.shape, offsets, sizes, strides)[1])
-
-
-def slice1(
-    x: Any,
-    window_offsets: Sequence[int],
-    window_sizes: Sequence[int],
-    window_strides: Sequence[int],
-    output_sizes: Sequence[int] | None = None,
-) -> Any:
-    """Of the sizes asked for, or all that the window gives."""
-    _guest("slice1", "x", x)
-    return x.new_empty(infer.slice1("slice1", x.shape, window_offsets, window_sizes, window_strides, output_sizes)[3])
-
-
-def gather(x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp") -> Any:
-    """The indices' sizes instead of the axis'."""
-    adapter = _guest("gather", "x", x)
-    check_place("gather", "indices", TorchAdapter(indices), adapter, "x")
-    _guest("gather", "indices", indices)
-    axis = gathered_axis(x.shape, indices.shape, indices.dtype, axis, out_of_range)
-    return x.new_empty((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-
-
-def gathered_axis(shape: Any, index_shape: Any, dtype: Any, axis: int, out_of_range: str) -> int:
-    """The axis from 0 to rank − 1.
+def inferred(function: Function, given: Sequence[Any]) -> Inferred:
+    """What the function makes of tensors' shapes, or of shapes alone, and its other arguments.
 
     Raises:
-        DescError: as `anydml.gather`.
+        DescError: as the function.
     """
-    is_integer = _is_integer(dtype, index_shape)
-    rank, count = len(index_shape), math.prod(index_shape)
-    return infer.gather("gather", shape, axis, rank, count, _name(dtype), is_integer, out_of_range)
+    data: list[Any] = []
+    indices: list[Any] = []
+    dtypes: list[Any] = []
+    rest: list[Any] = []
+    for parameter, value in zip(function.parameters, given, strict=True):
+        if parameter.kind == "Arrays":
+            data += [tuple(each.shape) for each in value]
+        elif parameter.kind == "Array":
+            data.append(tuple(value.shape))
+        elif parameter.kind == "Indices":
+            indices.append(tuple(value.shape))
+            is_known = value.dtype in _INTEGERS
+            dtypes.append(np.dtype(_name(value.dtype)) if is_known else np.dtype(np.int64))
+        elif parameter.kind != "OutOfRange":
+            rest.append(tuple(value) if isinstance(value, list) else value)
+    return function.infer(function.label, [*data, *indices], (*rest, *dtypes))
 
 
-def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
+def _check(function: Function, given: Sequence[Any]) -> None:
+    """Tensors are of kinds that are moved, on one device, of one dtype; indices are integers; words are known."""
+    label = function.label
+    first: TorchAdapter | None = None
+    first_data: tuple[str, Any] | None = None
+    for parameter, value in zip(function.parameters, given, strict=True):
+        field = parameter.name
+        if parameter.kind == "Arrays":
+            if value:
+                check_alike(label, [TorchAdapter(each) for each in value])
+            for i, each in enumerate(value):
+                _guest(label, f"{field}[{i}]", each)
+            continue
+        if parameter.words:
+            check_word(label, field, value, parameter.words)
+        if not parameter.is_array:
+            continue
+        if first is not None:
+            check_place(label, field, TorchAdapter(value), first, function.parameters[0].name)
+        adapter = _guest(label, field, value)
+        first = first or adapter
+        if parameter.kind == "Indices":
+            if not is_integer(value.dtype, value.shape):
+                message = f"{label}: {field} are {_name(value.dtype)}"
+                raise DescError(message, label, field, f"{field} are integers")
+        elif first_data is None:
+            first_data = field, value.dtype
+        elif value.dtype != first_data[1]:
+            message = f"{label}: {field} is {_name(value.dtype)}, but {first_data[0]} is {_name(first_data[1])}"
+            raise DescError(message, label, field, "all arrays have one dtype")
+
+
+def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
     """Equal parts, or parts of sizes that only data can tell: symbols that add up to the axis."""
     name = "SplitTraining"
     _guest(name, "x", x)
@@ -77,7 +112,7 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
     whole = x.shape[axis]
     check_host(name, "split", _guest(name, "split", split, MOVED), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
-    count = infer.equal_part_count(name, shape, _name(split.dtype), _is_integer(split.dtype, shape), num_outputs)
+    count = equal_part_count(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
     if count is not None:
         return _parts(x, infer.equal_parts(name, count, whole, axis, "num_outputs"), axis)
     if type(split) is torch.Tensor:
@@ -89,16 +124,8 @@ def split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = 
     return _parts(x, sizes, axis)
 
 
-def concat_training(arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
-    """The joined tensor, and one INT64 an input in host memory."""
-    joined = _joined("ConcatTraining", arrays, axis)
-    return joined, joined.new_empty((len(arrays),), dtype=torch.int64, device="cpu")
-
-
-def lay_into_zeros(x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]) -> Any:
-    """Of the sizes asked for."""
-    _guest("lay_into_zeros", "x", x)
-    return x.new_empty(infer.laid_into_zeros("lay_into_zeros", x.shape, sizes, starts, steps)[0])
+_SPECIAL: dict[str, Callable[..., Any]] = {"split_training": _split_training}
+"""What shapes depend on more for than shapes and numbers."""
 
 
 def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
@@ -107,20 +134,11 @@ def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVE
     return adapter
 
 
-def _joined(name: str, arrays: Sequence[Any], axis: int) -> Any:
-    if arrays:
-        check_alike(name, [TorchAdapter(array) for array in arrays])
-    for i, array in enumerate(arrays):
-        _guest(name, f"arrays[{i}]", array)
-    _, _, shape = infer.join(name, [array.shape for array in arrays], None, axis)
-    return arrays[0].new_empty(shape)
-
-
 def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
     return [x.new_empty(shape) for shape in infer.part_shapes(tuple(x.shape), tuple(sizes), axis)]
 
 
-def _is_integer(dtype: Any, shape: Any) -> bool:
+def is_integer(dtype: Any, shape: Any) -> bool:
     """Whether a tensor holds integers, or is what PyTorch makes of an empty list."""
     return dtype in _INTEGERS or any(not is_symbol(size) and size == 0 for size in shape)
 

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from anydml.operators.function import Function
+
 _ops = torch.ops.anydml
 
 _FUNC = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
@@ -32,6 +34,10 @@ RULES: dict[str, Rules] = {}
 """By operator; filled where the operators are registered."""
 
 
+FUNCTIONS: dict[str, Function] = {}
+"""What each operator is derived from; filled where they are registered."""
+
+
 def call(name: str, *arguments: Any) -> Any:
     """``torch.ops.anydml.<name>(*arguments)``, under any transform.
 
@@ -41,12 +47,17 @@ def call(name: str, *arguments: Any) -> Any:
     """
     if torch.compiler.is_compiling() or not _is_transformed():
         return getattr(_ops, name)(*arguments)
-    data = arguments[0]
-    is_list = isinstance(data, Sequence)
-    tensors = [*data] if is_list else [value for value in arguments if isinstance(value, torch.Tensor)]
-    rest = arguments[1:] if is_list else arguments[len(tensors) :]
-    found = _Transformed.apply(_Call(name, is_list, rest), *tensors)
-    return list(found) if name in ("split", "split_training") else found
+    function = FUNCTIONS[name]
+    given = function.bound(arguments)
+    tensors = [*given[0]] if function.is_of_lists else [value for value in given if isinstance(value, torch.Tensor)]
+    rest = tuple(given[1:] if function.is_of_lists else given[len(tensors) :])
+    found = _Transformed.apply(_Call(function, rest), *tensors)
+    return list(found) if function.has_parts else found
+
+
+def spread(function: Function, found: Any) -> list[Any]:
+    """The results of a function, as a list."""
+    return list(found) if function.has_parts else [found]
 
 
 def _is_transformed() -> bool:
@@ -61,17 +72,24 @@ def _is_transformed() -> bool:
 class _Call:
     """All of a call but its tensors, which torch.func wants one by one."""
 
-    name: str
-    is_list: bool
+    function: Function
     rest: tuple[Any, ...]
 
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The operator's arguments, with one value for each tensor."""
-        return ([*values], *self.rest) if self.is_list else (*values, *self.rest)
+        return ([*values], *self.rest) if self.function.is_of_lists else (*values, *self.rest)
 
-    def data(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The values of tensors that have gradients: not of indices and sizes."""
-        return values if self.is_list else values[:1]
+    def are_data(self, count: int) -> list[bool]:
+        """Which of so many tensors have gradients: not indices and sizes."""
+        if self.function.is_of_lists:
+            return [True] * count
+        return [each.kind == "Array" for each in self.function.parameters[:count]]
+
+    def linear(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments of the call that moves tangents: what is filled has none."""
+        given = self.arguments(values)
+        kinds = [each.kind for each in self.function.parameters]
+        return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, given, strict=True))
 
 
 class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types are read from PyTorch
@@ -80,7 +98,7 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
     @staticmethod
     def forward(made: _Call, *tensors: Any) -> Any:
         # Here no transform is left.
-        found = getattr(_ops, made.name)(*made.arguments(tensors))
+        found = getattr(_ops, made.function.name)(*made.arguments(tensors))
         return tuple(found) if isinstance(found, list) else found
 
     @staticmethod
@@ -88,33 +106,38 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
         made, *tensors = inputs
         ctx.made = made
         ctx.like = [(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors]
-        RULES[made.name].setup(ctx, made.arguments(tensors), output)
-        ctx.save_for_forward(*tensors[len(made.data(tensors)) :])
-        if made.name == "concat_training":
+        RULES[made.function.name].setup(ctx, made.arguments(tensors), output)
+        are_data = made.are_data(len(tensors))
+        ctx.save_for_forward(*[tensor for tensor, is_data in zip(tensors, are_data, strict=True) if not is_data])
+        if made.function.lengths is not None:
             ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         made = ctx.made
-        given = [grads] if made.name in ("split", "split_training") else grads
-        found = RULES[made.name].backward(ctx, *given)[0]
-        found = found if made.is_list else [found]
-        return None, *found, *[None] * (len(ctx.like) - len(found))
+        given = [grads] if made.function.has_parts else grads
+        found = RULES[made.function.name].backward(ctx, *given)
+        every = [*found[0]] if made.function.is_of_lists else list(found[: len(ctx.like)])
+        return None, *every, *[None] * (len(ctx.like) - len(every))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         # Every operator is linear in its data: what happens to the data happens to its tangents.
         made = ctx.made
-        data = [_or_zeros(*pair) for pair in zip(made.data(tangents), ctx.like, strict=False)]
-        found = call(made.name, *made.arguments([*data, *ctx.saved_tensors]))
-        if made.name == "concat_training":
+        saved = iter(ctx.saved_tensors)
+        values = [
+            _or_zeros(tangent, like) if is_data else next(saved)
+            for tangent, like, is_data in zip(tangents, ctx.like, made.are_data(len(tangents)), strict=True)
+        ]
+        found = call(made.function.name, *made.linear(values))
+        if made.function.lengths is not None:
             return found[0], None
         return tuple(found) if isinstance(found, list) else found
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, made: _Call, *tensors: Any) -> tuple[Any, Any]:
         dims = made.arguments(in_dims[1:])
-        found, where = RULES[made.name].batch(info, dims, *made.arguments(tensors))
+        found, where = RULES[made.function.name].batch(info, dims, *made.arguments(tensors))
         return (tuple(found), tuple(where)) if isinstance(found, list) else (found, where)
 
 

@@ -1,0 +1,198 @@
+"""A Python function for each function of an operator's file, with its signature and docstring.
+
+Its body is written for its parameters, as `dataclasses` writes methods: a call costs what one written by hand would.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays import received, received_all, received_indices
+from anydml.fields import integer, integers
+from anydml.functions import arguments
+from anydml.functions.calling import call
+from anydml.functions.operations import OPERATIONS, Operation
+from anydml.operators.function import ARRAY, ARRAYS, INDICES, Element, Function, Parameter
+from anydml.traced import all_copied, copied, fused_functions, registered_for
+
+_NAMES: dict[str, Any] = {
+    "Element": Element,
+    "all_copied": all_copied,
+    "all_parts": arguments.all_parts,
+    "call": call,
+    "check_data": arguments.check_data,
+    "check_out_list": arguments.check_out_list,
+    "check_outside": arguments.check_outside,
+    "check_word": arguments.check_word,
+    "copied": copied,
+    "fused_functions": fused_functions,
+    "integer": integer,
+    "integers": integers,
+    "listed": arguments.listed,
+    "ndarray": np.ndarray,
+    "number": np.integer,
+    "packed": arguments.packed,
+    "parts_of": arguments.parts_of,
+    "received": received,
+    "received_all": received_all,
+    "received_indices": received_indices,
+    "registered_for": registered_for,
+    "seen_indices": arguments.seen_indices,
+    "with_lengths": arguments.with_lengths,
+}
+"""What bodies call."""
+
+
+def derived(function: Function, operation: Operation | None = None) -> Callable[..., Any]:
+    """The Python function.
+
+    Args:
+        function: what it does.
+        operation: the same for `calling`.
+    """
+    source = "\n".join(_source(function)) + "\n"
+    # Inside of the package, so that errors that name the caller's line look further.
+    file = str(Path(__file__).with_name(f"<{function.name}>"))
+    names = {**_NAMES, "FUNCTION": function, "OPERATION": operation or OPERATIONS[function.name]}
+    exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
+    made: Any = names[function.name]
+    stub = function.stub
+    made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
+    made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
+    made.__module__ = "anydml.functions"
+    # Tracebacks show its lines.
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    found: Callable[..., Any] = made
+    return found
+
+
+def _source(function: Function) -> Iterator[str]:
+    label = repr(function.label)
+    code = function.stub.__code__
+    count = code.co_argcount
+    plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
+    yield f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
+    first, *others = [each for each in function.parameters if each.is_array]
+    yield "    adapter = None"
+    yield from _first(function, first, label)
+    for each in others:
+        yield from _other(function, each, first, label)
+    yield from _numbers(function, label)
+    data = [each.name for each in function.arrays if each.kind != INDICES]
+    indices = [each.name for each in function.arrays if each.kind == INDICES]
+    rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
+    rest += [f"{name}.dtype" for name in indices]
+    inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
+    if len(data) > 1:
+        yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
+    yield f"    arguments = ({''.join(f'{name}, ' for name in rest)})"
+    yield f"    inputs = {inputs}"
+    for each in function.parameters:
+        if each.kind == "OutOfRange":
+            yield f"    if {each.name} != 'clamp':"
+            yield f"        check_outside(FUNCTION, {each.name!r}, {each.name}, inputs, arguments)"
+    if indices:
+        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {arguments.APART}:"
+        yield f"        inputs = packed({label}, OPERATION, inputs, arguments, out)"
+    if function.is_of_lists:
+        yield "    if not inputs:"
+        yield f"        FUNCTION.infer({label}, (), arguments)"
+    if function.has_parts:
+        yield f"    check_out_list({label}, out)"
+        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter)"
+        return
+    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter)[0]"
+    if function.lengths is not None:
+        made = f"with_lengths(FUNCTION, {made}, inputs, arguments, adapter)"
+    yield f"    return {made}"
+
+
+def _first(function: Function, first: Parameter, label: str) -> Iterator[str]:
+    """The first array, or list of arrays: whose it is, and whether the call is traced."""
+    x = first.name
+    if first.kind == ARRAYS:
+        yield f"    {x} = listed({label}, {x!r}, {x})"
+        yield f"    if (registered := fused_functions(*{x}) or registered_for({x}[0] if {x} else None)) is not None:"
+        yield from _traced(function, label, "        ")
+        yield f"    if set(map(type, {x})) != {{ndarray}}:"
+        yield f"        {x}, adapter = received_all({label}, {x})"
+        yield f"    if len({{each.dtype for each in {x}}}) > 1:"
+        yield f"        parts_of({label}, {x!r}, {x})"
+        return
+    yield f"    if type({x}) is not ndarray:"
+    yield f"        if (registered := registered_for({x})) is not None:"
+    yield from _traced(function, label, "            ")
+    if first.kind == INDICES:
+        yield f"        given = {x}"
+        yield f"        {x}, adapter = received({label}, {x}, {x!r})"
+        yield f"        {x} = seen_indices({label}, {x!r}, {x}, given, {x}, adapter)"
+        yield "    else:"
+        yield f"        {x} = seen_indices({label}, {x!r}, {x}, {x}, {x}, adapter)"
+    else:
+        yield f"        {x}, adapter = received({label}, {x}, {x!r})"
+
+
+def _other(function: Function, each: Parameter, first: Parameter, label: str) -> Iterator[str]:
+    """An array beside the first one."""
+    x = each.name
+    yield f"    if (registered := fused_functions({x})) is not None:"
+    yield from _traced(function, label, "        ")
+    is_own = f"adapter is None and type({x}) is ndarray"
+    if each.kind == ARRAY:
+        yield f"    if not ({is_own}):"
+        yield f"        {x} = received_indices({label}, {x}, adapter, {x!r})"
+        return
+    yield f"    given = {x}"
+    yield f"    if not ({is_own}):"
+    yield f"        {x} = received_indices({label}, {x}, adapter, {x!r})"
+    yield f"    {x} = seen_indices({label}, {x!r}, {x}, given, {first.name}, adapter)"
+
+
+def _traced(function: Function, label: str, indent: str) -> Iterator[str]:
+    """The call on traced arrays."""
+    code = function.stub.__code__
+    given = [
+        each.name if k < code.co_argcount else f"{each.name}={each.name}" for k, each in enumerate(function.parameters)
+    ]
+    made = f"registered.{function.name}({', '.join(given)})"
+    if function.has_parts:
+        yield f"{indent}return all_copied({label}, {made}, out)"
+    elif function.lengths is not None:
+        yield f"{indent}joined, lengths = {made}"
+        yield f'{indent}return copied({label}, "out", joined, out), lengths'
+    else:
+        yield f'{indent}return copied({label}, "out", {made}, out)'
+
+
+def _numbers(function: Function, label: str) -> Iterator[str]:
+    """The arguments that are no arrays, in Python's own types."""
+    data = next((each.name for each in function.arrays if each.kind == ARRAY), None)
+    for each in function.parameters:
+        x, field = each.name, repr(each.name)
+        if each.kind in ("Ints", "int | Ints"):
+            if each.kind != "Ints":
+                yield f"    if type({x}) is not int and not isinstance({x}, number):"
+                yield f"        {x} = integers({label}, {field}, {x})"
+            else:
+                yield f"    {x} = integers({label}, {field}, {x})"
+        elif each.kind == "Ints | None":
+            yield f"    if {x} is not None:"
+            yield f"        {x} = integers({label}, {field}, {x})"
+        elif each.kind == "int":
+            yield f"    if type({x}) is not int:"
+            yield f"        {x} = integer({label}, {field}, {x})"
+        elif each.kind == "int | None":
+            yield f"    if {x} is not None:"
+            yield f"        {x} = integer({label}, {field}, {x})"
+        elif each.kind == "HostInts | None":
+            yield f"    {x} = all_parts({label}, {field}, {x})"
+        elif each.kind == "Scalar":
+            yield f"    {x} = Element.of({label}, {field}, {x}, {data}.dtype)"
+        elif each.kind == "Literal":
+            yield f"    if {x} not in {each.words!r}:"
+            yield f"        check_word({label}, {field}, {x}, {each.words!r})"

@@ -1,0 +1,257 @@
+"""Functions on arrays as operators' files describe them: what users see, and what all else is derived from.
+
+A function is a stub (its name, signature and docstring) under `function`, which records what it infers from shapes and
+what it is lowered to. From that come `anydml.<name>`, ``torch.ops.anydml.<name>`` and `anydml.torch.<name>`, the
+function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
+
+The annotations of a stub say what its parameters are; arrays come first, ``out`` is the last:
+
+    Array, Arrays     an array; a list of them. All have one dtype, which is the results'
+    Indices           an array of integers; negative ones of a signed type count from the end
+    HostInts | None   a 1-D array or list of integers that is read before anything is moved
+    int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``
+    Scalar            the value of an element
+    Literal[…]        one of several words; `OutOfRange` is what an index outside its axis does
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from anydml.errors import DescError
+from anydml.moves import Move
+from anydml.tensor import Layout
+
+Array: TypeAlias = Any
+Indices: TypeAlias = Any
+Arrays: TypeAlias = Sequence[Any]
+Ints: TypeAlias = Sequence[int]
+HostInts: TypeAlias = Any
+Scalar: TypeAlias = Any
+OutOfRange: TypeAlias = Literal["clamp", "error"]
+
+Sizes = tuple[int, ...]
+Parameters = tuple[Any, ...]
+F = TypeVar("F", bound=Callable[..., Any])
+
+ARRAY, ARRAYS, INDICES = "Array", "Arrays", "Indices"
+OUT_OF_RANGE: tuple[str, ...] = ("clamp", "error")
+
+
+class Inferred(NamedTuple):
+    """What is known of a call from shapes and numbers.
+
+    Attributes:
+        parameters: its arguments, checked, as lowering wants them.
+        shapes: of the results.
+        views: of the one input, for NumPy, if the results are that.
+    """
+
+    parameters: Parameters
+    shapes: list[Sizes]
+    views: Sequence[tuple[Any, ...]] = ()
+
+
+class Listed(NamedTuple):
+    """A ``HostInts`` argument: shape and dtype are known, values where they could be read."""
+
+    shape: Sizes
+    dtype: str
+    is_integer: bool
+    values: tuple[int, ...] | None
+
+
+class Element:
+    """A ``Scalar`` argument: an element of x's dtype.
+
+    Attributes:
+        pattern: its bytes.
+        value: what was given, where elements are references and no plain bytes.
+    """
+
+    __slots__ = ("pattern", "value")
+
+    def __init__(self, pattern: bytes, value: Any = None) -> None:
+        self.pattern = pattern
+        self.value = value
+
+    @classmethod
+    def of(cls, name: str, field: str, value: Any, dtype: np.dtype[Any]) -> Element:
+        """The element of a dtype with this value.
+
+        Raises:
+            DescError: there is none.
+        """
+        if isinstance(value, Element):
+            return value
+        one = np.empty((), dtype)
+        try:
+            one[()] = value
+        except (OverflowError, TypeError, ValueError) as error:
+            message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
+            raise DescError(message, name, field, f"{field} is an element of x") from None
+        return cls(b"", one[()]) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Element) and self.pattern != b"" and self.pattern == other.pattern)
+
+    def __hash__(self) -> int:
+        return hash(self.pattern)
+
+
+ZERO = Element(bytes(8))
+"""The INT64 element 0."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a stub, but ``out``.
+
+    Attributes:
+        name: as the stub has it.
+        kind: its annotation; ``"Literal"`` for words.
+        has_default: whether it need not be given.
+        default: what it is then.
+        words: that it may be, for ``"Literal"`` and ``"OutOfRange"``.
+    """
+
+    name: str
+    kind: str
+    has_default: bool
+    default: Any
+    words: tuple[str, ...] = ()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether engines see it."""
+        return self.kind in (ARRAY, ARRAYS, INDICES)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Function:
+    """A function on arrays, without any array.
+
+    Attributes:
+        stub: what users see.
+        name: the stub's.
+        label: what errors call it.
+        parameters: the stub's, but ``out``.
+        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices`), and its other
+            arguments in order, followed by the dtypes of indices; `OutOfRange` is left out, and a `Scalar` is an
+            `Element`. Sizes may be symbols. Raises DescError.
+        lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
+            them), and what `infer` made of the arguments; the last argument is True if all are packed.
+        by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
+            looked up where the moves put numbers.
+        new: the same for few numbers, where NumPy makes the results itself in less time.
+        few: how many times 4 KiB NumPy makes as fast as a program, by `by_numpy`, `new` or views.
+        copies_all: whether NumPy first copies all of an input that is not contiguous.
+        lengths: of the inputs, from shapes and parameters, where they are a second result.
+        check: raises IndexError for indices (and the sizes of x, and `infer`'s parameters) that lie outside.
+        expand: arguments in which lists of sizes stand for their number.
+    """
+
+    stub: Callable[..., Any]
+    name: str
+    label: str
+    parameters: tuple[Parameter, ...]
+    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
+    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
+    by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
+    new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
+    few: int = 0
+    copies_all: bool = False
+    lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
+    check: Callable[[str, Any, Sizes, Parameters], None] | None = None
+    expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        """The parameters that engines see, in their order: data, then indices."""
+        found = [each for each in self.parameters if each.is_array]
+        return tuple(sorted(found, key=lambda each: each.kind == INDICES))
+
+    @property
+    def is_of_lists(self) -> bool:
+        """Whether its data is a list of arrays."""
+        return self.arrays[0].kind == ARRAYS
+
+    def data_count(self, inputs: int) -> int:
+        """How many of so many inputs are data."""
+        return inputs - sum(each.kind == INDICES for each in self.parameters)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether there are several results."""
+        return str(self.stub.__annotations__["return"]).startswith("list[")
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of this name."""
+        return next(each for each in self.parameters if each.name == name)
+
+    def bound(self, arguments: Sequence[Any]) -> list[Any]:
+        """Arguments by position, with the defaults of those that are not given."""
+        return [*arguments, *(each.default for each in self.parameters[len(arguments) :])]
+
+
+FUNCTIONS: dict[str, Function] = {}
+"""The functions of the operators that were imported, by name."""
+
+
+def function(
+    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
+    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
+    label: str | None = None,
+    **named: Any,
+) -> Callable[[F], F]:
+    """Record the function that a stub describes.
+
+    Args:
+        infer: see `Function`.
+        lower: likewise.
+        label: what errors call it; its name by default.
+        named: the other attributes of `Function`.
+    """
+
+    def record(stub: F) -> F:
+        FUNCTIONS[stub.__name__] = described(stub, infer, lower, label, **named)
+        return stub
+
+    return record
+
+
+def described(
+    stub: Callable[..., Any],
+    infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
+    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
+    label: str | None = None,
+    **named: Any,
+) -> Function:
+    """The function that a stub describes; arguments as those of `function`."""
+    name = stub.__name__
+    return Function(stub, name, label or name, _parameters(stub), infer, lower, **named)
+
+
+def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
+    code, kinds = stub.__code__, stub.__annotations__
+    count, most = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    defaults: dict[str, Any] = dict(stub.__kwdefaults__ or {})
+    given = stub.__defaults__ or ()
+    defaults.update(zip(code.co_varnames[count - len(given) : count], given, strict=True))
+    found = []
+    for name in code.co_varnames[:most]:
+        if name == "out":
+            continue
+        kind = str(kinds[name])
+        words: tuple[str, ...] = ()
+        if kind.startswith("Literal["):
+            words = ast.literal_eval(f"({kind[8:-1]},)")
+            kind = "Literal"
+        elif kind == "OutOfRange":
+            words = OUT_OF_RANGE
+        found.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
+    return tuple(found)

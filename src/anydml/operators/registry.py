@@ -1,0 +1,41 @@
+"""The registry of operators: one line each. What stands here is in `anydml`, in model files, in PyTorch and in ONNX."""
+
+# ruff: noqa: E501, PLC0414  # functions have DirectML's names; an operator is a line; `as` makes a name public
+# isort: off
+# fmt: off
+from __future__ import annotations
+
+from anydml.operators.split import SplitOperatorDesc as SplitOperatorDesc, split as split
+from anydml.operators.join import JoinOperatorDesc as JoinOperatorDesc, join as join
+from anydml.operators.slice import SliceOperatorDesc as SliceOperatorDesc, slice as slice
+from anydml.operators.slice1 import Slice1OperatorDesc as Slice1OperatorDesc, slice1 as slice1
+from anydml.operators.gather import GatherOperatorDesc as GatherOperatorDesc, gather as gather
+from anydml.operators.tile import TileOperatorDesc as TileOperatorDesc
+from anydml.operators.padding import Padding1OperatorDesc as Padding1OperatorDesc, PaddingOperatorDesc as PaddingOperatorDesc
+from anydml.operators.gather_elements import GatherElementsOperatorDesc as GatherElementsOperatorDesc
+from anydml.operators.gather_nd import GatherNd1OperatorDesc as GatherNd1OperatorDesc, GatherNdOperatorDesc as GatherNdOperatorDesc
+from anydml.operators.scatter import ScatterOperatorDesc as ScatterOperatorDesc
+from anydml.operators.scatter_nd import ScatterNdOperatorDesc as ScatterNdOperatorDesc
+from anydml.operators.slice_grad import SliceGradOperatorDesc as SliceGradOperatorDesc
+from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpace1OperatorDesc, DepthToSpaceOperatorDesc as DepthToSpaceOperatorDesc, SpaceToDepth1OperatorDesc as SpaceToDepth1OperatorDesc, SpaceToDepthOperatorDesc as SpaceToDepthOperatorDesc
+from anydml.operators.diagonal_matrix import DiagonalMatrix1OperatorDesc as DiagonalMatrix1OperatorDesc, DiagonalMatrixOperatorDesc as DiagonalMatrixOperatorDesc
+from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc
+from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
+from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc
+from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc
+from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc
+from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc
+from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
+from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training
+
+from anydml.operators.base import OperatorDesc as _OperatorDesc
+from anydml.operators.function import FUNCTIONS as FUNCTIONS
+
+DESCS: dict[str, type[_OperatorDesc]] = {
+    name: found for name, found in globals().items() if isinstance(found, type) and issubclass(found, _OperatorDesc)
+}
+"""The descs, by their classes' names."""
+del DESCS["_OperatorDesc"]
+
+REGISTRY: dict[str, type[_OperatorDesc]] = {name: desc for desc in DESCS.values() for name in desc.types()}
+"""Operator types as model files name them."""

@@ -1,0 +1,62 @@
+"""The functions of `anydml.torch`: tensors in, the registered operators called, under any transform."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from anydml.arrays.pytorch import MOVED, TorchAdapter
+from anydml.operators.function import Function
+from anydml.torch.transforms import call
+
+
+def called(function: Function) -> Callable[..., Any]:
+    """The function on tensors, with the stub's signature and docstring but for ``out``."""
+    signature = inspect.signature(function.stub)
+    kept = [each for each in signature.parameters.values() if each.name != "out"]
+    names = [each.name for each in function.parameters]
+    positional = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in kept)
+    signature = signature.replace(parameters=kept)
+
+    @functools.wraps(function.stub)
+    def on_tensors(*arguments: Any, **named: Any) -> Any:
+        given = [*arguments]
+        if named or len(given) > positional:
+            # Python's own words for what does not fit.
+            bound = signature.bind(*arguments, **named)
+            bound.apply_defaults()
+            given = [bound.arguments[name] for name in names]
+        elif len(given) < len(names):
+            if not function.parameters[len(given)].has_default:
+                signature.bind(*arguments)
+            given = function.bound(given)
+        return _call(function, given)
+
+    on_tensors.__signature__ = signature  # type: ignore[attr-defined]  # as `inspect` reads it
+    on_tensors.__module__ = "anydml.torch"
+    if on_tensors.__doc__:
+        lines = on_tensors.__doc__.splitlines()
+        on_tensors.__doc__ = "\n".join(line for line in lines if not line.strip().startswith("out: "))
+    return on_tensors
+
+
+def _call(function: Function, given: list[Any]) -> Any:
+    x = given[0]
+    for k, parameter in enumerate(function.parameters):
+        value = given[k]
+        if parameter.kind in ("Array", "Indices") and not isinstance(value, torch.Tensor) and k:
+            given[k] = torch.as_tensor(value, device=x.device)
+        elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
+            given[k] = torch.as_tensor([] if value is None else value, device="cpu")
+    if function.expand is not None and any(
+        parameter.kind == "int | Ints" and isinstance(value, int)
+        for parameter, value in zip(function.parameters, given, strict=True)
+    ):
+        TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
+        given[1:] = function.expand(function.label, [x.shape], tuple(given[1:]))
+    found = call(function.name, *given)
+    return tuple(found) if function.lengths is not None else found
