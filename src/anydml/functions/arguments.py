@@ -92,7 +92,7 @@ def parts_of(name: str, field: str, arrays: Sequence[Array]) -> None:
         check_data(name, [f"{field}[{i}]" for i in range(len(arrays))], arrays)
 
 
-def check_data(name: str, fields: Sequence[str], arrays: Sequence[Array]) -> None:
+def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     """All data has one dtype.
 
     Raises:

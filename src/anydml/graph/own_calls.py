@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from anydml import infer
+from anydml.errors import DescError
 from anydml.fields import integer, integers
-from anydml.functions import arguments
-from anydml.graph import shaping
+from anydml.functions import arguments as own_arguments
+from anydml.graph import refusing, shaping
 from anydml.graph.refusing import named, refused
 from anydml.graph.trace import Trace, TracedArray
+from anydml.operators.function import Element, Function, Parameter
 from anydml.operators.gather import gathered_axis
 from anydml.operators.join import joined_shape
+from anydml.operators.registry import FUNCTIONS
 from anydml.operators.slice import taken
 from anydml.operators.slice1 import copy_start, taken_window
 
@@ -39,7 +43,7 @@ def split_training(x: TracedArray, split: Any, axis: Any = 0, num_outputs: Any =
     if isinstance(split, TracedArray):
         raise refused("SplitTraining by traced sizes", "shapes would depend on elements: pass a list of sizes")
     axis = infer.axis_of("SplitTraining", x.ndim, axis)
-    sizes = arguments.split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
+    sizes = own_arguments.split_sizes("SplitTraining", split, num_outputs, x.shape[axis], axis)
     return _split("SplitTraining", x, sizes, axis)
 
 
@@ -117,6 +121,75 @@ def gather(x: Any, indices: Any, axis: Any = 0, *, out_of_range: Any = "clamp") 
             by = by.astype(np.int64 if is_signed else np.uint64)
             by = np.clip(by, -size, size - 1) if is_signed else np.minimum(by, np.uint64(size - 1))
         return shaping.picked(x, by, axis)
+
+
+def __getattr__(name: str) -> Any:
+    """Every other function of `anydml.functions`."""
+    if name not in FUNCTIONS:
+        raise AttributeError(name)
+    return partial(_moved, FUNCTIONS[name])
+
+
+def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
+    """What a function moves, into scratch."""
+    given = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
+    values = [given.get(each.name, each.default) for each in function.parameters]
+    label = function.label
+    by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
+    every = [by_name[each.name] for each in function.arrays]
+    every = [*every[0]] if function.is_of_lists else every
+    trace: Trace = next(each.trace for each in every if isinstance(each, TracedArray))
+    count = function.data_count(len(every))
+    with refusing.named(label):
+        arrays = [trace.array(each) for each in every[:count]]
+        indices = [_indices(trace, label, each) for each in every[count:]]
+    own_arguments.check_data(label, [each.name for each in function.arrays][:count], arrays)
+    rest: list[Any] = []
+    for each, value in zip(function.parameters, values, strict=True):
+        if each.kind == "OutOfRange" and value != "clamp":
+            raise refused(f"{label} with {each.name}={value!r}", "it is 'clamp'")
+        if each.words:
+            own_arguments.check_word(label, each.name, value, each.words)
+        if not each.is_array and each.kind != "OutOfRange":
+            rest.append(_number(label, each, value, arrays[0]))
+    rest += [each.dtype for each in indices]
+    inputs = [*arrays, *indices]
+    inferred = function.infer(label, [each.shape for each in inputs], tuple(rest))
+    made = trace.composer.moved(
+        [each.value for each in inputs],
+        inferred.shapes,
+        arrays[0].itemsize,
+        lambda own, results: function.lower(own, results, inferred.parameters, False),
+        f"{label} reads and writes memory",
+    )
+    results = [arrays[0].made(value) for value in made]
+    return results if function.has_parts else results[0]
+
+
+def _indices(trace: Trace, label: str, given: Any) -> TracedArray:
+    if isinstance(given, TracedArray):
+        shaping.check_looked_up(given, "clamp")
+        return trace.array(given)
+    found = np.asarray(given)
+    if not found.size and not isinstance(given, np.ndarray):
+        found = found.astype(np.int64)
+    if found.dtype.kind not in "iu":
+        raise DescError(f"{label}: indices are {found.dtype}", label, "indices", "indices are integers")
+    return trace.array(found.astype(np.uint64 if found.dtype.kind == "u" and found.itemsize == 8 else np.int64))
+
+
+def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any:
+    """An argument that is no array, in Python's own types."""
+    kind, field = parameter.kind, parameter.name
+    if kind == "Scalar":
+        return Element.of(label, field, value, x.dtype)
+    if kind == "HostInts | None":
+        return own_arguments.all_parts(label, field, value)
+    if value is None or parameter.words:
+        return value
+    if kind == "int" or (kind == "int | Ints" and isinstance(value, (int, np.integer))) or kind == "int | None":
+        return integer(label, field, value)
+    return integers(label, field, value)
 
 
 def copy(x: TracedArray) -> TracedArray:

@@ -174,7 +174,7 @@ def looked_up(
     shape = picks[0][1].shape
     count = picks[0][1].size
     for axis, indices in picks:
-        _check_looked_up(indices, outside)
+        check_looked_up(indices, outside)
         if not x.shape[axis] and count:
             raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
     if not count:
@@ -188,7 +188,7 @@ def looked_up(
 
 def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["clamp", "refuse"]) -> TracedArray:
     """NumPy's take_along_axis: shapes agree but for the axis."""
-    _check_looked_up(indices, outside)
+    check_looked_up(indices, outside)
     if not indices.size:
         return x.made(Value(indices.shape, x.itemsize, ()))
     if not x.shape[axis]:
@@ -196,7 +196,12 @@ def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["cla
     return x.made(x.trace.composer.gather_along(x.value, indices.value, indices.dtype.name, axis, outside))
 
 
-def _check_looked_up(indices: TracedArray, outside: str) -> None:
+def check_looked_up(indices: TracedArray, outside: str) -> None:
+    """Indices can be looked up.
+
+    Raises:
+        FuseError: they are of another dtype, or have to move before they could be refused.
+    """
     dtype = indices.dtype
     if dtype not in INDEX_DTYPES or not dtype.isnative:
         names = "int32, int64, uint32 or uint64 in native byte order"

@@ -17,6 +17,7 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
 from anydml.moves.value import MOST_PIECES, Value, join, pad
+from anydml.tensor import Layout
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
 """Where the numbers of operands begin until it is known how many there are of each role."""
@@ -135,6 +136,45 @@ class Composer:
     def pad(self, value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
         """A value with elements of `pattern` around it."""
         return self._try(value, lambda each: pad(each, before, after, pattern))
+
+    def moved(
+        self,
+        values: Sequence[Value],
+        shapes: Sequence[Sequence[int]],
+        element_size: int,
+        lower: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Move]],
+        reason: str,
+    ) -> list[Value]:
+        """What moves of one's own make of values, in scratch.
+
+        Args:
+            values: what they read; each is stored first, if it is not.
+            shapes: of what they write.
+            element_size: bytes of an element of what they write.
+            lower: the moves, from the layouts of values (operands 0 …) and of results (the operands after them).
+            reason: why scratch is needed.
+        """
+        inputs = [self._as_operand(value, reason) for value in values]
+        results = []
+        for shape in shapes:
+            size = math.prod(shape) * element_size
+            scratch = Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason)
+            layout = Layout.packed(tuple(shape), element_size)
+            results.append((self._add(SCRATCH, scratch), layout))
+        numbers = {k: number for k, (number, _) in enumerate([*inputs, *results])}
+        moves = lower([layout for _, layout in inputs], [layout for _, layout in results])
+        self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
+        return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
+
+    def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
+        """The operand that a value is, whole; stored first if it is none."""
+        if len(value.pieces) == 1 and isinstance(access := value.pieces[0].source, Access):
+            own = Value.stored(access.operand, value.sizes, access.strides, value.element_size)
+            if len(access.strides) == len(value.sizes) and own == value:
+                return access.operand, Layout(value.sizes, access.strides, value.element_size)
+        value = self.stored(value, reason)
+        number = SCRATCH + self._counts[SCRATCH] - 1
+        return number, Layout(value.sizes, _packed(value), value.element_size)
 
     def stored(self, value: Value, reason: str) -> Value:
         """The value in scratch of its own."""

@@ -16,6 +16,7 @@ from onnx import ModelProto, TensorProto
 
 from anydml.errors import DescError, ModelError
 from anydml.files.json_path import show
+from anydml.onnx import custom
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.graph import Node, last_use, read_nodes
@@ -152,6 +153,8 @@ def _is_followed(known: Known) -> bool:
 def _describe(
     node: Node, inputs: Inputs, min_dimensions: int, needed: Set[str], budget: Budget
 ) -> tuple[Outputs, OperatorDesc | ModelError | None]:
+    if node.domain == custom.DOMAIN:
+        raise node.error(custom.NO_DESC)
     try:
         outputs, make = _RULES[node.operator](node, inputs)
     except DescError as error:

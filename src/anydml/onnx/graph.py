@@ -15,6 +15,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
+from anydml.onnx import custom
 from anydml.text import printable
 
 MICROSOFT = "com.microsoft"
@@ -28,6 +29,7 @@ VERSIONS: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("", "Split"): (2, 11, 13, 18),
     (MICROSOFT, "ConcatTraining"): (1,),
     (MICROSOFT, "SplitTraining"): (1,),
+    **custom.VERSIONS,
 }
 """Operators by domain and type, and the opset versions that changed them."""
 

@@ -14,6 +14,7 @@ from onnx import AttributeProto, TensorProto
 
 from anydml.errors import BindingError, DescError
 from anydml.functions import concat_training, gather, join, slice1, split
+from anydml.onnx import custom
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.parameters import Sizes, gathered_sizes, slice_window, split_parts
@@ -40,7 +41,7 @@ def run_node(node: Node, inputs: Inputs, budget: Budget) -> tuple[Array, ...]:
         ModelError: the inputs do not fit the operator, or its result does not fit into memory.
     """
     try:
-        return _OPERATORS[node.operator](node, inputs, budget)
+        return (custom.run if node.domain == custom.DOMAIN else _OPERATORS[node.operator])(node, inputs, budget)
     except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
         raise node.reworded(error) from None
 

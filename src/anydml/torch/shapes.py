@@ -38,6 +38,9 @@ def fake(function: Function) -> Callable[..., Any]:
         arrays = first if function.is_of_lists else [first]
         _check(function, given)
         shapes = inferred(function, given).shapes
+        for parameter, value in zip(function.parameters, given, strict=True):
+            if parameter.kind == "OutOfRange":
+                check_word(function.label, parameter.name, value, parameter.words)
         data = [value for value, each in zip(given, function.parameters, strict=True) if each.kind == "Array"]
         like = (data or arrays)[0]
         results = [like.new_empty(shape) for shape in shapes]
@@ -85,7 +88,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
             for i, each in enumerate(value):
                 _guest(label, f"{field}[{i}]", each)
             continue
-        if parameter.words:
+        if parameter.kind == "Literal":
             check_word(label, field, value, parameter.words)
         if not parameter.is_array:
             continue

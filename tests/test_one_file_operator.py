@@ -1,0 +1,32 @@
+"""An operator is one file and one line: a made-up one is added to a copy, and has all that the others have there."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LINE = (
+    "from anydml.operators.swap_halves import "
+    "SwapHalvesOperatorDesc as SwapHalvesOperatorDesc, swap_halves as swap_halves\n"
+)
+
+
+def test_one_file_and_one_line(tmp_path):
+    sources = tmp_path / "src"
+    shutil.copytree(HERE.parent / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HERE / "one_file" / "swap_halves.py", sources / "anydml" / "operators")
+    registry = sources / "anydml" / "operators" / "registry.py"
+    before = registry.read_text(encoding="utf-8")
+    first = next(line for line in before.splitlines(keepends=True) if line.startswith("from anydml.operators."))
+    registry.write_text(before.replace(first, first + LINE), encoding="utf-8")
+
+    checks = shutil.copy(HERE / "one_file" / "checks.py", tmp_path / "test_checks.py")
+    paths = os.pathsep.join([str(sources), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", str(checks)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
