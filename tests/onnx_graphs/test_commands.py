@@ -248,11 +248,23 @@ def test_check_lists_every_problem(folder, anydml):
     assert len(lines) % 3 == 0
 
 
-def test_check_needs_known_sizes(folder, anydml):
-    model(SPLIT)
+def test_check_of_sizes_that_are_only_named(folder, anydml):
+    model("g (float[N] x) => (float[A] y) { [cat] y = Concat <axis = 0> (x, x) }")
     code, out, err = anydml("check", "model.onnx")
-    assert (code, out) == (2, "")
-    assert err == 'anydml: model.onnx: input "x" has sizes [N]; give it fixed sizes\n'
+    assert (code, err) == (0, "")
+    first, last = out.splitlines()
+    assert first == 'model.onnx: cat: not checked: its sizes depend on input "x", which has sizes [N]; give --size N=4'
+    assert last == "model.onnx: no problems at DML_FEATURE_LEVEL_6_4; 1 node was not checked"
+    assert anydml("check", "model.onnx", "--size", "N=4")[:2] == (
+        0, "model.onnx: no problems at DML_FEATURE_LEVEL_6_4\n",
+    )  # fmt: skip
+    for size, message in (
+        ("M=4", 'model.onnx: no size of an input is called M; there are "N"'),
+        ("N=-1", "--size N=-1: write --size NAME=SIZE, 0 or more"),
+        ("N=x", "--size N=x: write --size NAME=SIZE, 0 or more"),
+        ("N=9999999999999999999999", "--size N=9999999999999999999999: write --size NAME=SIZE, 0 or more"),
+    ):
+        assert anydml("check", "model.onnx", "--size", size) == (2, "", f"anydml: {message}\n")
 
 
 def test_portable(folder, anydml):

@@ -19,6 +19,7 @@ from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, say, warn
+from anydml.cli.remarks import report
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -136,7 +137,7 @@ def anydml() -> None:
 @click.option("-v", "--timing-verbosity", "verbosity", type=click.IntRange(0, 2), default=0, metavar="0|1|2",
               help="0: hot median, 1: initialisation, cold and hot, 2: every sample.")  # fmt: skip
 @_allow_outside
-@click.option("--explain", is_flag=True, help="Say what each dispatchable was compiled to.")
+@click.option("--explain", is_flag=True, help="Say what each dispatchable, or region of nodes, was compiled to.")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
@@ -146,8 +147,8 @@ def run(
 ) -> None:  # fmt: skip
     """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool, or an ONNX file (.onnx)."""
     if is_onnx(model):
-        refuse_options(click.get_current_context(), ["device", "feature_level", "explain", *timing], "JSON models")
-        run_onnx(model, inputs, outputs, allow_outside, say)
+        refuse_options(click.get_current_context(), ["device", "feature_level", *timing], "JSON models")
+        run_onnx(model, inputs, outputs, allow_outside, say, explain)
         return
     refuse_options(click.get_current_context(), ["inputs", "outputs"], "ONNX models")
     from anydml import dxdispatch
@@ -167,10 +168,13 @@ def run(
 @_model
 @_feature_level
 @_allow_outside
-def check(model: str, feature_level: str, allow_outside: bool) -> int:
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, for machines.")
+def check(model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], as_json: bool) -> int:
     """List what is wrong with MODEL, a JSON or ONNX file, and run nothing.
 
-    Of an ONNX file it says what DirectML would not accept at that feature level.
+    Of an ONNX file it says what DirectML would not accept at that feature level, and what was not checked: operators
+    that anydml does not have, and what depends on sizes that are not known.
 
     Ends with 0 where nothing is, 1 where something is, and 2 where MODEL cannot be read.
     """
@@ -179,11 +183,21 @@ def check(model: str, feature_level: str, allow_outside: bool) -> int:
 
     level = FeatureLevel.parse(feature_level)
     if is_onnx(model):
-        lines = check_onnx(model, level)
-    else:
-        lines = _problems(dxdispatch.load(model, allow_outside=allow_outside), level)
+        remarks = check_onnx(model, level, sizes)
+        problems = sum(remark.is_problem for remark in remarks)
+        if as_json:
+            say(report(model, str(level), remarks))
+            return 1 if problems else 0
+        for remark in remarks:
+            for line in remark.lines(model):
+                say(line)
+        if not problems:
+            others = f"; {len(remarks)} node{'s were' if len(remarks) > 1 else ' was'} not checked" if remarks else ""
+            say(f"{printable(model)}: no problems at {level}{others}")
+        return 1 if problems else 0
+    refuse_options(click.get_current_context(), ["sizes", "as_json"], "ONNX models")
     found = False
-    for line in lines:
+    for line in _problems(dxdispatch.load(model, allow_outside=allow_outside), level):
         found = True
         say(line)
     if not found:

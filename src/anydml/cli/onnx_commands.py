@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from anydml.cli.remarks import Remark
 from anydml.errors import ModelError
 from anydml.text import printable
 
@@ -43,7 +44,9 @@ def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> N
             raise click.ClickException(f"{parameter.opts[0]} is for {kind}")
 
 
-def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_outside: bool, log: Log) -> None:
+def run_onnx(
+    model: str, inputs: Sequence[str], outputs: Sequence[str], allow_outside: bool, log: Log, explain: bool = False
+) -> None:
     """Run an ONNX file.
 
     Args:
@@ -52,6 +55,7 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
         outputs: ``NAME=FILE.npy`` for outputs to write; the others are printed.
         allow_outside: whether external data may leave the model's folder.
         log: takes lines for the user.
+        explain: whether to say which nodes became one program, and what each moves.
 
     Raises:
         ModelError: a file or the graph is not as it should be.
@@ -72,9 +76,18 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
     arrays = {
         name: npy.read(path, program.inputs[name].dtype, JsonPath(f"--input {name}")) for name, path in sources.items()
     }
-    results = _placed(place, lambda: program.run(arrays))
+    said: Log = lambda text: [log(printable(line)) for line in text.split("\n")]  # noqa: E731
+    results = _placed(place, lambda: program.run(arrays, said if explain else None))
+    listed = (n for n, array in zip(program.outputs, results, strict=True) if isinstance(array, list))
+    many = next((name for name in listed if name in targets), None)
+    if many is not None:
+        raise ModelError(f"--output {many}: it is a sequence, and a .npy file holds one array", field=many)
     for name, array in zip(program.outputs, results, strict=True):
-        if name in targets:
+        if isinstance(array, list):
+            for k, each in enumerate(array):
+                log(printable(f"Output '{name}', {k} ({each.dtype} {list(each.shape)}): {_text(each)}"))
+            log(printable(f"Output '{name}' is a sequence of {len(array)}"))
+        elif name in targets:
             if array.dtype.hasobject:
                 # A .npy file stores every string as long as the longest; there it is an array, and as bytes.
                 size = 8 * array.size * max(map(len, array.flat), default=0)
@@ -85,19 +98,28 @@ def run_onnx(model: str, inputs: Sequence[str], outputs: Sequence[str], allow_ou
             log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
 
 
-def check_onnx(model: str, level: FeatureLevel) -> Iterator[str]:
-    """What DirectML would not accept of an ONNX file at a feature level, as lines.
+def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Sequence[Remark]:
+    """What DirectML would not accept of an ONNX file at a feature level, and what was not checked.
+
+    Args:
+        model: the file.
+        level: the feature level.
+        sizes: ``NAME=SIZE`` for names that sizes of inputs have.
 
     Raises:
-        ModelError: the file cannot be read, has another operator, or sizes that are not known.
+        ModelError: the file cannot be read, or is not valid.
+        ClickException: a size is none, or nothing has its name.
     """
     _need_onnx()
     from anydml.files.json_path import JsonPath
     from anydml.onnx import load
 
+    given = _sizes(sizes)
     # All at once, so that nothing is said of a file that turns out to be broken; the descs are not kept.
-    for line in _placed(JsonPath(model), lambda: list(_problems(model, load(model, external_data=False), level))):
-        yield printable(line)
+    found: list[Remark] = _placed(
+        JsonPath(model), lambda: list(_remarks(load(model, external_data=False), level, given))
+    )
+    return found
 
 
 def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
@@ -113,21 +135,35 @@ def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
     return _placed(JsonPath(model), lambda: work(load(model, external_data=False)))
 
 
-def _problems(model: str, loaded: ModelProto, level: FeatureLevel) -> Iterator[str]:
+def _sizes(given: Sequence[str]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        # Digits of other scripts are digits to Python, too.
+        if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):
+            raise click.ClickException(f"--size {text}: write --size NAME=SIZE, 0 or more")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _remarks(loaded: ModelProto, level: FeatureLevel, sizes: Mapping[str, int]) -> Iterator[Remark]:
+    from anydml.files.json_path import names
     from anydml.onnx.descs import describe
 
-    for name, desc in describe(loaded):
-        if isinstance(desc, ModelError):
-            yield from (f"{model}: {desc}", f"    rule: {desc.rule}", "    no feature level allows it")
-            continue
-        for problem in desc.problems(level):
-            allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
-            where = f"{model}: {name}.{problem.field}"
-            yield from (
-                f"{where}: {problem.operator}: {problem.message}",
-                f"    rule: {problem.rule}",
-                f"    {allowed}",
-            )
+    known = {dim.dim_param for value in loaded.graph.input for dim in value.type.tensor_type.shape.dim} - {""}
+    wrong = next((name for name in sizes if name not in known), None)
+    if wrong is not None:
+        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(known))}", field=wrong)
+    for finding in describe(loaded, sizes):
+        if finding.unchecked is not None:
+            yield Remark(finding.node, message=finding.unchecked)
+        elif finding.error is not None:
+            error = finding.error
+            yield Remark(None, error.field, error.operator, str(error), error.rule or "ONNX's document of the operator")
+        elif finding.desc is not None:
+            for problem in finding.desc.problems(level):
+                needs = str(problem.needs) if problem.needs else None
+                yield Remark(finding.node, problem.field, problem.operator, problem.message, problem.rule, needs)
 
 
 @click.group(name="onnx")

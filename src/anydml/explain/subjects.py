@@ -106,16 +106,15 @@ def of_onnx(model: Any, device: str) -> Iterator[Section | str]:
     """What the nodes of an ONNX model amount to; text instead where DirectML has no such tensors.
 
     Raises:
-        ModelError: the model is not valid, has another operator, or sizes that are not known.
+        ModelError: the model is not valid.
     """
-    from anydml.errors import ModelError
     from anydml.onnx.descs import describe
 
-    for name, desc in describe(model):
-        if isinstance(desc, ModelError):
-            yield str(desc)
+    for found in describe(model):
+        if (desc := found.desc) is not None:
+            yield _operator(f"{found.node}: {desc!r}", desc, desc.layouts(), {}, device)
         else:
-            yield _operator(f"{name}: {desc!r}", desc, desc.layouts(), {}, device)
+            yield str(found.error or f"{found.node}: {found.unchecked}")
 
 
 def _operator(

@@ -7,41 +7,32 @@ too. Attributes are its other parameters, by their names: INT, INTS, STRING, and
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto
 
 from anydml import functions
+from anydml.files.json_path import show
 from anydml.functions.arguments import all_parts
+from anydml.onnx.directml.described import Described
+from anydml.onnx.graph import Entry, Node
+from anydml.onnx.moving import Moving, NotKnownError
+from anydml.onnx.nodes.arguments import Inputs, optional, required
+from anydml.onnx.values import Array, Flowing, Tensor
+from anydml.operators import OperatorDesc
 from anydml.operators.base import camel
 from anydml.operators.function import Element, Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 
-if TYPE_CHECKING:
-    from anydml.onnx.budget import Budget
-    from anydml.onnx.graph import Node
-
 DOMAIN = "anydml"
-
-NO_DESC = "a node of the domain anydml amounts to no DirectML operator"
 
 _FUNCTIONS = {camel(name): function for name, function in FUNCTIONS.items()}
 
-VERSIONS: Mapping[tuple[str, str], tuple[int, ...]] = {(DOMAIN, name): (1,) for name in _FUNCTIONS}
-"""Operators by domain and type, and their versions."""
 
-Array = np.ndarray[Any, Any]
-
-
-def run(node: Node, inputs: Sequence[Array | None], budget: Budget) -> tuple[Array, ...]:
-    """Run one node.
-
-    Args:
-        node: of this domain.
-        inputs: one a name in ``node.inputs``, None where the name is empty.
-        budget: is asked before anything is allocated.
+def run(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """What a function makes of its arrays, which are stored.
 
     Raises:
         ModelError: an input or attribute is missing, unknown or of another type, or there is not enough memory.
@@ -51,28 +42,75 @@ def run(node: Node, inputs: Sequence[Array | None], budget: Budget) -> tuple[Arr
     known = {each.name for each in function.parameters}
     for name in node.attributes:
         if name not in known:
-            raise node.error(f"has an attribute {name}, which {function.name} does not take", name)
+            raise node.error(f"has an attribute {show(name)}, which {function.name} does not take", name)
     given: dict[str, Any] = {}
-    arrays = iter(inputs)
+    number = 0
     for parameter in function.parameters:
         name = parameter.name
         if parameter.kind == "Arrays":
-            given[name] = [_array(node, name, each) for each in inputs]
+            given[name] = [required(node, inputs, i, f"{name}[{i}]") for i in range(len(inputs))]
         elif parameter.is_array:
-            given[name] = _array(node, name, next(arrays, None))
+            given[name] = required(node, inputs, number, name)
+            number += 1
         elif parameter.kind == "HostInts | None":
-            given[name] = next(arrays, None)
+            sizes = optional(node, inputs, number, name)
+            given[name] = None if sizes is None else at.known(node, sizes, name)
+            number += 1
         else:
             given[name] = _attribute(node, parameter)
-    _ask(node, function, given, budget)
-    found = getattr(functions, function.name)(**given)
-    return tuple(found) if isinstance(found, (list, tuple)) else (found,)
+    arrays = [given[each.name] for each in function.arrays]
+    tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
+    is_stored = at.stored(*tensors)
+    arguments = _arguments(function, given, tensors)
+    label, sizes_of = function.label, [each.shape for each in tensors]
+    inferred = function.infer(label, sizes_of, arguments)
+    made: list[Array] = []
+
+    def make() -> Array:
+        if not is_stored:
+            return np.empty(0)
+        if not made:
+            call = {name: _stored(value) for name, value in given.items()}
+            found = getattr(functions, function.name)(**call)
+            made.extend(found[::-1] if function.has_parts else [found if function.lengths is None else found[0]])
+        return made.pop()
+
+    dtype, count = (tensors[0].dtype, sum(map(math.prod, inferred.shapes))) if tensors else (np.dtype(np.uint8), 0)
+    # Where elements are references, NumPy looks up positions first; and all parts are made at once.
+    more = 8 * (count + 2 * sum(each.size for each in tensors)) if dtype.hasobject else 0
+    more += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
+    for number, shape in enumerate(inferred.shapes):
+        yield at.computed(node, shape, dtype, make, 0 if number else more)
+    if function.lengths is not None:
+        lengths = function.lengths(sizes_of, inferred.parameters)
+        yield at.given(node, np.array(lengths, np.int64))
 
 
-def _array(node: Node, name: str, value: Array | None) -> Array:
-    if value is None:
-        raise node.error(f"its input {name} is missing", name, f"{name} is required")
-    return value
+def describe(known: Described) -> OperatorDesc | None:
+    """Nothing: DirectML has no such node.
+
+    Raises:
+        NotKnownError: always.
+    """
+    raise NotKnownError(f"a node of the domain {DOMAIN} amounts to no DirectML operator")
+
+
+def _decisive(function: Function) -> tuple[int, ...]:
+    """Which inputs are read before anything is moved."""
+    inputs = [each for each in function.parameters if each.is_array or each.kind == "HostInts | None"]
+    return tuple(number for number, each in enumerate(inputs) if not each.is_array)
+
+
+NODES: Mapping[tuple[str, str], Entry] = {
+    (DOMAIN, name): Entry((1,), run, describe, _decisive(function)) for name, function in _FUNCTIONS.items()
+}
+"""What anydml knows of them, as `anydml.onnx.table` has it."""
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.array
+    return [_stored(each) for each in value] if isinstance(value, list) else value
 
 
 def _attribute(node: Node, parameter: Parameter) -> Any:
@@ -100,23 +138,18 @@ def _attribute(node: Node, parameter: Parameter) -> Any:
     return found.i if found.type == AttributeProto.INT else found.f
 
 
-def _ask(node: Node, function: Function, given: Mapping[str, Any], budget: Budget) -> None:
-    """Ask for the memory of the results, and of what NumPy needs beside them where elements are references."""
-    arrays = [given[each.name] for each in function.arrays]
-    inputs: list[Array] = arrays[0] if function.is_of_lists else arrays
+def _arguments(function: Function, given: Mapping[str, Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """What `Function.infer` takes beside shapes."""
     rest: list[Any] = []
     for each in function.parameters:
         value = given[each.name]
         if each.kind == "HostInts | None":
             value = all_parts(function.label, each.name, value)
         elif each.kind == "Scalar":
-            value = Element.of(function.label, each.name, value, inputs[0].dtype)
+            value = Element.of(function.label, each.name, value, tensors[0].dtype)
         elif isinstance(value, list):
             value = tuple(value)
         if not each.is_array and each.kind != "OutOfRange":
             rest.append(value)
     rest += [given[each.name].dtype for each in function.arrays if each.kind == "Indices"]
-    shapes = function.infer(function.label, [each.shape for each in inputs], tuple(rest)).shapes
-    count = sum(map(math.prod, shapes))
-    more = 8 * (count + 2 * sum(each.size for each in inputs)) if inputs[0].dtype.hasobject else 0
-    budget.ask(node.label, "its results", count * max(inputs[0].itemsize, 1) + more)
+    return tuple(rest)

@@ -1,4 +1,4 @@
-"""What a graph amounts to in DirectML: SPLIT, JOIN, SLICE1 and GATHER descs.
+"""What a graph amounts to in DirectML: descs, by node.
 
 Sizes and the small integer tensors that decide them (split sizes, starts, ends …) are followed through the graph; no
 other tensor is read, and nothing else is evaluated. Shorter tensors get leading 1s up to 4 dimensions, which the older
@@ -8,65 +8,69 @@ feature levels need; ONNX Runtime's DirectML provider does the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 
-import numpy as np
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from anydml.errors import DescError, ModelError
+from anydml.errors import BindingError, DescError, ModelError
 from anydml.files.json_path import show
-from anydml.onnx import custom
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
-from anydml.onnx.graph import Node, last_use, read_nodes
-from anydml.onnx.operators import concat_axis, constant_type, optional, required, run_node
-from anydml.onnx.parameters import Sizes, gathered_sizes, slice_window, split_parts
-from anydml.onnx.tensors import (
-    Array,
-    directml_type,
-    sizes_text,
-    tensor_shape,
-    tensor_type,
-    to_array,
-    type_name,
-)
-from anydml.operators import (
-    GatherOperatorDesc,
-    JoinOperatorDesc,
-    OperatorDesc,
-    Slice1OperatorDesc,
-    SplitOperatorDesc,
-)
-from anydml.tensor import TensorDesc
+from anydml.onnx.directml.described import Described, NoTypeError
+from anydml.onnx.directml.inference import inferred
+from anydml.onnx.graph import Node, Opsets, decisive, last_use, opsets_of
+from anydml.onnx.moving import Looking, NotKnownError
+from anydml.onnx.operators import run_node
+from anydml.onnx.read import named, read_node
+from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
+from anydml.onnx.values import Array, Flowing, Held, Tensor, Tensors
+from anydml.operators import OperatorDesc
+from anydml.text import printable
 
 FOLLOWED = 4096
 """Elements of an integer tensor whose values are followed through the graph."""
 
+DESCS_HAVE_SIZES = "descs have known sizes"
+
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of a value before the graph runs: element type and sizes, and its elements where they matter."""
+class Unknown:
+    """A value of which nothing is known.
 
-    elem_type: int
-    shape: Sizes
-    value: Array | None = None
+    Attributes:
+        why: what its sizes depend on.
+    """
+
+    why: str
 
 
-Inputs = Sequence[Known | None]
-Outputs = tuple[Known, ...]
-Described = tuple[Outputs, Callable[[int], OperatorDesc] | None]
-"""What a node makes, and what makes its desc for a least number of dimensions; None where nothing has to move."""
+@dataclass(frozen=True)
+class Finding:
+    """What there is to say of a node.
+
+    Attributes:
+        node: its name.
+        desc: what it is in DirectML, not yet checked against any feature level.
+        error: why it can be nothing there.
+        unchecked: why nothing can be said.
+    """
+
+    node: str
+    desc: OperatorDesc | None = None
+    error: ModelError | None = None
+    unchecked: str | None = None
 
 
 def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, OperatorDesc]:
     """The DirectML descs of a graph, by node name, in order.
 
     Split and SplitTraining amount to SPLIT, Concat and ConcatTraining to JOIN, Slice to SLICE1, Gather to GATHER (which
-    clamps an index that ONNX refuses). Constant and Identity amount to nothing.
+    clamps an index that ONNX refuses); docs/onnx.md has all of them. Nodes that amount to nothing there, as Reshape
+    does, and those that amount to an operator that anydml has no desc of, as Cast does, are left out.
 
     Args:
-        model: a model of these nodes, functions included, whose inputs have known sizes.
+        model: a model of nodes that anydml has, functions included, whose inputs have known sizes.
         min_dimensions: tensors of fewer get leading 1s.
 
     Returns:
@@ -77,56 +81,192 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
             DirectML has no tensors of a type.
     """
     descs: dict[str, OperatorDesc] = {}
-    for name, desc in describe(model, min_dimensions):
-        if isinstance(desc, ModelError):
-            raise desc
-        descs[name] = desc
+    for finding in _Descriptions(model, min_dimensions, {}, is_strict=True).findings():
+        if finding.error is not None:
+            raise finding.error
+        if finding.desc is not None:
+            descs[finding.node] = finding.desc
     return descs
 
 
-def describe(model: ModelProto, min_dimensions: int = 4) -> Iterator[tuple[str, OperatorDesc | ModelError]]:
-    """As `to_descs`; a type that DirectML does not have is yielded, not raised, so that all of them can be listed.
+def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dimensions: int = 4) -> Iterator[Finding]:
+    """What there is to say of each node; nodes of which there is nothing to say are left out.
+
+    Args:
+        model: any model that is valid. What depends on operators that anydml does not have, or on sizes that are not
+            known, is not checked, and nodes whose tensors have no elements are skipped.
+        sizes: of the names that inputs' sizes have.
+        min_dimensions: as `to_descs`.
 
     Raises:
-        ModelError: as `to_descs`, for everything else.
+        ModelError: the model is not valid, or there is not enough memory.
     """
-    check(model)
-    model = inlined(model)
-    nodes = read_nodes(model)
-    needed, drops, budget = _needed(nodes), last_use(nodes, ()), Budget()
-    values = {tensor.name: _known_tensor(tensor, needed, budget) for tensor in model.graph.initializer}
-    for value in model.graph.input:
+    return _Descriptions(model, min_dimensions, sizes or {}, is_strict=False).findings()
+
+
+class _Descriptions:
+    """The nodes of a model, one after the other."""
+
+    def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, is_strict: bool) -> None:
+        check(model)
+        self._model = inlined(model)
+        self._opsets: Opsets = opsets_of(model.opset_import)
+        self._dimensions = dimensions
+        self._sizes = sizes
+        self._is_strict = is_strict
+        self._budget = Budget()
+        self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
+
+    def findings(self) -> Iterator[Finding]:
+        """What there is to say."""
+        protos = [*named(self._model)]
+        nodes = [self._read(proto, name) for name, proto in protos]
+        ours = [node for node in nodes if isinstance(node, Node)]
+        needed = decisive(ours)
+        values: dict[str, Flowing | Unknown] = {
+            tensor.name: self._initializer(tensor, needed) for tensor in self._model.graph.initializer
+        }
+        values.update((value.name, self._input(value)) for value in self._model.graph.input)
+        drops = last_use([_Names(proto) for _, proto in protos], ())
+        for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
+            if isinstance(node, Node):
+                yield from self._ours(node, values, needed)
+            else:
+                self._foreign(proto, values)
+                yield Finding(name, unchecked=node)
+            for dropped in drops.get(i, ()):
+                values.pop(dropped, None)
+
+    def _read(self, proto: NodeProto, name: str) -> Node | str:
+        try:
+            return read_node(proto, self._opsets, name)
+        except ModelError as error:
+            if self._is_strict:
+                raise
+            return str(error)
+
+    def _initializer(self, tensor: TensorProto, needed: Set[str]) -> Flowing | Unknown:
+        dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
+        if dtype is None:
+            return Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
+        found = Tensor(dtype, shape)
+        is_here = tensor.data_location != TensorProto.EXTERNAL
+        if tensor.name in needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
+            return _known(found, to_array(tensor, self._budget), self._budget)
+        return found
+
+    def _input(self, value: ValueInfoProto) -> Flowing | Unknown:
+        if value.type.WhichOneof("value") == "sequence_type" and not self._is_strict:
+            return Unknown(f"input {show(value.name)}, a sequence")
         elem_type, sizes = tensor_type(value)
+        sizes = None if sizes is None else [self._sizes.get(n, n) if isinstance(n, str) else n for n in sizes]
         shape = tuple(size for size in sizes or () if isinstance(size, int))
-        if sizes is None or len(shape) != len(sizes):
+        dtype = numpy_type(elem_type)
+        if sizes is None or len(shape) != len(sizes) or min((*shape, 0)) < 0:
             has = "no shape" if sizes is None else f"sizes {sizes_text(sizes)}"
-            message = f"input {show(value.name)} has {has}; give it fixed sizes"
-            raise ModelError(message, field=value.name, rule="descs have known sizes")
-        values[value.name] = Known(elem_type, shape)
-    for i, node in enumerate(nodes):
+            if self._is_strict:
+                message = f"input {show(value.name)} has {has}; give it fixed sizes"
+                raise ModelError(message, field=value.name, rule=DESCS_HAVE_SIZES)
+            named = next((size for size in sizes or () if isinstance(size, str)), None)
+            hint = f"; give --size {printable(named)}=4" if named else ""
+            return Unknown(f"input {show(value.name)}, which has {has}{hint}")
+        if dtype is None:
+            raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
+        return Tensor(dtype, shape)
+
+    def _ours(self, node: Node, values: dict[str, Flowing | Unknown], needed: Set[str]) -> Iterator[Finding]:
         inputs = [_value(values, node, name) for name in node.inputs]
-        found, desc = _describe(node, inputs, min_dimensions, needed, budget)
-        values.update((name, known) for name, known in zip(node.outputs, found, strict=False) if name)
-        if desc is not None:
-            yield node.name, desc
-        dropped = (values.pop(name, None) for name in drops.get(i, ()))
-        budget.release(known.value for known in dropped if known is not None and known.value is not None)
+        unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
+        known = [value for value in inputs if not isinstance(value, Unknown)]
+        if unknown is not None:
+            self._forget(node, values, unknown)
+            yield Finding(node.name, unchecked=f"its sizes depend on {unknown.why}")
+            return
+        at = Looking()
+        try:
+            outputs = self._outputs(node, at, known, needed)
+        except NotKnownError as missing:
+            message = f"{missing} is known only when the graph runs"
+            if self._is_strict:
+                message += f"; descs need it as a constant of at most {FOLLOWED} integers"
+                raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
+            self._forget(node, values, Unknown(f"{node.label}, whose {message}"))
+            yield Finding(node.name, unchecked=message)
+            return
+        except ModelError as error:
+            if self._is_strict:
+                raise
+            self._forget(node, values, Unknown(f"{node.label}, which breaks a rule"))
+            yield Finding(node.name, error=error)
+            return
+        values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
+        yield from self._described(Described(node, known, outputs, self._dimensions, at, not self._is_strict), needed)
+
+    def _described(self, known: Described, needed: Set[str]) -> Iterator[Finding]:
+        node = known.node
+        if node.entry.describe is None:
+            return
+        if not self._is_strict and all(isinstance(each, Tensor) and not each.size for each in known.outputs):
+            return
+        try:
+            desc = node.entry.describe(known)
+        except NoTypeError as error:
+            yield Finding(node.name, error=error)
+        except NotKnownError as reason:
+            if needed.isdisjoint(node.outputs):
+                yield Finding(node.name, unchecked=str(reason))
+        else:
+            if desc is not None:
+                yield Finding(node.name, desc)
+
+    def _outputs(self, node: Node, at: Looking, inputs: Sequence[Flowing | None], needed: Set[str]) -> list[Flowing]:
+        try:
+            outputs = [*node.entry.run(node, at, inputs)]
+        except (DescError, BindingError, IndexError) as error:
+            raise node.reworded(error) from None
+        if needed.isdisjoint(node.outputs) or not _can_be_followed(node, inputs, outputs):
+            return outputs
+        arrays = [None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, Tensors)]
+        found = run_node(node, arrays, self._budget)
+        return [
+            _known(tensor, array, self._budget) if isinstance(tensor, Tensor) and tensor.array is None else tensor
+            for tensor, array in zip(outputs, found, strict=True)
+        ]
+
+    def _foreign(self, proto: NodeProto, values: dict[str, Flowing | Unknown]) -> None:
+        inputs = [values.get(name) for name in proto.input]
+        why = next((value.why for value in inputs if isinstance(value, Unknown)), None)
+        known = [None if isinstance(value, Unknown) else value for value in inputs]
+        for name, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
+            if name:
+                found: Flowing | Unknown | None = tensor or self._as_declared(name)
+                values[name] = found or Unknown(why or f"{show(name)}, whose sizes the model does not say")
+
+    def _as_declared(self, name: str) -> Flowing | None:
+        value = self._declared.get(name)
+        if value is None or value.type.WhichOneof("value") != "tensor_type":
+            return None
+        found = self._input(value)
+        return None if isinstance(found, Unknown) else found
+
+    def _forget(self, node: Node, values: dict[str, Flowing | Unknown], unknown: Unknown) -> None:
+        for name in filter(None, node.outputs):
+            values[name] = self._as_declared(name) or unknown
 
 
-def _needed(nodes: Sequence[Node]) -> set[str]:
-    """The values that decide sizes, and those that they are made from: no other is ever evaluated."""
-    needed: set[str] = set()
-    for node in reversed(nodes):
-        # The second output of ConcatTraining follows from sizes alone.
-        made = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
-        decisive = node.inputs if not needed.isdisjoint(made) else node.inputs[1:]
-        if decisive is node.inputs or node.operator in ("Split", "SplitTraining", "Slice"):
-            needed.update(decisive)
-            needed.discard("")
-    return needed
+class _Names:
+    """A node as `last_use` needs it."""
+
+    def __init__(self, proto: NodeProto) -> None:
+        self.inputs, self.outputs = proto.input, proto.output
 
 
-def _value(values: Mapping[str, Known], node: Node, name: str) -> Known | None:
+def _known(tensor: Tensor, array: Array, budget: Budget) -> Tensor:
+    """A tensor whose elements are known."""
+    return Tensor(tensor.dtype, tensor.shape, array, held=Held(budget, array))
+
+
+def _value(values: Mapping[str, Flowing | Unknown], node: Node, name: str) -> Flowing | Unknown | None:
     if not name:
         return None
     if name not in values:
@@ -134,153 +274,12 @@ def _value(values: Mapping[str, Known], node: Node, name: str) -> Known | None:
     return values[name]
 
 
-def _known_tensor(tensor: TensorProto, needed: Set[str], budget: Budget) -> Known:
-    known = Known(tensor.data_type, tensor_shape(tensor))
-    if tensor.name not in needed or tensor.data_location == TensorProto.EXTERNAL or not _is_followed(known):
-        return known
-    return _held(known, to_array(tensor, budget), budget)
-
-
-def _held(known: Known, value: Array, budget: Budget) -> Known:
-    budget.hold(value)
-    return replace(known, value=value)
-
-
-def _is_followed(known: Known) -> bool:
-    return known.elem_type in (TensorProto.INT32, TensorProto.INT64) and math.prod(known.shape) <= FOLLOWED
-
-
-def _describe(
-    node: Node, inputs: Inputs, min_dimensions: int, needed: Set[str], budget: Budget
-) -> tuple[Outputs, OperatorDesc | ModelError | None]:
-    if node.domain == custom.DOMAIN:
-        raise node.error(custom.NO_DESC)
-    try:
-        outputs, make = _RULES[node.operator](node, inputs)
-    except DescError as error:
-        raise node.reworded(error) from None
-    if not needed.isdisjoint(node.outputs) and _can_be_followed(node, inputs, outputs):
-        found = run_node(node, [None if known is None else known.value for known in inputs], budget)
-        outputs = tuple(_held(known, value, budget) for known, value in zip(outputs, found, strict=True))
-    if make is None:
-        return outputs, None
-    moved = outputs[0].elem_type
-    if directml_type(moved) is None:
-        message = f"moves {type_name(moved)}, and DirectML has no tensors of it"
-        return outputs, node.error(message, "DataType", "DirectML moves integers and floats of 8 to 64 bits")
-    return outputs, make(min_dimensions)
-
-
-def _can_be_followed(node: Node, inputs: Inputs, outputs: Outputs) -> bool:
+def _can_be_followed(node: Node, inputs: Sequence[Flowing | None], outputs: Sequence[Flowing]) -> bool:
     if node.operator == "Constant" and any(
         attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
     ):
         return False
-    return all(map(_is_followed, outputs)) and all(known is None or known.value is not None for known in inputs)
-
-
-def _constant(node: Node, inputs: Inputs) -> Described:
-    return (Known(*constant_type(node)),), None
-
-
-def _split(node: Node, inputs: Inputs) -> Described:
-    x = required(node, inputs, 0, "input")
-    axis, sizes = split_parts(node, x.shape, _values(node, inputs, 1, "split"))
-    parts = tuple(Known(x.elem_type, (*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes)
-
-    def make(dimensions: int) -> OperatorDesc:
-        whole, *tensors = _tensors(dimensions, x, *parts)
-        return SplitOperatorDesc(whole, tensors, axis + len(whole.sizes) - len(x.shape))
-
-    return parts, make
-
-
-def _concat(node: Node, inputs: Inputs) -> Described:
-    parts = [required(node, inputs, i, f"inputs[{i}]") for i in range(max(len(inputs), 1))]
-    first = parts[0]
-    axis = concat_axis(node, len(first.shape))
-    before, after = first.shape[:axis], first.shape[axis + 1 :]
-    for i, part in enumerate(parts):
-        if part.elem_type != first.elem_type:
-            message = f"inputs[{i}] is {type_name(part.elem_type)}, but inputs[0] is {type_name(first.elem_type)}"
-            raise node.error(message, f"inputs[{i}]", "all inputs have one type")
-        if len(part.shape) != len(first.shape) or (part.shape[:axis], part.shape[axis + 1 :]) != (before, after):
-            message = f"inputs[{i}] has sizes {list(part.shape)}, but inputs[0] has {list(first.shape)}, axis {axis}"
-            raise node.error(message, f"inputs[{i}]", "sizes are equal but along axis")
-    lengths = np.array([part.shape[axis] for part in parts], np.int64)
-    joined = Known(first.elem_type, (*before, int(lengths.sum()), *after))
-
-    def make(dimensions: int) -> OperatorDesc:
-        whole, *tensors = _tensors(dimensions, joined, *parts)
-        return JoinOperatorDesc(tensors, whole, axis + len(whole.sizes) - len(first.shape))
-
-    return (joined, Known(TensorProto.INT64, lengths.shape, lengths)), make
-
-
-def _slice(node: Node, inputs: Inputs) -> Described:
-    x = required(node, inputs, 0, "data")
-    vectors = (_values(node, inputs, i, name) for i, name in enumerate(("starts", "ends", "axes", "steps"), 1))
-    window = slice_window(node, x.shape, *vectors)
-    result = Known(x.elem_type, window.taken)
-
-    def make(dimensions: int) -> OperatorDesc:
-        source, output = _tensors(dimensions, x, result)
-        more = len(source.sizes) - len(x.shape)
-        offsets, sizes, strides = (0,) * more, (1,) * more, (1,) * more
-        return Slice1OperatorDesc(
-            source, output, offsets + window.offsets, sizes + window.sizes, strides + window.strides
-        )
-
-    return (result,), make
-
-
-def _gather(node: Node, inputs: Inputs) -> Described:
-    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
-    if indices.elem_type not in (TensorProto.INT32, TensorProto.INT64):
-        raise node.error(f"indices are {type_name(indices.elem_type)}", "indices", "indices are INT32 or INT64")
-    axis = node.axis(len(x.shape))
-    result = Known(x.elem_type, gathered_sizes(node, x.shape, indices.shape, axis))
-
-    def make(dimensions: int) -> OperatorDesc:
-        # The three have one DimensionCount; leading 1s of the input are cropped where the index has more dimensions.
-        source, index, output = _tensors(dimensions, x, indices, result)
-        return GatherOperatorDesc(source, index, output, axis + len(source.sizes) - len(x.shape), len(indices.shape))
-
-    return (result,), make
-
-
-def _identity(node: Node, inputs: Inputs) -> Described:
-    return (required(node, inputs, 0, "input"),), None
-
-
-def _values(node: Node, inputs: Inputs, index: int, name: str) -> Array | None:
-    """The elements of an input that decides sizes, or None where it is not given."""
-    known: Known | None = optional(inputs, index)
-    if known is not None and known.value is None:
-        message = (
-            f"{name} is known only when the graph runs; descs need it as a constant of at most {FOLLOWED} integers"
-        )
-        raise node.error(message, name, "descs have known sizes")
-    return None if known is None else known.value
-
-
-def _tensors(dimensions: int, *every: Known) -> list[TensorDesc]:
-    """Tensors of one dimension count: the largest rank, and at least `dimensions`."""
-    count = max(1, dimensions, *(len(known.shape) for known in every))
-    return [
-        TensorDesc(data_type, (1,) * (count - len(known.shape)) + known.shape)
-        for known in every
-        if (data_type := directml_type(known.elem_type)) is not None
-    ]
-
-
-_RULES: Mapping[str, Callable[[Node, Inputs], Described]] = {
-    "Concat": _concat,
-    "ConcatTraining": _concat,
-    "Constant": _constant,
-    "Gather": _gather,
-    "Identity": _identity,
-    "Slice": _slice,
-    "Split": _split,
-    "SplitTraining": _split,
-}
+    few = all(isinstance(each, Tensor) and each.size <= FOLLOWED and not each.dtype.hasobject for each in outputs)
+    is_made = all(isinstance(each, Tensor) and each.array is not None for each in outputs)
+    known = all(each is None or (isinstance(each, Tensor) and each.array is not None) for each in inputs)
+    return few and known and not is_made

@@ -3,48 +3,56 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import onnx
-import onnx.defs
-from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto
+from onnx import AttributeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.onnx import custom
 from anydml.text import printable
 
-MICROSOFT = "com.microsoft"
+if TYPE_CHECKING:
+    from anydml.onnx.directml.described import Described
+    from anydml.onnx.moving import Moving
+    from anydml.onnx.values import Flowing
+    from anydml.operators import OperatorDesc
 
-VERSIONS: Mapping[tuple[str, str], tuple[int, ...]] = {
-    ("", "Concat"): (1, 4, 11, 13),
-    ("", "Constant"): (1, 9, 11, 12, 13, 19, 21, 23, 24, 25),
-    ("", "Gather"): (1, 11, 13),
-    ("", "Identity"): (1, 13, 14, 16, 19, 21, 23, 24, 25),
-    ("", "Slice"): (1, 10, 11, 13),
-    ("", "Split"): (2, 11, 13, 18),
-    (MICROSOFT, "ConcatTraining"): (1,),
-    (MICROSOFT, "SplitTraining"): (1,),
-    **custom.VERSIONS,
-}
-"""Operators by domain and type, and the opset versions that changed them."""
+MICROSOFT = "com.microsoft"
 
 Opsets = Mapping[str, int]
 """Opset versions by domain."""
 
 
 @dataclass(frozen=True)
+class Entry:
+    """What anydml knows of an operator: a line of the table in `anydml.onnx.table`.
+
+    Attributes:
+        versions: of the operator, those that anydml has.
+        run: takes the node, what it asks for its inputs' elements, and its inputs; gives its results.
+        describe: gives the desc that it is in DirectML; None where nothing runs there.
+        decided_by: numbers of the inputs whose elements decide the results' sizes.
+    """
+
+    versions: tuple[int, ...]
+    run: Callable[[Node, Moving, Sequence[Flowing | None]], Iterable[Flowing]]
+    describe: Callable[[Described], OperatorDesc | None] | None = None
+    decided_by: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Node:
-    """A node of an operator in `VERSIONS`.
+    """A node of an operator in the table.
 
     Attributes:
         domain: the operator's; the empty one is ONNX's own.
         version: the version of the operator, not of the opset: the Split of opset 15 is version 13.
         inputs, outputs: names; an empty one is left out.
+        attributes: by name.
+        entry: what anydml knows of the operator.
     """
 
     name: str
@@ -54,11 +62,12 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, AttributeProto]
+    entry: Entry
 
     @property
     def label(self) -> str:
         """What errors call it: ``node "split" (Split)``."""
-        return _label(self.name, self.domain, self.operator)
+        return label(self.name, self.domain, self.operator)
 
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message` about this node."""
@@ -78,6 +87,37 @@ class Node:
         """
         found = self.attributes.get(name)
         return default if found is None else int(self._typed(found, AttributeProto.INT).i)
+
+    def number(self, name: str, default: float) -> float:
+        """A FLOAT attribute, or `default`.
+
+        Raises:
+            ModelError: it has another type.
+        """
+        found = self.attributes.get(name)
+        return default if found is None else float(self._typed(found, AttributeProto.FLOAT).f)
+
+    def numbers(self, name: str) -> list[float] | None:
+        """A FLOATS attribute, or None.
+
+        Raises:
+            ModelError: it has another type.
+        """
+        found = self.attributes.get(name)
+        return None if found is None else list(self._typed(found, AttributeProto.FLOATS).floats)
+
+    def text(self, name: str, default: str, known: Sequence[str]) -> str:
+        """A STRING attribute, or `default`.
+
+        Raises:
+            ModelError: it has another type, or is none of those `known`.
+        """
+        found = self.attributes.get(name)
+        value = default if found is None else self._typed(found, AttributeProto.STRING).s.decode("utf-8", "replace")
+        if value not in known:
+            message = f"{name} is {show(value)}, but anydml knows {', '.join(known)}"
+            raise self.error(message, name, f"{name} is one of {', '.join(known)}")
+        return value
 
     def integers(self, name: str) -> list[int] | None:
         """An INTS attribute, or None.
@@ -123,6 +163,11 @@ class Node:
         return attribute
 
 
+def label(name: str, domain: str, kind: str) -> str:
+    """What errors call a node."""
+    return f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
+
+
 def opsets_of(imports: Iterable[OperatorSetIdProto]) -> Opsets:
     """Versions by domain; ``ai.onnx`` is another name of the empty domain (ONNX IR, "Operator Sets")."""
     return {plain_domain(entry.domain): entry.version for entry in imports}
@@ -133,72 +178,19 @@ def plain_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def read_nodes(model: ModelProto) -> list[Node]:
-    """The nodes of the main graph, in order; names are made up where there are none or where they repeat.
+class Named(Protocol):
+    """A node, as far as its names."""
 
-    Raises:
-        ModelError: a node is of an operator, or of a version of one, that anydml does not have.
-    """
-    opsets = opsets_of(model.opset_import)
-    nodes: list[Node] = []
-    taken: set[str] = set()
-    for i, proto in enumerate(model.graph.node):
-        name = proto.name or f"{proto.op_type}_{i}"
-        while name in taken:
-            name = f"{name}_{i}"
-        taken.add(name)
-        nodes.append(read_node(proto, opsets, name))
-    return nodes
+    @property
+    def inputs(self) -> Sequence[str]:
+        """An empty one is left out."""
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """Likewise."""
 
 
-def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
-    """One node.
-
-    Raises:
-        ModelError: its operator, its version or one of its attributes is none that anydml has.
-    """
-    domain, kind = plain_domain(proto.domain), proto.op_type
-    known = VERSIONS.get((domain, kind))
-    if known is None:
-        label = _label(name, domain, kind)
-        have = ", ".join(sorted(f"{d}:{k}" if d else k for d, k in VERSIONS))
-        raise ModelError(f"{label}: anydml has no such operator; it has {have}", kind)
-    opset = opsets.get(domain)
-    if opset is None:
-        domains = f"the model imports no opset of domain {show(domain or 'ai.onnx')}"
-        raise ModelError(f"{_label(name, domain, kind)}: {domains}", kind, "opset_import")
-    version = _version(domain, kind, opset, known)
-    if version is None:
-        versions = ", ".join(map(str, known))
-        message = f"anydml does not have the version of opset {opset}; it has versions {versions}"
-        raise ModelError(f"{_label(name, domain, kind)}: {message}", kind, "opset_import")
-    attributes: dict[str, AttributeProto] = {}
-    for attribute in proto.attribute:
-        attributes[attribute.name] = attribute
-        if attribute.ref_attr_name:
-            message = f"attribute {show(attribute.name)} refers to a function's attribute outside of a function"
-            raise ModelError(f"{_label(name, domain, kind)}: {message}", kind, attribute.name)
-    return Node(name, domain, kind, version, tuple(proto.input), tuple(proto.output), attributes)
-
-
-def _label(name: str, domain: str, kind: str) -> str:
-    return f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
-
-
-@lru_cache(1024)
-def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int | None:
-    """The newest known version at or below `opset`, unless onnx knows of one in between."""
-    ours = max((version for version in known if version <= opset), default=None)
-    if ours is None or domain:
-        return ours
-    try:
-        newest: int = onnx.defs.get_schema(kind, opset, "").since_version
-    except onnx.defs.SchemaError:
-        return ours
-    return ours if newest <= ours else None
-
-
-def last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]:
+def last_use(nodes: Sequence[Named], kept: Sequence[str]) -> dict[int, list[str]]:
     """Names that are not needed after each node, by its number, so that their memory can be given back.
 
     Args:
@@ -217,3 +209,18 @@ def last_use(nodes: Sequence[Node], kept: Sequence[str]) -> dict[int, list[str]]
     for name, i in last.items():
         drops.setdefault(i, []).append(name)
     return drops
+
+
+def decisive(nodes: Sequence[Node]) -> set[str]:
+    """The values that decide sizes, and those that they are made from."""
+    found: set[str] = set()
+    for node in reversed(nodes):
+        # The second output of ConcatTraining follows from sizes alone, as all that Shape and Size make does.
+        made = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
+        if node.operator in ("Shape", "Size"):
+            continue
+        if not found.isdisjoint(made):
+            found.update(node.inputs)
+        found.update(node.inputs[k] for k in node.entry.decided_by if k < len(node.inputs))
+    found.discard("")
+    return found

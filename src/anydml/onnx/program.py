@@ -1,8 +1,8 @@
-"""A graph that is ready to run: checked once, then evaluated node by node as often as there are inputs."""
+"""A graph that is ready to run: checked once, then evaluated as often as it is given inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,23 @@ from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
-from anydml.onnx.graph import Node, last_use, read_nodes
-from anydml.onnx.operators import run_node
-from anydml.onnx.tensors import TEXT, Array, numpy_type, sizes_text, tensor_type, to_array, type_name
+from anydml.onnx.graph import Node, decisive, last_use
+from anydml.onnx.operators import flowing, stored_array
+from anydml.onnx.read import read_nodes
+from anydml.onnx.running import Running, tensors_in
+from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
+from anydml.onnx.values import Flowing, Tensor, Tensors
 
 
 class Program:
     """A model made of operators that anydml has; its functions are inlined.
 
+    Nodes are composed region by region: each region is one program of moves. A region ends where the elements of a
+    result are looked at, or something is written over it.
+
     Args:
         model: the model, its external data loaded. It is not changed.
+        is_fused: whether nodes are composed; otherwise each is a program of its own.
 
     Attributes:
         inputs: the graph's inputs, in order; those with a default come with it in `defaults`.
@@ -31,7 +38,7 @@ class Program:
         ModelError: the model is not valid, or has an operator, a type or a kind of value that anydml does not have.
     """
 
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, is_fused: bool = True) -> None:
         check(model)
         model = inlined(model)
         graph = model.graph
@@ -42,16 +49,20 @@ class Program:
         self.defaults = _defaults(graph)
         self.inputs = {value.name: Input(value) for value in graph.input}
         self.outputs = tuple(value.name for value in graph.output)
+        self._is_fused = is_fused
         self._last_use = last_use(self.nodes, self.outputs)
+        self._decisive = decisive(self.nodes)
 
-    def run(self, given: Mapping[str, Any]) -> tuple[Array, ...]:
+    def run(self, given: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
         """Evaluate the graph.
 
         Args:
-            given: an array for every input that has no default, by name; others may be given too.
+            given: an array for every input that has no default, by name, or a list of arrays for a sequence; others may
+                be given too.
+            log: is told which nodes have become one program, and of what moves.
 
         Returns:
-            The outputs in order, each an array of its own.
+            The outputs in order, each an array of its own, or a list of them.
 
         Raises:
             ModelError: an input is missing, unknown, or of another type or shape; a node's inputs do not fit it; or the
@@ -64,44 +75,47 @@ class Program:
         if missing is not None:
             raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input has a value")
         budget = Budget()
-        values: dict[str, Array] = {**self.defaults}
-        values.update((name, self.inputs[name].check(value, budget)) for name, value in given.items())
-        # With the arrays, because a number may be given to another array once they are gone.
-        foreign = {id(array): array for array in values.values()}
+        values: dict[str, Flowing] = {name: Tensor.of(array) for name, array in self.defaults.items()}
+        values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in given.items())
+        # The arrays, because a number may be given to another array once they are gone.
+        foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
+        running = Running(budget, self._is_fused, log)
         for i, node in enumerate(self.nodes):
-            found = run_node(node, [_value(values, node, name) for name in node.inputs], budget)
-            _keep(node, found, values, foreign, budget)
+            inputs = [_value(values, node, name) for name in node.inputs]
+            found = running.run(node, inputs, not self._decisive.isdisjoint(node.outputs))
+            values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
             # Not kept until the next node has run.
-            del found
-            dropped = (values.pop(name, None) for name in self._last_use.get(i, ()))
-            budget.release(array for array in dropped if array is not None)
-        return self._results(values, foreign, budget)
+            del found, inputs
+            for name in self._last_use.get(i, ()):
+                values.pop(name, None)
+        self.programs = running.programs
+        return self._results(values, foreign, running)
 
-    def _results(self, values: Mapping[str, Array], foreign: dict[int, Array], budget: Budget) -> tuple[Array, ...]:
-        results = []
+    def _results(self, values: dict[str, Flowing], foreign: dict[int, Any], running: Running) -> tuple[Any, ...]:
         for name in self.outputs:
             if name not in values:
                 raise ModelError(f"no node makes the output {show(name)}", field=name)
-            array = values[name]
-            # Identity hands arrays on as they are; nobody else's array may be given away, nor one of ours twice.
-            if id(array) in foreign or not array.flags.writeable:
-                budget.ask(f"output {show(name)}", "a copy of its own", array.nbytes)
-                array = array.copy()
-                budget.hold(array)
-            results.append(array)
-            foreign[id(array)] = array
+        for name in values.keys() - {*self.outputs}:
+            del values[name]
+        running.flush()
+        self.programs = running.programs
+        results: list[Any] = []
+        for name in self.outputs:
+            value = values[name]
+            copies = [_own(name, tensor, foreign, running.budget) for tensor in tensors_in([value])]
+            results.append(copies if isinstance(value, Tensors) else copies[0])
         return tuple(results)
 
 
-def _keep(
-    node: Node, found: Sequence[Array], values: dict[str, Array], foreign: Mapping[int, Array], budget: Budget
-) -> None:
-    """Give a node's results their names."""
-    for name, array in zip(node.outputs, found, strict=False):
-        if name:
-            if id(array) not in foreign:
-                budget.hold(array)
-            values[name] = array
+def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> Array:
+    """A result as an array that nobody else has: Identity hands arrays on as they are."""
+    array = stored_array(tensor)
+    if id(array) in foreign or not array.flags.writeable:
+        budget.ask(f"output {show(name)}", "a copy of its own", array.nbytes)
+        array = array.copy()
+        budget.hold(array)
+    foreign[id(array)] = array
+    return array
 
 
 def _defaults(graph: GraphProto) -> dict[str, Array]:
@@ -123,18 +137,27 @@ class Input:
 
     def __init__(self, value: ValueInfoProto) -> None:
         self.name = value.name
-        self.elem_type, self.sizes = tensor_type(value)
+        self.is_sequence = value.type.WhichOneof("value") == "sequence_type"
+        self.elem_type, self.sizes = sequence_type(value) if self.is_sequence else tensor_type(value)
         dtype = numpy_type(self.elem_type)
         if dtype is None:
             raise ModelError(f"input {show(self.name)} has {type_name(self.elem_type)}", field=self.name)
         self.dtype = dtype
 
-    def check(self, value: Any, budget: Budget) -> Array:
-        """A value as an array of this input's type.
+    def check(self, value: Any, budget: Budget) -> Array | list[Array]:
+        """A value as an array of this input's type, or, for a sequence, a list of them.
 
         Raises:
             ModelError: its type, its rank or one of its sizes differs, or there is not enough memory.
         """
+        if self.is_sequence:
+            if not isinstance(value, (list, tuple)):
+                message = f"input {show(self.name)} is a {type(value).__name__}, but the graph has a sequence"
+                raise ModelError(message, field=self.name, rule="a sequence is a list of arrays")
+            return [self._check(each, budget) for each in value]
+        return self._check(value, budget)
+
+    def _check(self, value: Any, budget: Budget) -> Array:
         array: Array = np.asarray(value)
         if self.elem_type == TensorProto.STRING and array.dtype.kind in "UT":
             size = array.size * (8 + TEXT) + array.nbytes
@@ -155,7 +178,7 @@ class Input:
         return array
 
 
-def _value(values: Mapping[str, Array], node: Node, name: str) -> Array | None:
+def _value(values: Mapping[str, Flowing], node: Node, name: str) -> Flowing | None:
     if not name:
         return None
     if name not in values:

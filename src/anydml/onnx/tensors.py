@@ -158,6 +158,15 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | No
     ]
 
 
+def sequence_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:
+    """Element type and sizes of the tensors of a sequence.
+
+    Raises:
+        ModelError: it is a sequence of something else, or of tensors of more than 64 dimensions.
+    """
+    return tensor_type(ValueInfoProto(name=value.name, type=value.type.sequence_type.elem_type))
+
+
 def sizes_text(sizes: Iterable[int | str | None]) -> str:
     """Sizes for an error message: ``"[2, N, ?]"``."""
     return f"[{', '.join('?' if size is None else printable(str(size)) for size in sizes)}]"

@@ -1,0 +1,81 @@
+"""GATHER, GATHER_ELEMENTS, GATHER_ND1, SCATTER, SCATTER_ND, ONE_HOT, REVERSE_SUBSEQUENCES."""
+
+from __future__ import annotations
+
+from anydml.onnx.directml.described import Described, filled_up
+from anydml.onnx.nodes.scattering import hot_axis
+from anydml.operators import (
+    GatherElementsOperatorDesc,
+    GatherNd1OperatorDesc,
+    GatherOperatorDesc,
+    OneHotOperatorDesc,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    ScatterNdOperatorDesc,
+    ScatterOperatorDesc,
+)
+from anydml.tensor import DataType, TensorDesc
+
+
+def gather(known: Described) -> OperatorDesc | None:
+    """GATHER, which clamps an index that ONNX refuses."""
+    x, indices = known.input(0), known.input(1)
+    axis = known.node.axis(len(x.shape))
+    # The three have one DimensionCount; leading 1s of the input are cropped where the index has more dimensions.
+    source, index, output = known.descs(x, indices, known.output)
+    return GatherOperatorDesc(source, index, output, axis + len(source.sizes) - len(x.shape), len(indices.shape))
+
+
+def gather_elements(known: Described) -> OperatorDesc | None:
+    """GATHER_ELEMENTS."""
+    x = known.input(0)
+    source, index, output = known.descs(x, known.input(1), known.output)
+    axis = known.node.axis(len(x.shape)) + len(source.sizes) - len(x.shape)
+    return GatherElementsOperatorDesc(source, index, output, axis)
+
+
+def gather_nd(known: Described) -> OperatorDesc | None:
+    """GATHER_ND1."""
+    x, indices = known.input(0), known.input(1)
+    source, index, output = known.descs(x, indices, known.output)
+    batch = known.node.integer("batch_dims", 0) if known.node.version >= 12 else 0
+    assert batch is not None, "it has a default"
+    return GatherNd1OperatorDesc(source, index, output, len(x.shape), len(indices.shape), batch)
+
+
+def scatter_elements(known: Described) -> OperatorDesc | None:
+    """SCATTER; ELEMENT_WISE_IDENTITY is what is left without indices."""
+    x = known.input(0)
+    source, index, updates, output = known.descs(x, known.input(1), known.input(2), known.output)
+    axis = known.node.axis(len(x.shape)) + len(source.sizes) - len(x.shape)
+    return ScatterOperatorDesc(source, index, updates, output, axis)
+
+
+def scatter_nd(known: Described) -> OperatorDesc | None:
+    """SCATTER_ND."""
+    x, indices = known.input(0), known.input(1)
+    source, index, updates, output = known.descs(x, indices, known.input(2), known.output)
+    return ScatterNdOperatorDesc(source, index, updates, output, len(x.shape), len(indices.shape))
+
+
+def one_hot(known: Described) -> OperatorDesc | None:
+    """ONE_HOT."""
+    indices, values, output = known.input(0), known.input(2), known.output
+    axis, count = hot_axis(known.node, indices.shape), known.count(output)
+    sizes = (*indices.shape[:axis], 1, *indices.shape[axis:])
+    index = TensorDesc(known.type_of(indices), filled_up(sizes, count))
+    return OneHotOperatorDesc(
+        index, known.desc(values, count), known.desc(output, count), axis + count - len(output.shape)
+    )
+
+
+def reverse_sequence(known: Described) -> OperatorDesc | None:
+    """REVERSE_SUBSEQUENCES; its lengths are unsigned, and INT64 lengths are read as they are."""
+    x = known.input(0)
+    source, output = known.descs(x, known.output)
+    time = known.node.integer("time_axis", 0)
+    assert time is not None, "it has a default"
+    more = len(source.sizes) - len(x.shape)
+    lengths = [1] * len(source.sizes)
+    lengths[more + 1 - time] = x.shape[1 - time]
+    return ReverseSubsequencesOperatorDesc(source, TensorDesc(DataType.UINT64, lengths), output, more + time)

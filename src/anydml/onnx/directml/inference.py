@@ -1,0 +1,66 @@
+"""What nodes make that anydml does not have: element type and sizes, as onnx infers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx.defs
+import onnx.shape_inference
+from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
+
+from anydml.errors import ModelError
+from anydml.onnx.graph import Opsets, plain_domain
+from anydml.onnx.tensors import numpy_type, tensor_type
+from anydml.onnx.values import Flowing, Tensor
+
+
+def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[Flowing | None]) -> Iterator[Tensor | None]:
+    """A tensor for each output, None for what onnx cannot tell.
+
+    Args:
+        node: of any operator, valid.
+        opsets: the model's.
+        inputs: one a name; None where the name is empty, and where nothing is known.
+    """
+    try:
+        types = _types(node, opsets, inputs)
+    except Exception:  # onnx lets errors of all kinds pass through: what it cannot say stays unknown.
+        types = {}
+    for name in node.output:
+        yield _tensor(types[name]) if name in types else None
+
+
+def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[Flowing | None]) -> Mapping[str, TypeProto]:
+    if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+        return {}
+    domain = plain_domain(node.domain)
+    schema = onnx.defs.get_schema(node.op_type, opsets[domain], domain)
+    types: dict[str, TypeProto] = {}
+    data: dict[str, TensorProto] = {}
+    for name, value in zip(node.input, inputs, strict=False):
+        if isinstance(value, Tensor):
+            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+            types[name] = helper.make_tensor_type_proto(kind, value.shape)
+            if value.array is not None and not value.dtype.hasobject:
+                data[name] = numpy_helper.from_array(np.ascontiguousarray(value.array), name)
+        elif name:
+            return {}
+    imports = [helper.make_opsetid(key, version) for key, version in opsets.items()]
+    found: Mapping[str, TypeProto] = onnx.shape_inference.infer_node_outputs(
+        schema, node, types, input_data=data, opset_imports=imports
+    )
+    return found
+
+
+def _tensor(kind: TypeProto) -> Tensor | None:
+    value = helper.make_value_info("it", kind)
+    try:
+        elem_type, sizes = tensor_type(value)
+    except ModelError:
+        return None
+    dtype = numpy_type(elem_type)
+    shape = tuple(size for size in sizes or () if isinstance(size, int) and size >= 0)
+    if dtype is None or sizes is None or len(shape) != len(sizes):
+        return None
+    return Tensor(dtype, shape)

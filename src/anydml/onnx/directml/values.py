@@ -1,0 +1,52 @@
+"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX1; and what DirectML runs of which anydml has no desc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anydml.onnx.directml.described import Described, not_ours
+from anydml.onnx.nodes.making import filling
+from anydml.operators import (
+    DiagonalMatrix1OperatorDesc,
+    FillValueConstantOperatorDesc,
+    FillValueSequenceOperatorDesc,
+    OperatorDesc,
+)
+
+LEAST, MOST = -(2**31), 2**31 - 1
+"""Of an INT."""
+
+
+def constant_of_shape(known: Described) -> OperatorDesc | None:
+    """FILL_VALUE_CONSTANT."""
+    (output,) = known.descs(known.output)
+    return FillValueConstantOperatorDesc(output, output.data_type, filling(known.node).item())
+
+
+def range_(known: Described) -> OperatorDesc | None:
+    """FILL_VALUE_SEQUENCE."""
+    (output,) = known.descs(known.output)
+    start, delta = (known.at.known(known.node, known.input(k), "start").reshape(()).item() for k in (0, 2))
+    return FillValueSequenceOperatorDesc(output, output.data_type, start, delta)
+
+
+def eye_like(known: Described) -> OperatorDesc | None:
+    """DIAGONAL_MATRIX1 without an input."""
+    (output,) = known.descs(known.output)
+    k = known.node.integer("k", 0)
+    assert k is not None, "it has a default"
+    return DiagonalMatrix1OperatorDesc(None, output, output.data_type, 1, k, k + 1)
+
+
+def trilu(known: Described) -> OperatorDesc | None:
+    """DIAGONAL_MATRIX1 that puts zeros into the other triangle."""
+    source, output = known.descs(known.input(0), known.output)
+    given = known.given(1)
+    k = 0 if given is None else int(known.at.known(known.node, given, "k").reshape(()).item())
+    begin, end = (LEAST, k) if known.node.integer("upper", 1) else (k + 1, MOST)
+    return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
+
+
+def other(name: str) -> Callable[[Described], OperatorDesc | None]:
+    """What says of a node that DirectML runs an operator there of which anydml has no desc."""
+    return lambda known: not_ours(name)

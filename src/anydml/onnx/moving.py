@@ -1,0 +1,236 @@
+"""What nodes ask for while they say what moves: the same for graphs that run and for those that are only looked at."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.moves.compose import Composer
+from anydml.moves.move import Move
+from anydml.moves.value import Value
+from anydml.onnx.budget import Budget
+from anydml.onnx.graph import Node
+from anydml.onnx.tensors import check_rank
+from anydml.onnx.values import Array, Sizes, Tensor
+
+MOST_BYTES = 2**62
+"""Of a tensor: what is more has no addresses."""
+
+POSITION = np.dtype(np.int64)
+"""Strings do not move, their positions do: each is a number, by which it is found at the end."""
+
+
+class NotKnownError(Exception):
+    """The sizes of a result, or the elements that decide them, are known only when the graph runs."""
+
+
+Write = Callable[[int, Sizes], Sequence[Move]]
+"""What is written over a stored value: moves to an operand of this number, with these byte strides."""
+
+
+class Moving(abc.ABC):
+    """How nodes get values, and what they make of them.
+
+    A node first asks for the elements that it has to look at (`known`, `stored`), then for `values`, and then composes
+    them with `composer`.
+    """
+
+    runs: bool
+    """Whether the graph runs; otherwise only sizes and types matter, and a value need not say where elements are."""
+
+    @abc.abstractmethod
+    def ask(self, node: Node, size: int) -> None:
+        """Refuse indices of so many bytes, which a node is about to make, where there is no memory for them.
+
+        Raises:
+            ModelError: there is none.
+        """
+
+    @property
+    @abc.abstractmethod
+    def composer(self) -> Composer:
+        """Composes values; asked for after `values`."""
+
+    @abc.abstractmethod
+    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+        """The elements of an input that decides sizes.
+
+        Raises:
+            ModelError, NotKnownError: they are known only when the graph runs.
+        """
+
+    @abc.abstractmethod
+    def stored(self, *tensors: Tensor) -> bool:
+        """Have the elements of inputs, which decide no sizes, in `tensor.array`; whether there are any."""
+
+    @abc.abstractmethod
+    def direct(self, tensor: Tensor) -> None:
+        """Have a tensor's elements where no index has to be looked up for them: lookups in lookups are slow."""
+
+    @abc.abstractmethod
+    def values(self, *tensors: Tensor) -> list[Value]:
+        """What inputs are made of. Asked for once for each node, for all inputs that are composed."""
+
+    @abc.abstractmethod
+    def source(self, array: Array) -> Value:
+        """Elements that a node has made, to be read by moves; asked for after `values`."""
+
+    @abc.abstractmethod
+    def pattern(self, element: Array) -> bytes:
+        """The bytes of an array of one element, as moves see it; asked for after `values`."""
+
+    @abc.abstractmethod
+    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+        """A result that is described."""
+
+    @abc.abstractmethod
+    def computed(
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+    ) -> Tensor:
+        """A result that NumPy makes.
+
+        Args:
+            node: the node.
+            shape: the result's.
+            dtype: the result's.
+            make: makes it.
+            more: bytes that making it takes beside it.
+
+        Raises:
+            ModelError: it does not fit into memory.
+        """
+
+    @abc.abstractmethod
+    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """A result that is part of the model.
+
+        Args:
+            node: the node.
+            tensor: its type and sizes.
+            make: reads it, and asks for the memory that it takes.
+            cost: bytes that reading it takes, beside what `make` asks for.
+        """
+
+    @abc.abstractmethod
+    def given(self, node: Node, array: Array) -> Tensor:
+        """A result that follows from sizes or attributes alone: it is small."""
+
+    def moved(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+        """A result that is made by moves alone.
+
+        Raises:
+            ModelError: it has too many dimensions, or more bytes than there are addresses.
+        """
+        return self._kept(node, checked(node, value), dtype, None)
+
+    def overwritten(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write) -> Tensor:
+        """A result some of whose elements are written a second time.
+
+        Raises:
+            ModelError: as `moved`.
+        """
+        return self._kept(node, checked(node, value), dtype, write)
+
+
+def checked(node: Node, value: Value) -> Value:
+    """A value that can be a tensor.
+
+    Raises:
+        ModelError: it has too many dimensions, or more bytes than there are addresses.
+    """
+    check_rank(f"{node.label}: the result", len(value.sizes))
+    check_bytes(node, value.sizes, value.element_size)
+    return value
+
+
+def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
+    """A shape that can be a tensor's.
+
+    Raises:
+        ModelError: it has more bytes than there are addresses.
+    """
+    if math.prod(shape) * max(1, itemsize) > MOST_BYTES:
+        rule = f"a tensor has at most {MOST_BYTES} B"
+        raise node.error(f"the result of shape {list(shape)} is too large", None, rule)
+
+
+def packed(shape: Sequence[int], itemsize: int) -> Sizes:
+    """Byte strides of an array without gaps."""
+    strides, step = [], itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+class Looking(Moving):
+    """Sizes and types of a graph that does not run; elements are known where they are few."""
+
+    runs = False
+
+    def __init__(self) -> None:
+        self._composer = Composer("sizes")
+
+    def ask(self, node: Node, size: int) -> None:
+        """Nothing is made."""
+
+    @property
+    def composer(self) -> Composer:
+        """One that is thrown away."""
+        return self._composer
+
+    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+        """As `Moving.known`."""
+        if tensor.array is None:
+            raise NotKnownError(name)
+        return tensor.array
+
+    def stored(self, *tensors: Tensor) -> bool:
+        """They are not."""
+        return False
+
+    def direct(self, tensor: Tensor) -> None:
+        """They are nowhere."""
+
+    def values(self, *tensors: Tensor) -> list[Value]:
+        """Tensors without memory."""
+        self._composer = Composer("sizes")
+        return [self._stored(tensor.shape, tensor.dtype) for tensor in tensors]
+
+    def source(self, array: Array) -> Value:
+        """As if it were there."""
+        return self._stored(array.shape, array.dtype)
+
+    def pattern(self, element: Array) -> bytes:
+        """As many bytes."""
+        return bytes(moved_type(element.dtype).itemsize)
+
+    def _stored(self, shape: Sizes, dtype: np.dtype[Any]) -> Value:
+        size = moved_type(dtype).itemsize
+        return self._composer.input("it", shape, packed(shape, size), size)
+
+    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+        return Tensor(dtype, value.sizes)
+
+    def computed(
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+    ) -> Tensor:
+        """Its shape and type."""
+        return Tensor(dtype, shape)
+
+    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """It is not read."""
+        return tensor
+
+    def given(self, node: Node, array: Array) -> Tensor:
+        """As it is."""
+        return Tensor.of(array)
+
+
+def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of what moves in the place of elements of `dtype`."""
+    return POSITION if dtype.hasobject else dtype

@@ -1,0 +1,274 @@
+"""Blocks of pixels: DepthToSpace, SpaceToDepth, Resize and Upsample to the nearest neighbour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, sizes_of, vector
+from anydml.onnx.nodes.picking import INDEX_BYTES, picked
+from anydml.onnx.nodes.shaping import repeated
+from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+
+ORDERS = ("DCR", "CRD")
+
+
+def _image(node: Node, inputs: Inputs) -> tuple[Tensor, int]:
+    x = required(node, inputs, 0, "input")
+    size = node.integer("blocksize")
+    if len(x.shape) != 4:
+        raise node.error(f"the rank is {len(x.shape)}", "input", "it is N, C, H, W")
+    if size is None or size < 1:
+        raise node.error(f"blocksize is {size}", "blocksize", "blocksize is 1 or more")
+    return x, size
+
+
+def block_order(node: Node) -> str:
+    """The attribute `mode`."""
+    return node.text("mode", "DCR", ORDERS)
+
+
+def depth_to_space(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Channels become blocks of pixels."""
+    x, size = _image(node, inputs)
+    n, c, h, w = x.shape
+    if c % size**2:
+        raise node.error(f"{c} channels do not divide into blocks of {size}²", "input", "channels divide by blocksize²")
+    depth = c // size**2
+    # Where rows and columns of a block stand among the channels.
+    if block_order(node) == "DCR":
+        apart, order = (n, size, size, depth, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        apart, order = (n, depth, size, size, h, w), (0, 1, 4, 2, 5, 3)
+    (value,) = at.values(x)
+    value = at.composer.reshape(value, apart).permute(order)
+    value = at.composer.reshape(value, (n, depth, h * size, w * size))
+    return (at.moved(node, value, x.dtype),)
+
+
+def space_to_depth(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Blocks of pixels become channels."""
+    x, size = _image(node, inputs)
+    n, c, h, w = x.shape
+    if h % size or w % size:
+        raise node.error(f"{h} rows and {w} columns do not divide by {size}", "input", "both divide by blocksize")
+    order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
+    (value,) = at.values(x)
+    value = at.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
+    value = at.composer.reshape(value, (n, c * size**2, h // size, w // size))
+    return (at.moved(node, value, x.dtype),)
+
+
+class Scaled(NamedTuple):
+    """An axis that is resized.
+
+    Attributes:
+        size: the result's.
+        scale: the result's size to the input's, before it is rounded.
+        region: of interest, from 0 to 1.
+    """
+
+    size: int
+    scale: float
+    region: tuple[float, float] = (0.0, 1.0)
+
+
+def resize(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Resize and Upsample; the nearest neighbour is moved, other modes compute."""
+    x = required(node, inputs, 0, "X")
+    axes = resized_axes(node, at, x, inputs)
+    result = tuple(axis.size for axis in axes)
+    check_bytes(node, result, x.dtype.itemsize)
+    at.direct(x)
+    fill = _outside(node, x)
+    (value,) = at.values(x)
+    if 0 in result or not at.runs:
+        return (at.moved(node, Value(result, value.element_size, ()), x.dtype),)
+    times = whole_scales(node, x.shape, axes)
+    if times is not None:
+        return (at.moved(node, repeated(node, at, value, times, is_inner=True), x.dtype),)
+    at.ask(node, 3 * INDEX_BYTES * sum(result))
+    for k, axis in enumerate(axes):
+        size = value.sizes[k]
+        if axis.size == size and axis.scale == 1 and axis.region == (0.0, 1.0):
+            continue
+        indices, first, last = _neighbours(node, axis, size)
+        value = picked(at, value, k, indices)
+        if first or last:
+            around = [0] * len(result)
+            before, after = [*around], [*around]
+            before[k], after[k] = first, last
+            value = at.composer.pad(value, before, after, at.pattern(fill))
+    return (at.moved(node, value, x.dtype),)
+
+
+def whole_scales(node: Node, shape: Sizes, axes: Sequence[Scaled]) -> list[int] | None:
+    """How often each element is repeated, where that is all that is done."""
+    if _coordinates(node) != "asymmetric" or _rounding(node) != "floor":
+        return None
+    if any(not axis.scale.is_integer() or axis.size != old * axis.scale for old, axis in zip(shape, axes, strict=True)):
+        return None
+    return [int(axis.scale) for axis in axes]
+
+
+COORDINATES = (
+    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize",
+    "tf_half_pixel_for_nn",
+)  # fmt: skip
+ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def _is_old(node: Node) -> bool:
+    return node.operator == "Upsample" or node.version < 11
+
+
+def _coordinates(node: Node) -> str:
+    if _is_old(node):
+        return "asymmetric"
+    return node.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
+
+
+def _rounding(node: Node) -> str:
+    return "floor" if _is_old(node) else node.text("nearest_mode", "round_prefer_floor", ROUNDINGS)
+
+
+def check_nearest(node: Node) -> None:
+    """Nothing is computed.
+
+    Raises:
+        ModelError: the attribute `mode` is another than nearest.
+    """
+    mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
+    if mode != "nearest":
+        message = f"mode is {mode}, but anydml moves data and computes nothing"
+        raise node.error(message, "mode", "mode is nearest")
+
+
+def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scaled]:
+    """Every axis, resized or not.
+
+    Raises:
+        ModelError: a scale or a size is wrong, both or none is given, or the mode is another than nearest.
+    """
+    check_nearest(node)
+    rank = len(x.shape)
+    given = node.integers("axes") if node.version >= 18 else None
+    axes = [*range(rank)] if given is None else axes_of(node, given, rank)
+    old = [x.shape[axis] for axis in axes]
+    scales, sizes = _wanted(node, at, inputs)
+    if (scales is None) == (sizes is None):
+        raise node.error("has both or none of scales and sizes", "scales", "one of them is given")
+    count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
+    if count != len(axes):
+        raise node.error(f"there are {count} scales or sizes for {len(axes)} axes", "scales", "one entry an axis")
+    if sizes is not None:
+        sizes_of(node, sizes, "sizes")
+        scales = [new / size if size else 1.0 for new, size in zip(sizes, old, strict=True)]
+        sizes, scales = _kept_ratio(node, old, sizes, scales)
+    assert scales is not None, "one of them is given"
+    for scale in scales:
+        if sizes is None and not (math.isfinite(scale) and scale > 0):
+            raise node.error(f"a scale is {scale}", "scales", "scales are more than 0")
+    if sizes is None:
+        sizes = [math.floor(size * scale) for size, scale in zip(old, scales, strict=True)]
+    if any(new and not size for new, size in zip(sizes, old, strict=True)):
+        raise node.error(f"X has shape {list(x.shape)}", "X", "there is an element to read")
+    regions = _regions(node, at, inputs, len(axes))
+    found = [Scaled(size, 1.0) for size in x.shape]
+    for k, axis in enumerate(axes):
+        found[axis] = Scaled(sizes[k], scales[k], regions[k])
+    return found
+
+
+def _wanted(node: Node, at: Moving, inputs: Inputs) -> tuple[list[float] | None, list[int] | None]:
+    if node.operator == "Upsample" and node.version < 9:
+        if node.version < 7:
+            height, width = node.number("height_scale", 0), node.number("width_scale", 0)
+            return [1.0, 1.0, height, width], None
+        return node.numbers("scales"), None
+    tensor = optional(node, inputs, 1 if _is_old(node) else 2, "scales")
+    sizes = None if _is_old(node) else vector(node, at, inputs, 3, "sizes")
+    if tensor is None or (not tensor.size and sizes is not None):
+        return None, sizes
+    if tensor.dtype != np.float32 or len(tensor.shape) != 1:
+        what = f"scales is {tensor.dtype} of shape {list(tensor.shape)}"
+        raise node.error(what, "scales", "scales is FLOAT and one-dimensional")
+    return [float(scale) for scale in at.known(node, tensor, "scales").tolist()], sizes
+
+
+POLICIES = ("stretch", "not_larger", "not_smaller")
+
+
+def _kept_ratio(
+    node: Node, old: Sequence[int], sizes: Sequence[int], scales: Sequence[float]
+) -> tuple[list[int], list[float]]:
+    policy = "stretch" if node.version < 18 else node.text("keep_aspect_ratio_policy", "stretch", POLICIES)
+    if policy == "stretch" or not scales:
+        return [*sizes], [*scales]
+    scale = min(scales) if policy == "not_larger" else max(scales)
+    return [math.floor(scale * size + 0.5) for size in old], [scale] * len(old)
+
+
+def _regions(node: Node, at: Moving, inputs: Inputs, count: int) -> list[tuple[float, float]]:
+    if _coordinates(node) != "tf_crop_and_resize":
+        return [(0.0, 1.0)] * count
+    roi = required(node, inputs, 1, "roi")
+    if roi.shape != (2 * count,) or roi.dtype.kind != "f":
+        what = f"roi is {roi.dtype} of shape {list(roi.shape)}"
+        raise node.error(what, "roi", "roi has a first and a last place for each axis")
+    places = [float(place) for place in at.known(node, roi, "roi").tolist()]
+    if not all(map(math.isfinite, places)):
+        raise node.error(f"roi is {places}", "roi", "places are finite")
+    return [*zip(places[:count], places[count:], strict=True)]
+
+
+def _outside(node: Node, x: Tensor) -> Array:
+    """What stands outside the input, as an array of one element."""
+    number: Any = "" if x.dtype.hasobject else 0 if _is_old(node) else node.number("extrapolation_value", 0.0)
+    with np.errstate(all="ignore"):
+        return np.array(number).astype(x.dtype)
+
+
+def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
+    """The indices of the nearest neighbours, and how many at both ends have none inside."""
+    mode = _coordinates(node)
+    y, scale = np.arange(axis.size, dtype=np.float64), axis.scale
+    outside = np.zeros(axis.size, bool)
+    if mode == "align_corners":
+        whole = scale * size - 1
+        x = y * ((size - 1) / whole) if whole else np.zeros_like(y)
+    elif mode == "asymmetric":
+        x = y / scale
+    elif mode == "tf_half_pixel_for_nn":
+        x = (y + 0.5) / scale
+    elif mode == "tf_crop_and_resize":
+        first, last = axis.region
+        if axis.size > 1:
+            x = first * (size - 1) + y * ((last - first) * (size - 1) / (axis.size - 1))
+        else:
+            x = np.full(axis.size, (first + last) * (size - 1) / 2)
+        outside = (x < 0) | (x > size - 1)
+    elif mode == "pytorch_half_pixel" and axis.size <= 1:
+        x = np.zeros_like(y)
+    elif mode == "half_pixel_symmetric":
+        x = size / 2 * (1 - axis.size / (scale * size)) + (y + 0.5) / scale - 0.5
+    else:
+        x = (y + 0.5) / scale - 0.5
+    rounded = {
+        "round_prefer_floor": lambda: np.ceil(x - 0.5),
+        "round_prefer_ceil": lambda: np.floor(x + 0.5),
+        "floor": lambda: np.floor(x),
+        "ceil": lambda: np.ceil(x),
+    }[_rounding(node)]()
+    indices = np.clip(rounded, 0, size - 1).astype(np.int64)
+    inside = np.flatnonzero(~outside)
+    if not inside.size:
+        return indices[:0], axis.size, 0
+    # Places go in one direction: those outside are at the ends.
+    return indices[inside[0] : inside[-1] + 1], int(inside[0]), axis.size - 1 - int(inside[-1])

@@ -1,0 +1,173 @@
+"""The few nodes that NumPy computes: Cast, CastLike, and arithmetic on shapes.
+
+Exporters write sizes as graphs: of Shape, Gather, Mul, Concat … A graph would stop at each of them, so that arithmetic
+on at most `FEW` elements is folded: 64-bit integers and booleans, and lists of floats, as scales are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving
+from anydml.onnx.nodes.arguments import Inputs, axes_of, required, vector
+from anydml.onnx.nodes.shaping import broadcast_sizes
+from anydml.onnx.tensors import TEXT, numpy_type, type_name
+from anydml.onnx.values import Array, Flowing, Tensor
+
+FEW = 64
+"""Elements of shape arithmetic, at most."""
+
+CAST_BYTES = 24
+"""Bytes that casting an element takes beside the result: through floats, and masks of what saturates."""
+
+ROUNDINGS = ("up", "down", "nearest")
+
+
+def cast(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The elements as another type, by NumPy and ml_dtypes."""
+    x = required(node, inputs, 0, "input")
+    return (_cast(node, at, x, _target(node)),)
+
+
+def cast_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """As the type of the second input."""
+    x, like = required(node, inputs, 0, "input"), required(node, inputs, 1, "target_type")
+    return (_cast(node, at, x, helper.np_dtype_to_tensor_dtype(like.dtype)),)
+
+
+def _target(node: Node) -> int:
+    if node.version >= 6:
+        kind = node.integer("to")
+    else:
+        names: Any = TensorProto.DataType
+        kind = names.Value(node.text("to", "", (*names.keys(), "")) or "UNDEFINED")
+    if kind is None or numpy_type(kind) is None:
+        what = "nothing" if kind is None else type_name(kind)
+        raise node.error(f"to is {what}", "to", "to is an element type that onnx knows")
+    return kind
+
+
+def _cast(node: Node, at: Moving, x: Tensor, kind: int) -> Tensor:
+    dtype = numpy_type(kind)
+    assert dtype is not None, "it is a type"
+    if dtype == x.dtype:
+        return x
+    saturates = bool(node.integer("saturate", 1)) if node.version >= 19 else True
+    rounding = node.text("round_mode", "up", ROUNDINGS) if node.version >= 24 else "up"
+    if not at.stored(x) or x.array is None:
+        return at.computed(node, x.shape, dtype, lambda: np.empty(0))
+    array = x.array
+
+    def make() -> Array:
+        try:
+            with np.errstate(all="ignore"):
+                return _converted(array, kind, saturates, rounding)
+        except (ValueError, OverflowError, TypeError):
+            message = f"{x.dtype} cannot be cast to {type_name(kind)}"
+            raise node.error(message, "to", "every element has a value of the other type") from None
+
+    more = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
+    return at.computed(node, x.shape, dtype, make, more)
+
+
+def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
+    from onnx.reference.ops.op_cast import cast_to
+
+    if kind == TensorProto.STRING:
+        return np.array([str(item) for item in array.reshape(-1)], object).reshape(array.shape)
+    if array.dtype.hasobject:
+        # Text is read as numbers are written, floats before integers: "3" and "3.0", "-inf", "1e3".
+        whole = numpy_type(kind)
+        reads = int if whole is not None and whole.kind in "iu" else float
+        array = np.array([reads(item) for item in array.reshape(-1)]).reshape(array.shape)
+    found = cast_to(array, kind, saturates, rounding)  # type: ignore[arg-type]  # enums are integers
+    return np.array(found, numpy_type(kind), copy=None if found is not array else True)
+
+
+def _divided(a: Array, b: Array) -> Array:
+    """Integers are divided towards zero."""
+    if a.dtype.kind == "f":
+        return np.divide(a, b)
+    quotient = np.abs(a) // np.abs(b)
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+def _remainder(node: Node) -> Callable[[Array, Array], Array]:
+    return np.fmod if node.integer("fmod", 0) else np.mod
+
+
+BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divided, "Min": np.minimum, "Max": np.maximum,
+    "Equal": np.equal, "Greater": np.greater, "Less": np.less, "GreaterOrEqual": np.greater_equal,
+    "LessOrEqual": np.less_equal, "And": np.logical_and, "Or": np.logical_or,
+}  # fmt: skip
+UNARY: Mapping[str, Callable[[Array], Array]] = {
+    "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Abs": np.abs, "Not": np.logical_not,
+}  # fmt: skip
+_LOGIC = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Not")
+
+
+def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """An operator of one, two or more inputs on few elements."""
+    count = 1 if node.operator in UNARY else max(1, len(inputs))
+    tensors = [required(node, inputs, k, f"input {k}") for k in range(count)]
+    shape = broadcast_sizes(node, *(tensor.shape for tensor in tensors))
+    for tensor in tensors:
+        _check_few(node, tensor, math.prod(shape))
+        if tensor.dtype != tensors[0].dtype:
+            message = f"inputs are {tensors[0].dtype} and {tensor.dtype}"
+            raise node.error(message, "inputs", "inputs have one type")
+    dtype = np.dtype(bool) if node.operator in _LOGIC else tensors[0].dtype
+    if not at.stored(*tensors):
+        return (at.computed(node, shape, dtype, lambda: np.empty(0)),)
+    arrays = [tensor.array for tensor in tensors if tensor.array is not None]
+    if node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
+        raise node.error("divides by 0", "B", "integers are not divided by 0")
+
+    def make() -> Array:
+        with np.errstate(all="ignore"):
+            if node.operator in UNARY:
+                found = UNARY[node.operator](arrays[0])
+            else:
+                work = _remainder(node) if node.operator == "Mod" else BINARY[node.operator]
+                found = arrays[0]
+                for other in arrays[1:]:
+                    found = work(found, other)
+        return np.array(found, dtype).reshape(shape)
+
+    return (at.computed(node, shape, dtype, make, 8 * FEW),)
+
+
+def _check_few(node: Node, tensor: Tensor, count: int) -> None:
+    kinds = tensor.dtype in (np.int64, bool) or (tensor.dtype in (np.float32, np.float64) and len(tensor.shape) < 2)
+    if not kinds or max(count, tensor.size) > FEW:
+        message = f"computes on {tensor.dtype} of shape {list(tensor.shape)}, but anydml moves data"
+        raise node.error(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
+
+
+def reduce_prod(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The product of few elements, along axes."""
+    x = required(node, inputs, 0, "data")
+    _check_few(node, x, x.size)
+    rank = len(x.shape)
+    given = node.integers("axes") if node.version < 18 else vector(node, at, inputs, 1, "axes")
+    keeps = bool(node.integer("keepdims", 1))
+    axes = [*range(rank)] if not given else axes_of(node, given, rank)
+    if not given and node.version >= 18 and node.integer("noop_with_empty_axes", 0):
+        axes = []
+    sizes = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keeps or k not in axes)
+    if not at.stored(x) or x.array is None:
+        return (at.computed(node, sizes, x.dtype, lambda: np.empty(0)),)
+    array = x.array
+
+    def make() -> Array:
+        with np.errstate(all="ignore"):
+            return np.array(np.prod(array, axis=tuple(axes), keepdims=keeps, dtype=x.dtype), x.dtype)
+
+    return (at.computed(node, sizes, x.dtype, make, 8 * FEW),)

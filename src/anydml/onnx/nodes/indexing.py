@@ -1,0 +1,159 @@
+"""Elements by indices that are data: Gather, GatherElements, GatherND, and ReverseSequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, required
+from anydml.onnx.nodes.picking import INDEX_BYTES
+from anydml.onnx.parameters import gathered_sizes
+from anydml.onnx.tensors import check_rank
+from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.operators.gather import gathered_axis
+
+
+def gather(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result[lead, i, trail] = data[lead, indices[i], trail]``."""
+    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
+    index_type(node, indices)
+    axis = node.axis(len(x.shape))
+    shape = gathered_sizes(node, x.shape, indices.shape, axis)
+    rank, count = len(indices.shape), indices.size
+    gathered_axis(node.operator, x.shape, axis, rank, count, indices.dtype, is_integer=True, out_of_range="error")
+    check_bytes(node, shape, x.dtype.itemsize)
+    at.direct(x)
+    if at.stored(indices) and indices.array is not None:
+        check_range(node, indices.array, x.shape[axis], axis)
+    value, index = at.values(x, indices)
+    if 0 in shape:
+        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
+    return (at.moved(node, at.composer.gather(value, index, indices.dtype.name, axis), x.dtype),)
+
+
+def gather_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result[lead, j, trail] = data[lead, indices[lead, j, trail], trail]``."""
+    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
+    index_type(node, indices)
+    axis = node.axis(len(x.shape))
+    check_elements(node, x.shape, indices.shape, axis)
+    at.direct(x)
+    if at.stored(indices) and indices.array is not None:
+        check_range(node, indices.array, x.shape[axis], axis)
+    value, index = at.values(x, indices)
+    if 0 in indices.shape:
+        return (at.moved(node, Value(indices.shape, value.element_size, ()), x.dtype),)
+    if not x.shape[axis]:
+        raise node.error(f"axis {axis} of data is empty, but there are indices", "data", "there is an element to read")
+    sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
+    value = at.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
+    return (at.moved(node, at.composer.gather_along(value, index, indices.dtype.name, axis), x.dtype),)
+
+
+def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
+    """Indices of the data's rank, and nowhere larger but along the axis.
+
+    Raises:
+        ModelError: they are not.
+    """
+    fits = len(data) == len(indices) and all(
+        k == axis or n <= size for k, (n, size) in enumerate(zip(indices, data, strict=True))
+    )
+    if not fits:
+        message = f"indices have shape {list(indices)}, but data has {list(data)}, and axis is {axis}"
+        raise node.error(message, "indices", "indices are no larger than data but along axis")
+
+
+def gather_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result[b, i] = data[b, indices[b, i, :]]``, with `batch_dims` dimensions b."""
+    x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
+    index_type(node, indices)
+    batch = node.integer("batch_dims", 0) if node.version >= 12 else 0
+    assert batch is not None, "it has a default"
+    count = check_tuples(node, x.shape, indices.shape, batch)
+    shape = (*indices.shape[:-1], *x.shape[batch + count :])
+    check_rank(f"{node.label}: the result", len(shape))
+    check_bytes(node, shape, x.dtype.itemsize)
+    at.direct(x)
+    check_tuple_range(node, at, indices, x.shape[batch:])
+    value, index = at.values(x, indices)
+    if 0 in shape:
+        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
+    if 0 in x.shape[batch : batch + count]:
+        raise node.error("data is empty, but there are indices", "data", "there is an element to read")
+    if not at.runs:
+        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
+    # The batch is looked up too, by numbers that count it: all of it is one lookup for each axis.
+    rank, places = len(indices.shape) - 1, []
+    at.ask(node, INDEX_BYTES * sum(x.shape[:batch]) * at.runs)
+    for k in range(batch):
+        counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
+        places.append((k, at.composer.broadcast(at.source(counting), indices.shape[:-1]), "int64"))
+    for k in range(count):
+        sizes = (*indices.shape[:-1], 1)
+        column = at.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
+        places.append((batch + k, at.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
+    return (at.moved(node, at.composer.gather_points(value, places), x.dtype),)
+
+
+def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0) -> int:
+    """How many coordinates an index has.
+
+    Raises:
+        ModelError: none, or more than there are, or the batches differ.
+    """
+    if not indices or not data:
+        raise node.error("data or indices are a scalar", "indices", "data and indices have dimensions")
+    if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
+        message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
+        raise node.error(message, "batch_dims", "the first batch_dims sizes agree")
+    if not 1 <= indices[-1] <= len(data) - batch:
+        message = f"indices have {indices[-1]} coordinates, but data has {len(data) - batch} dimensions"
+        raise node.error(message, "indices", "an index has 1 to as many coordinates as data has dimensions")
+    return indices[-1]
+
+
+def check_tuple_range(node: Node, at: Moving, indices: Tensor, sizes: Sizes) -> None:
+    """Coordinates inside the data.
+
+    Raises:
+        ModelError: one is outside.
+    """
+    if at.stored(indices) and indices.array is not None:
+        for k in range(indices.shape[-1]):
+            check_range(node, indices.array[..., k], sizes[k], k)
+
+
+def reverse_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The first elements along the time axis turned round, as many as each entry of the batch says."""
+    x, lengths = required(node, inputs, 0, "input"), required(node, inputs, 1, "sequence_lens")
+    batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
+    if {batch, time} != {0, 1} or len(x.shape) < 2:
+        message = f"batch_axis is {batch}, time_axis is {time} and the rank is {len(x.shape)}"
+        raise node.error(message, "time_axis", "one is 0, the other 1")
+    assert batch is not None and time is not None, "they have defaults"  # noqa: PT018
+    if lengths.shape != (x.shape[batch],) or lengths.dtype != np.int64:
+        message = f"sequence_lens is {lengths.dtype} of shape {list(lengths.shape)}, but the batch is {x.shape[batch]}"
+        raise node.error(message, "sequence_lens", "sequence_lens is INT64, one entry of the batch each")
+    size, count = x.shape[time], x.shape[batch]
+    at.direct(x)
+    first = np.zeros(count, np.int64)
+    if at.stored(lengths) and lengths.array is not None:
+        first = lengths.array
+        if first.size and not (first.min() >= 0 and first.max() <= size):
+            message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
+            raise node.error(message, "sequence_lens", "lengths are 0 to the size of the time axis")
+    (value,) = at.values(x)
+    if 0 in x.shape or not at.runs:
+        return (at.moved(node, value, x.dtype),)
+    at.ask(node, 2 * INDEX_BYTES * size * count)
+    steps = np.arange(size)[:, None]
+    places = np.where(steps < first, first - 1 - steps, steps)
+    places = np.ascontiguousarray(places if time == 0 else places.T)
+    index = at.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
+    index = at.composer.broadcast(index, x.shape)
+    return (at.moved(node, at.composer.gather_along(value, index, "int64", time), x.dtype),)

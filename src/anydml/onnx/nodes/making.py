@@ -1,0 +1,161 @@
+"""Values that nodes make: Constant, ConstantOfShape, Range, Shape, Size, NonZero."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, TensorProto
+
+from anydml.moves.value import Value
+from anydml.onnx.budget import Budget
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving, NotKnownError, check_bytes
+from anydml.onnx.nodes.arguments import Inputs, required, scalar, sizes_of, vector
+from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
+from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+from anydml.text import printable
+
+CONSTANTS: Mapping[str, tuple[int, int, str]] = {
+    "value": (AttributeProto.TENSOR, TensorProto.UNDEFINED, "t"),
+    "value_int": (AttributeProto.INT, TensorProto.INT64, "i"),
+    "value_ints": (AttributeProto.INTS, TensorProto.INT64, "ints"),
+    "value_float": (AttributeProto.FLOAT, TensorProto.FLOAT, "f"),
+    "value_floats": (AttributeProto.FLOATS, TensorProto.FLOAT, "floats"),
+    "value_string": (AttributeProto.STRING, TensorProto.STRING, "s"),
+    "value_strings": (AttributeProto.STRINGS, TensorProto.STRING, "strings"),
+}
+"""A constant's attributes: their types, the element types they make, and the fields that hold their values."""
+
+
+def constant(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The attribute's value, which is looked at only where the graph runs."""
+    attribute = _constant_attribute(node)
+    elem_type, shape = _constant_type(attribute)
+    dtype = numpy_type(elem_type)
+    if dtype is None:
+        raise node.error(f"its value has {type_name(elem_type)}", "value", "the element type is one that onnx knows")
+
+    def make(budget: Budget) -> Array:
+        if attribute.name == "value":
+            return to_array(attribute.t, budget)
+        value: Any = getattr(attribute, CONSTANTS[attribute.name][2])
+        if elem_type == TensorProto.STRING:
+            value = value.decode("utf-8") if attribute.name == "value_string" else [t.decode("utf-8") for t in value]
+        return np.array(value, dtype)
+
+    return (at.constant(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute)),)
+
+
+def _cost(attribute: AttributeProto) -> int:
+    numbers = len(attribute.ints) + len(attribute.floats)
+    return VALUE * numbers + sum(8 + TEXT + 4 * len(text) for text in (attribute.s, *attribute.strings))
+
+
+def _constant_type(attribute: AttributeProto) -> tuple[int, Sizes]:
+    if attribute.name == "value":
+        return attribute.t.data_type, tensor_shape(attribute.t)
+    _, elem_type, field = CONSTANTS[attribute.name]
+    return elem_type, (len(getattr(attribute, field)),) if attribute.name.endswith("s") else ()
+
+
+def _constant_attribute(node: Node) -> AttributeProto:
+    if len(node.attributes) != 1:
+        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant has one value")
+    (attribute,) = node.attributes.values()
+    if attribute.name not in CONSTANTS or CONSTANTS[attribute.name][0] != attribute.type:
+        message = f"attribute {printable(attribute.name)} is none that anydml reads"
+        raise node.error(message, attribute.name, "a constant is a dense tensor, or numbers or strings")
+    return attribute
+
+
+def constant_of_shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """One element everywhere; by default the FLOAT 0."""
+    wanted = vector(node, at, inputs, 0, "input")
+    if wanted is None:
+        raise node.error("has no shape", "input", "input is required")
+    element = filling(node)
+    shape = sizes_of(node, wanted, "input")
+    check_rank(f"{node.label}: the result", len(shape))
+    check_bytes(node, shape, element.itemsize)
+    at.values()
+    return (at.moved(node, Value.filled(shape, at.pattern(element)), element.dtype),)
+
+
+def filling(node: Node) -> Array:
+    """The attribute `value` of ConstantOfShape, as an array of one element.
+
+    Raises:
+        ModelError: it has none, or several.
+    """
+    attribute = node.attributes.get("value")
+    if attribute is None:
+        return np.zeros((), np.float32)
+    if attribute.type != AttributeProto.TENSOR or math.prod(tensor_shape(attribute.t)) != 1:
+        raise node.error("value is no tensor of one element", "value", "value has one element")
+    return to_array(attribute.t, Budget()).reshape(())
+
+
+def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``start + k·delta`` as long as it is before `limit`."""
+    tensors = [required(node, inputs, k, name) for k, name in enumerate(("start", "limit", "delta"))]
+    start, limit, delta = (
+        scalar(node, at, tensor, name) for tensor, name in zip(tensors, ("start", "limit", "delta"), strict=True)
+    )
+    dtype = tensors[0].dtype
+    if any(tensor.dtype != dtype for tensor in tensors) or dtype.kind not in "iufV":
+        raise node.error(f"start, limit and delta are {[str(t.dtype) for t in tensors]}", "delta", "one numeric type")
+    if not all(math.isfinite(value) for value in (start, limit, delta)) or delta == 0:
+        raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta is not 0")
+    if isinstance(delta, int):
+        count = max(0, -((limit - start) // -delta))
+    else:
+        steps = (limit - start) / delta
+        if not math.isfinite(steps):
+            raise node.error(f"there are {steps} steps from {start} to {limit}", "delta", "the result is finite")
+        count = max(0, math.ceil(steps))
+    check_bytes(node, (count,), dtype.itemsize)
+
+    def make() -> Array:
+        with np.errstate(all="ignore"):
+            if isinstance(delta, int):
+                # Modulo 2⁶⁴, which is exact for all that comes out.
+                steps = np.arange(count, dtype=np.uint64) * np.uint64(delta % 2**64) + np.uint64(start % 2**64)
+                return steps.view(np.int64).astype(dtype)
+            return np.asarray(start + np.arange(count) * delta).astype(dtype)
+
+    return (at.computed(node, (count,), dtype, make, 24 * count),)
+
+
+def shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The sizes of a tensor, or some of them."""
+    x = required(node, inputs, 0, "data")
+    start, end = (node.integer("start", 0), node.integer("end")) if node.version >= 15 else (0, None)
+    return (at.given(node, np.array(x.shape[start:end], np.int64)),)
+
+
+def size(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """How many elements there are."""
+    count = required(node, inputs, 0, "data").size
+    if count >= 2**63:
+        raise node.error(f"there are {count} elements", "data", "the number is an INT64")
+    return (at.given(node, np.array(count, np.int64)),)
+
+
+def non_zero(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The coordinates of all elements that are not zero, a column each."""
+    x = required(node, inputs, 0, "X")
+    if not at.stored(x) or x.array is None:
+        raise NotKnownError("how many elements are not zero")
+    array = x.array
+    count, rank = int(np.count_nonzero(array)), array.ndim
+
+    def make() -> Array:
+        found = np.empty((rank, count), np.int64)
+        for k, places in enumerate(np.nonzero(array) if rank else ()):
+            found[k] = places
+        return found
+
+    return (at.computed(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size),)

@@ -1,0 +1,244 @@
+"""What is written over: ScatterElements, ScatterND, OneHot, Where, Trilu, EyeLike.
+
+Each stores a value, and then writes over some of its elements: through indices, or where a condition holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.nodes.arguments import (
+    Inputs,
+    check_range,
+    index_type,
+    optional,
+    required,
+    same_type,
+    scalar,
+    whole,
+)
+from anydml.onnx.nodes.indexing import check_elements, check_tuple_range, check_tuples
+from anydml.onnx.nodes.picking import INDEX_BYTES
+from anydml.onnx.nodes.shaping import broadcast_sizes
+from anydml.onnx.tensors import check_rank, numpy_type
+from anydml.onnx.values import Flowing, Sizes, Tensor
+
+NO_REDUCTION = "anydml moves data and computes nothing, so that reduction is none"
+
+
+def _inputs(node: Node, at: Moving, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    x, indices, updates = (required(node, inputs, k, name) for k, name in enumerate(("data", "indices", "updates")))
+    check_reduction(node)
+    same_type(node, ("data", x), ("updates", updates))
+    at.stored(indices, updates)
+    return x, indices, updates
+
+
+def check_reduction(node: Node) -> None:
+    """Nothing is added up.
+
+    Raises:
+        ModelError: the attribute `reduction` is another than none.
+    """
+    name = "none" if "reduction" not in node.attributes else node.text("reduction", "none", REDUCTIONS)
+    if name != "none":
+        raise node.error(f"reduction is {name}: {NO_REDUCTION}", "reduction", NO_REDUCTION)
+
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+def scatter_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Scatter and ScatterElements: ``result = data; result[c with c[axis] := indices[c]] = updates[c]``."""
+    x, indices, updates = _inputs(node, at, inputs)
+    index_type(node, indices)
+    axis = node.axis(len(x.shape))
+    check_elements(node, x.shape, indices.shape, axis)
+    if updates.shape != indices.shape:
+        message = f"updates have shape {list(updates.shape)}, but indices have {list(indices.shape)}"
+        raise node.error(message, "updates", "both have one shape")
+    if indices.array is not None:
+        check_range(node, indices.array, x.shape[axis], axis)
+    value, index, new = at.values(x, indices, updates)
+    (places,), (source,) = (each.pieces or (None,) for each in (index, new))
+
+    def write(operand: int, strides: Sizes) -> Sequence[Move]:
+        if places is None or source is None:
+            return ()
+        lookup = _lookup(places.source, indices.dtype.name, x.shape[axis], strides[axis])
+        still = (*strides[:axis], 0, *strides[axis + 1 :])
+        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), source.source, value.element_size),)
+
+    return (at.overwritten(node, value, x.dtype, write),)
+
+
+def _lookup(source: Access | Fill, dtype: str, size: int, stride: int, offset: int = 0) -> Lookup:
+    assert isinstance(source, Access), "indices are stored"
+    return Lookup(source.operand, dtype, source.offset + offset, source.strides, size, stride, "skip")
+
+
+def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result = data; result[indices[i, :]] = updates[i]``."""
+    x, indices, updates = _inputs(node, at, inputs)
+    if indices.dtype != np.int64:
+        raise node.error(f"indices are {indices.dtype}", "indices", "indices are INT64")
+    count = check_tuples(node, x.shape, indices.shape)
+    shape = (*indices.shape[:-1], *x.shape[count:])
+    if updates.shape != shape:
+        message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
+        raise node.error(message, "updates", "updates have the indices' sizes but the last, then the data's")
+    check_tuple_range(node, at, indices, x.shape)
+    value, index, new = at.values(x, indices, updates)
+    (places,), (source,) = (each.pieces or (None,) for each in (index, new))
+
+    def write(operand: int, strides: Sizes) -> Sequence[Move]:
+        if places is None or source is None:
+            return ()
+        by = places.source
+        assert isinstance(by, Access), "indices are stored"
+        rest = len(x.shape) - count
+        own, step = by.strides[:-1] + (0,) * rest, by.strides[-1]
+        lookups = tuple(
+            Lookup(by.operand, indices.dtype.name, by.offset + k * step, own, x.shape[k], strides[k], "skip")
+            for k in range(count)
+        )
+        to = Access(operand, 0, (0,) * (len(indices.shape) - 1) + strides[count:], lookups)
+        return (Move(shape, to, source.source, value.element_size),)
+
+    return (at.overwritten(node, value, x.dtype, write),)
+
+
+def one_hot(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result[lead, i, trail] = on where i is indices[lead, trail], off elsewhere``; those outside turn nothing on."""
+    indices, depth, values = (required(node, inputs, k, n) for k, n in enumerate(("indices", "depth", "values")))
+    if values.shape != (2,):
+        raise node.error(f"values has shape {list(values.shape)}", "values", "values are off and on")
+    size = int(scalar(node, at, depth, "depth"))
+    if size < 0:
+        raise node.error(f"depth is {size}", "depth", "depth is 0 or more")
+    axis = hot_axis(node, indices.shape)
+    shape = (*indices.shape[:axis], size, *indices.shape[axis:])
+    check_rank(f"{node.label}: the result", len(shape))
+    check_bytes(node, shape, values.dtype.itemsize)
+    at.stored(indices, values)
+    at.values()
+    if values.array is None or indices.array is None:
+        return (at.moved(node, Value(shape, values.dtype.itemsize, ()), values.dtype),)
+    off, on = (at.pattern(values.array[k : k + 1]) for k in range(2))
+    value = Value.filled(shape, off)
+    places = indices.array
+    if places.dtype not in (np.int32, np.int64):
+        # Indices of other types, floats too, mean their whole part.
+        at.ask(node, 8 * places.size)
+        with np.errstate(invalid="ignore"):
+            places = places.astype(np.int64)
+    index = at.source(places)
+
+    def write(operand: int, strides: Sizes) -> Sequence[Move]:
+        if 0 in shape:
+            return ()
+        (piece,) = index.pieces
+        lookup = _lookup(piece.source, places.dtype.name, size, strides[axis])
+        still = (*strides[:axis], *strides[axis + 1 :])
+        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), Fill(on), value.element_size),)
+
+    return (at.overwritten(node, value, values.dtype, write),)
+
+
+def hot_axis(node: Node, indices: Sizes) -> int:
+    """The attribute `axis` of OneHot, an axis of the result; by default the last."""
+    return node.axis(len(indices) + 1, -1)
+
+
+def where(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result = X where condition holds, Y elsewhere``, all of them broadcast."""
+    condition, x, y = (required(node, inputs, k, name) for k, name in enumerate(("condition", "X", "Y")))
+    same_type(node, ("X", x), ("Y", y))
+    if condition.dtype != bool:
+        raise node.error(f"condition is {condition.dtype}", "condition", "condition is BOOL")
+    shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
+    check_bytes(node, shape, x.dtype.itemsize)
+    at.stored(condition, x)
+    first, other = at.values(x, y)
+    return (_chosen(node, at, (condition, first), at.composer.broadcast(other, shape), x.dtype, shape),)
+
+
+def _chosen(
+    node: Node, at: Moving, chosen: tuple[Tensor, Value], other: Value, dtype: np.dtype[np.generic], shape: Sizes
+) -> Tensor:
+    """A value over which another is written where a condition holds."""
+    condition, first = chosen
+    if not at.runs or condition.array is None or 0 in shape:
+        return at.moved(node, other, dtype)
+    at.ask(node, 5 * condition.size)
+    # An index of 1, on an axis of size 1, is outside: nothing is written there.
+    index = at.source(np.logical_not(condition.array).astype(np.int32))
+
+    def write(operand: int, strides: Sizes) -> Sequence[Move]:
+        by, source = _broadcast(index, shape), _broadcast(first, shape)
+        to = Access(operand, 0, strides, (_lookup(by, "int32", 1, 1),))
+        return (Move(shape, to, source, other.element_size),)
+
+    return at.overwritten(node, other, dtype, write)
+
+
+def _broadcast(value: Value, shape: Sizes) -> Access | Fill:
+    """Where the elements of a stored value are, once for each coordinate of a shape that it is broadcast to."""
+    (piece,) = value.pieces
+    source = piece.source
+    assert isinstance(source, Access), "it is stored"
+    own = (0 if size == 1 else stride for size, stride in zip(value.sizes, source.strides, strict=True))
+    return source._replace(strides=((0,) * (len(shape) - len(value.sizes)) + tuple(own)))
+
+
+def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The upper or the lower triangle of matrices, zeros elsewhere."""
+    x, given = required(node, inputs, 0, "input"), optional(node, inputs, 1, "k")
+    if len(x.shape) < 2:
+        raise node.error(f"the rank is {len(x.shape)}", "input", "matrices have 2 dimensions, and those before them")
+    k = 0 if given is None else whole(node, at, given, "k")
+    upper = bool(node.integer("upper", 1))
+    at.stored(x)
+    (first,) = at.values(x)
+    rows, columns = x.shape[-2:]
+    if 0 in x.shape or not at.runs:
+        return (at.moved(node, first, x.dtype),)
+    at.ask(node, rows * columns + INDEX_BYTES * (rows + columns))
+    k = min(max(k, -rows - 1), columns + 1)
+    column, row = np.arange(columns)[None, :], np.arange(k, rows + k)[:, None]
+    mask = column >= row if upper else column <= row
+    zero = np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
+    other = Value.filled(x.shape, at.pattern(zero))
+    condition = Tensor(mask.dtype, mask.shape, mask)
+    return (_chosen(node, at, (condition, first), other, x.dtype, x.shape),)
+
+
+def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """A matrix with ones along a diagonal."""
+    x = required(node, inputs, 0, "input")
+    if len(x.shape) != 2:
+        raise node.error(f"the rank is {len(x.shape)}", "input", "a matrix has 2 dimensions")
+    kind, k = node.integer("dtype"), node.integer("k", 0)
+    assert k is not None, "it has a default"
+    dtype = x.dtype if kind is None else numpy_type(kind)
+    if dtype is None or dtype.hasobject:
+        raise node.error(f"dtype is {kind}", "dtype", "dtype is one of numbers")
+    at.values()
+    zero, one = (at.pattern(np.array(number).astype(dtype)) for number in (0, 1))
+    rows, columns = x.shape
+    row, column = max(0, -k), max(0, k)
+    count = min(rows - row, columns - column)
+
+    def write(operand: int, strides: Sizes) -> Sequence[Move]:
+        if count <= 0:
+            return ()
+        first = row * strides[0] + column * strides[1]
+        return (Move((count,), Access(operand, first, (sum(strides),)), Fill(one), dtype.itemsize),)
+
+    return (at.overwritten(node, Value.filled(x.shape, zero), dtype, write),)

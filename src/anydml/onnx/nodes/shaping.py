@@ -1,0 +1,208 @@
+"""Other axes, other shapes, repeated: Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Identity, Dropout.
+
+The rules are those of ONNX's operator documents (Operators.md, Changelog.md) for each version.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from anydml.moves.value import Value
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import Moving, check_bytes, checked
+from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, scalar, sizes_of, vector
+from anydml.onnx.tensors import check_rank
+from anydml.onnx.values import Flowing, Sizes, Tensor
+
+
+def transpose(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """``result axis k = axis perm[k]``; by default in reverse order."""
+    x = required(node, inputs, 0, "data")
+    return (at.moved(node, at.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype),)
+
+
+def permutation(node: Node, rank: int) -> list[int]:
+    """The attribute `perm`.
+
+    Raises:
+        ModelError: it is no permutation of the axes.
+    """
+    perm = node.integers("perm")
+    if perm is None:
+        return [*reversed(range(rank))]
+    if sorted(perm) != [*range(rank)]:
+        raise node.error(f"perm is {perm}, but the rank is {rank}", "perm", "perm has every axis once")
+    return perm
+
+
+def reshape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The same elements in another shape: 0 keeps a size, one −1 is what is left."""
+    x = required(node, inputs, 0, "data")
+    wanted = node.integers("shape") if node.version < 5 else vector(node, at, inputs, 1, "shape")
+    if wanted is None:
+        raise node.error("has no shape", "shape", "shape is required")
+    return (_reshaped(node, at, x, _filled_in(node, x, wanted)),)
+
+
+def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
+    check_rank(f"{node.label}: shape", len(wanted))
+    keeps = not (node.version >= 14 and node.integer("allowzero", 0))
+    sizes: list[int] = []
+    for k, size in enumerate(wanted):
+        if size < -1:
+            raise node.error(f"shape has {size}", "shape", "sizes are −1 or more")
+        if size == 0 and keeps:
+            if k >= len(x.shape):
+                message = f"shape is {list(wanted)}, whose entry {k} is 0, but the rank is {len(x.shape)}"
+                raise node.error(message, "shape", "0 keeps the size of that axis")
+            size = x.shape[k]  # noqa: PLW2901
+        sizes.append(size)
+    if sizes.count(-1) > 1:
+        raise node.error(f"shape is {list(wanted)}", "shape", "at most one entry is −1")
+    if -1 in sizes:
+        others = math.prod(size for size in sizes if size != -1)
+        if not others or x.size % others:
+            message = f"shape is {list(wanted)}, but there are {x.size} elements"
+            raise node.error(message, "shape", "the other sizes divide the number of elements")
+        sizes[sizes.index(-1)] = x.size // others
+    if math.prod(sizes) != x.size:
+        message = f"shape is {list(wanted)}, of {math.prod(sizes)} elements, but there are {x.size}"
+        raise node.error(message, "shape", "the number of elements stays")
+    return tuple(sizes)
+
+
+def _reshaped(node: Node, at: Moving, x: Tensor, sizes: Sizes) -> Tensor:
+    (value,) = at.values(x)
+    return at.moved(node, at.composer.reshape(value, sizes), x.dtype)
+
+
+def flatten(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Two axes: those before `axis`, and the others."""
+    x = required(node, inputs, 0, "input")
+    rank = len(x.shape)
+    axis = node.integer("axis", 1)
+    assert axis is not None, "it has a default"
+    if not -rank <= axis <= rank:
+        raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis is {-rank} to {rank}")
+    axis += rank * (axis < 0)
+    return (_reshaped(node, at, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
+
+
+def squeeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Without the axes given, or all, of size 1."""
+    x = required(node, inputs, 0, "data")
+    given = node.integers("axes") if node.version < 13 else vector(node, at, inputs, 1, "axes")
+    if given is None:
+        axes = [axis for axis, size in enumerate(x.shape) if size == 1]
+    else:
+        axes = axes_of(node, given, len(x.shape))
+    for axis in axes:
+        if x.shape[axis] != 1:
+            message = f"axis {axis} has size {x.shape[axis]}"
+            raise node.error(message, "axes", "axes that go have size 1")
+    return (_reshaped(node, at, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes)),)
+
+
+def unsqueeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """With new axes of size 1, which are numbered as in the result."""
+    x = required(node, inputs, 0, "data")
+    given = node.integers("axes") if node.version < 13 else vector(node, at, inputs, 1, "axes")
+    if given is None:
+        raise node.error("has no axes", "axes", "axes is required")
+    rank = len(x.shape) + len(given)
+    check_rank(f"{node.label}: the result", rank)
+    axes = axes_of(node, given, rank)
+    old = iter(x.shape)
+    return (_reshaped(node, at, x, tuple(1 if axis in axes else next(old) for axis in range(rank))),)
+
+
+def expand(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Broadcast to a shape, which may itself have sizes of 1 that the data has not."""
+    x = required(node, inputs, 0, "input")
+    wanted = vector(node, at, inputs, 1, "shape")
+    if wanted is None:
+        raise node.error("has no shape", "shape", "shape is required")
+    sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
+    check_bytes(node, sizes, x.dtype.itemsize)
+    (value,) = at.values(x)
+    return (at.moved(node, at.composer.broadcast(value, sizes), x.dtype),)
+
+
+def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
+    """The shape that all have once they are broadcast (ONNX, Broadcasting.md).
+
+    Raises:
+        ModelError: they do not fit together.
+    """
+    rank = max(map(len, shapes))
+    check_rank(f"{node.label}: the result", rank)
+    result = []
+    for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        others = {size for size in sizes if size != 1}
+        if len(others) > 1:
+            texts = " and ".join(str([*shape]) for shape in shapes)
+            raise node.error(f"shapes {texts} do not fit together", "shape", "sizes are equal, or 1")
+        result.append(others.pop() if others else 1)
+    return tuple(result)
+
+
+def tile(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """Every axis several times."""
+    x = required(node, inputs, 0, "input")
+    repeats = vector(node, at, inputs, 1, "repeats")
+    if repeats is None or len(repeats) != len(x.shape):
+        count = "none" if repeats is None else len(repeats)
+        raise node.error(f"repeats has {count} entries, but the rank is {len(x.shape)}", "repeats", "one entry an axis")
+    times = sizes_of(node, repeats, "repeats")
+    result = tuple(size * n for size, n in zip(x.shape, times, strict=True))
+    check_bytes(node, result, x.dtype.itemsize)
+    (value,) = at.values(x)
+    return (at.moved(node, repeated(node, at, value, times, is_inner=False), x.dtype),)
+
+
+def repeated(node: Node, at: Moving, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
+    """Every axis so many times: as a whole, or, if `is_inner`, each of its elements."""
+    result = tuple(size * n for size, n in zip(value.sizes, times, strict=True))
+    if 0 in result:
+        return Value(result, value.element_size, ())
+    apart: list[int] = []
+    wide: list[int] = []
+    for size, n in zip(value.sizes, times, strict=True):
+        if n == 1:
+            apart.append(size)
+            wide.append(size)
+        else:
+            apart += [size, 1] if is_inner else [1, size]
+            wide += [size, n] if is_inner else [n, size]
+    if apart == wide:
+        return value
+    value = at.composer.broadcast(at.composer.reshape(value, tuple(apart)), tuple(wide))
+    return at.composer.reshape(value, result)
+
+
+def identity(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The input, be it a tensor or a sequence."""
+    value = inputs[0] if inputs else None
+    return (required(node, inputs, 0, "input") if value is None else value,)
+
+
+def dropout(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The input, and a mask that keeps all: at inference nothing is dropped."""
+    x = required(node, inputs, 0, "data")
+    if node.version < 7:
+        trains = not node.integer("is_test", 0)
+    else:
+        mode, ratio = (optional(node, inputs, k, name) for k, name in ((2, "training_mode"), (1, "ratio")))
+        trains = mode is not None and bool(scalar(node, at, mode, "training_mode"))
+        # Nothing is dropped at random where the ratio is 0.
+        trains = trains and (ratio is None or scalar(node, at, ratio, "ratio") != 0)
+    if trains:
+        raise node.error("is in training mode, but anydml moves data and draws nothing", "training_mode", "inference")
+    if len(node.outputs) < 2 or not node.outputs[1]:
+        return (x,)
+    kind = np.dtype(bool) if node.version >= 10 else x.dtype
+    one = np.ones((), kind)
+    return x, at.moved(node, checked(node, Value.filled(x.shape, one.tobytes())), kind)

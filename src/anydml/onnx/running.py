@@ -1,0 +1,332 @@
+"""Running nodes: what they move is composed region by region, and each region is one program."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.engines import array_engine
+from anydml.engines.program_cache import ProgramCache
+from anydml.errors import BindingError, DescError
+from anydml.moves.compose import OUTPUT, Composer
+from anydml.moves.move import Access, Fill
+from anydml.moves.program import Program
+from anydml.moves.value import Value
+from anydml.onnx.budget import SMALL, Budget
+from anydml.onnx.graph import Node
+from anydml.onnx.moving import POSITION, Moving, Write, moved_type, packed
+from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
+
+MOST_NODES = 256
+"""Nodes of a region."""
+
+MOST_PIECES = 8192
+"""Pieces of all values that a region has made: composing takes time for each."""
+
+MOST_FACTORS = 8192
+"""Pieces of a value times its dimensions, about: what has more is stored before it is used again."""
+
+FOLDED = 64
+"""Elements of inputs up to which a node that decides sizes runs at once, apart from the regions."""
+
+PROGRAMS = ProgramCache()
+"""Programs compiled before, by their moves."""
+
+
+class Region(Composer):
+    """Nodes in a row that become one program.
+
+    Attributes:
+        sources: the arrays that the program reads, by the number of the input.
+        made: the results that are described in it, those that are still needed.
+        written: the results among its outputs, with what is written over them.
+        nodes: what errors call its nodes.
+        scratch: bytes that are stored in between.
+        pieces: of all its values.
+        held: keeps what nodes have made for it counted.
+        texts: arrays of strings that it moves by position, one after the other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("onnx")
+        self.sources: list[Array] = []
+        self.made: list[weakref.ref[Tensor]] = []
+        self.written: list[Tensor] = []
+        self.nodes: list[str] = []
+        self.scratch = 0
+        self.pieces = 0
+        self.held: list[Held] = []
+        self.texts: list[Array] = []
+        self._positions = 0
+        self._values: dict[int, tuple[Tensor, Value]] = {}
+
+    def stored(self, value: Value, reason: str) -> Value:
+        """The value in scratch of its own."""
+        stored = super().stored(value, reason)
+        self.scratch += math.prod(value.sizes) * value.element_size
+        return stored
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """What a tensor is made of."""
+        if tensor.array is None:
+            assert tensor.value is not None, "what is described is part of the region"
+            return tensor.value
+        if id(tensor) not in self._values:
+            self._values[id(tensor)] = tensor, self.source(tensor.array)
+        return self._values[id(tensor)][1]
+
+    def source(self, array: Array) -> Value:
+        """An array that the program reads."""
+        if array.dtype.hasobject:
+            array = self.positions_of(array)
+        self.sources.append(array)
+        return self.input(f"source {len(self.sources) - 1}", array.shape, array.strides, array.itemsize)
+
+    def positions_of(self, texts: Array) -> Array:
+        """Where strings stand among all those of the region."""
+        first = self._positions
+        self.texts.append(texts.reshape(-1))
+        self._positions += texts.size
+        return np.arange(first, self._positions, dtype=POSITION).reshape(texts.shape)
+
+    def overwrite(self, tensor: Tensor, write: Write) -> None:
+        """Store a result now, and write over it."""
+        assert tensor.value is not None, "it is new"
+        number = OUTPUT + len(self.written)
+        self.output(tensor.maker, tensor.value)
+        self._moves += write(number, packed(tensor.shape, tensor.value.element_size))
+        self.written.append(tensor)
+
+    def results(self) -> list[Tensor]:
+        """Its results that are still needed, in the order of the program's outputs."""
+        alive = [tensor for reference in self.made if (tensor := reference()) is not None]
+        return [*self.written, *(tensor for tensor in alive if tensor.array is None and tensor not in self.written)]
+
+
+class Running(Moving):
+    """A run of a graph.
+
+    Args:
+        budget: is asked before anything is allocated, and holds what is.
+        is_fused: whether nodes become programs region by region; otherwise each is one by itself.
+        log: is told of every program.
+
+    Attributes:
+        programs: how many have run, those of nodes that decide sizes not counted.
+    """
+
+    def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
+        self.runs = True
+        self.budget = budget
+        self.programs = 0
+        self._is_fused = is_fused
+        self._log = log
+        self._region = Region()
+        self._is_composing = False
+
+    @property
+    def composer(self) -> Region:
+        """The region."""
+        return self._region
+
+    def run(self, node: Node, inputs: Sequence[Flowing | None], decides: bool = False) -> tuple[Flowing, ...]:
+        """Run a node, as far as something needs its results now.
+
+        Args:
+            node: the node.
+            inputs: one a name in ``node.inputs``, None where the name is empty.
+            decides: whether sizes may depend on its results.
+
+        Returns:
+            One value an output, as many as the operator has for this node; inputs are never changed.
+
+        Raises:
+            ModelError: the inputs do not fit the operator, or its results do not fit into memory.
+        """
+        if decides and _are_few(inputs):
+            region, self._region, log, self._log = self._region, Region(), self._log, None
+            programs = self.programs
+            try:
+                found = self._run(node, inputs)
+                self.flush()
+            finally:
+                self._region, self._log, self.programs = region, log, programs
+            if log:
+                log(f"{node.label}: decides sizes, runs at once")
+            return found
+        found = self._run(node, inputs)
+        region = self._region
+        if (
+            not self._is_fused
+            or region.written
+            or len(region.nodes) >= MOST_NODES
+            or region.pieces > MOST_PIECES
+            or region.scratch > SMALL
+        ):
+            self.flush()
+        return found
+
+    def _run(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
+        self._is_composing = False
+        try:
+            found = tuple(node.entry.run(node, self, inputs))
+        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
+            raise node.reworded(error) from None
+        finally:
+            self._is_composing = False
+        return found
+
+    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+        """As `Moving.known`."""
+        self.stored(tensor)
+        assert tensor.array is not None, "it is stored"
+        return tensor.array
+
+    def stored(self, *tensors: Tensor) -> bool:
+        """As `Moving.stored`."""
+        if any(tensor.array is None for tensor in tensors):
+            self.flush()
+        return True
+
+    def ask(self, node: Node, size: int) -> None:
+        """As `Moving.ask`."""
+        self.budget.ask(node.label, "what it looks up", size)
+
+    def direct(self, tensor: Tensor) -> None:
+        """As `Moving.direct`."""
+        if tensor.value is not None and any(_is_looked_up(piece.source) for piece in tensor.value.pieces):
+            self.flush()
+
+    def values(self, *tensors: Tensor) -> list[Value]:
+        """As `Moving.values`."""
+        for tensor in tensors:
+            if tensor.value is not None and len(tensor.value.pieces) * (1 + len(tensor.shape)) > MOST_FACTORS:
+                self.flush()
+        # Positions of strings take memory of their own.
+        size = sum(tensor.size for tensor in tensors if tensor.dtype.hasobject and tensor.array is not None)
+        if size:
+            self.budget.ask("strings", "their positions", size * POSITION.itemsize)
+        self._is_composing = True
+        return [self._region.value_of(tensor) for tensor in tensors]
+
+    def source(self, array: Array) -> Value:
+        """As `Moving.source`."""
+        self._region.held.append(Held(self.budget, array))
+        return self._region.source(array)
+
+    def pattern(self, element: Array) -> bytes:
+        """As `Moving.pattern`."""
+        one = element.reshape(1)
+        return (self._region.positions_of(one) if one.dtype.hasobject else one).tobytes()
+
+    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+        region = self._region
+        tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
+        region.made.append(weakref.ref(tensor))
+        region.pieces += len(value.pieces)
+        if not region.nodes or region.nodes[-1] != node.label:
+            region.nodes.append(node.label)
+        if write is not None:
+            region.overwrite(tensor, write)
+        return tensor
+
+    def computed(
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+    ) -> Tensor:
+        """As `Moving.computed`."""
+        tensor = Tensor(dtype, shape, maker=node.label)
+        self._ask(tensor, more)
+        tensor.array = make()
+        tensor.held = Held(self.budget, tensor.array)
+        if self._log:
+            self._log(f"{node.label}: runs by itself")
+        return tensor
+
+    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """As `Moving.constant`."""
+        self.budget.ask(node.label, "reading its value", cost)
+        return self.given(node, make(self.budget))
+
+    def given(self, node: Node, array: Array) -> Tensor:
+        """As `Moving.given`."""
+        return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
+
+    def _ask(self, tensor: Tensor, more: int = 0) -> None:
+        size = tensor.size * max(1, tensor.dtype.itemsize) + more
+        self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size)
+
+    def flush(self) -> None:
+        """Run the program of the region, and begin a new one: all results that are still needed are stored.
+
+        Raises:
+            ModelError: they do not fit into memory.
+        """
+        assert not self._is_composing, "a node that composes has asked for all that it needs before"
+        region, self._region = self._region, Region()
+        results = region.results()
+        if not results:
+            return
+        try:
+            self._store(region, results)
+        except BaseException:
+            self._region = region
+            raise
+
+    def _store(self, region: Region, results: Sequence[Tensor]) -> None:
+        targets: list[Array] = []
+        held: list[Held] = []
+        for tensor in results:
+            more = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
+            self._ask(tensor, more)
+            targets.append(np.empty(tensor.shape, moved_type(tensor.dtype)))
+            held.append(Held(self.budget, targets[-1]))
+        for tensor in results[len(region.written) :]:
+            assert tensor.value is not None, "it is described in the region"
+            region.output(tensor.maker, tensor.value)
+        program = region.program()
+        own = program.scratch_bytes + sum(constant.nbytes for constant in program.constants)
+        if own:
+            self.budget.ask(results[0].maker, "what is stored in between", own)
+        if program.moves:
+            _compiled(program).run((*region.sources, *targets))
+            self.programs += 1
+        for tensor, target, hold in zip(results, targets, held, strict=True):
+            tensor.array, tensor.held, tensor.value = target, hold, None
+            if tensor.dtype.hasobject:
+                texts = np.concatenate([*region.texts, np.empty(0, object)])
+                tensor.array = texts[target]
+                tensor.held = Held(self.budget, tensor.array)
+        if self._log and program.moves:
+            self._log(f"{len(region.nodes)} node(s) as one program: {', '.join(region.nodes)}")
+            self._log(str(program))
+
+
+def _compiled(program: Program) -> Any:
+    """A program as the engine runs it; programs without constants are the same where their moves are."""
+    if program.constants:
+        return array_engine(program.name, []).compile_program(program)
+    key = tuple((operand.role, operand.size) for operand in program.operands), program.moves
+    found = PROGRAMS.get(key)
+    if found is None:
+        found = array_engine(program.name, []).compile_program(program)
+        PROGRAMS.keep(key, found)
+    return found
+
+
+def _is_looked_up(source: Access | Fill) -> bool:
+    return isinstance(source, Access) and bool(source.lookups)
+
+
+def _are_few(inputs: Sequence[Flowing | None]) -> bool:
+    return all(
+        each is None or (isinstance(each, Tensor) and each.array is not None and each.size <= FOLDED) for each in inputs
+    )
+
+
+def tensors_in(values: Sequence[Flowing]) -> list[Tensor]:
+    """All tensors, those of sequences too."""
+    return [tensor for each in values for tensor in (each if isinstance(each, Tensors) else (each,))]

@@ -1,0 +1,96 @@
+"""The ONNX operators that anydml has, a line for each: what a newcomer reads first, and adds a line to.
+
+    domain, type: Entry(versions, what runs it, what describes it in DirectML, inputs whose elements decide sizes)
+
+Versions are those in which onnx says that the operator changed (Changelog.md); one that is missing is refused. What
+runs a node says what moves, and is in `anydml.onnx.nodes`; what describes it is in `anydml.onnx.directml`, and is left
+out where DirectML's provider runs nothing: it renames a buffer, or the CPU does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anydml.onnx import custom
+from anydml.onnx.directml import indices as by_index
+from anydml.onnx.directml import layouts as as_layout
+from anydml.onnx.directml import parts as as_parts
+from anydml.onnx.directml import values as as_values
+from anydml.onnx.graph import MICROSOFT, Entry
+from anydml.onnx.nodes import blocks, computing, cutting, indexing, making, scattering, sequences, shaping
+
+_RECENT = (21, 23, 24, 25)
+_TENSORS_ONLY = (13, *_RECENT)
+_ARITHMETIC = (7, 13, 14)
+
+NODES: Mapping[tuple[str, str], Entry] = {
+    # Other axes, other shapes
+    ("", "Expand"): Entry((8, 13), shaping.expand, as_layout.expand, (1,)),
+    ("", "Dropout"): Entry((1, 6, 7, 10, 12, 13, 22), shaping.dropout, None, (1, 2)),
+    ("", "Flatten"): Entry((1, 9, 11, *_TENSORS_ONLY), shaping.flatten),
+    ("", "Identity"): Entry((1, 13, 14, 16, 19, *_RECENT), shaping.identity),
+    ("", "Reshape"): Entry((1, 5, 13, 14, 19, *_RECENT), shaping.reshape, None, (1,)),
+    ("", "Squeeze"): Entry((1, 11, *_TENSORS_ONLY), shaping.squeeze, None, (1,)),
+    ("", "Tile"): Entry((6, 13), shaping.tile, as_parts.tile, (1,)),
+    ("", "Transpose"): Entry((1, *_TENSORS_ONLY), shaping.transpose, as_layout.transpose),
+    ("", "Unsqueeze"): Entry((1, 11, *_TENSORS_ONLY), shaping.unsqueeze, None, (1,)),
+    # Parts and wholes
+    ("", "CenterCropPad"): Entry((18,), cutting.center_crop_pad, None, (1,)),
+    ("", "Compress"): Entry((9, 11, 28), cutting.compress, None, (1,)),
+    ("", "Concat"): Entry((1, 4, 11, 13), cutting.concat, as_parts.join),
+    ("", "Pad"): Entry((1, 2, 11, 13, 18, 19, *_RECENT), cutting.pad, as_parts.pad, (1, 2, 3)),
+    ("", "Slice"): Entry((1, 10, 11, 13), cutting.slice_, as_parts.slice_, (1, 2, 3, 4)),
+    ("", "Split"): Entry((2, 11, 13, 18), cutting.split, as_parts.split, (1,)),
+    (MICROSOFT, "ConcatTraining"): Entry((1,), cutting.concat, as_parts.join),
+    (MICROSOFT, "SplitTraining"): Entry((1,), cutting.split, as_parts.split, (1,)),
+    # Indices
+    ("", "Gather"): Entry((1, 11, 13), indexing.gather, by_index.gather),
+    ("", "GatherElements"): Entry((11, 13), indexing.gather_elements, by_index.gather_elements),
+    ("", "GatherND"): Entry((11, 12, 13), indexing.gather_nd, by_index.gather_nd),
+    ("", "ReverseSequence"): Entry((10, 28), indexing.reverse_sequence, by_index.reverse_sequence),
+    # What is written over
+    ("", "EyeLike"): Entry((9, 22), scattering.eye_like, as_values.eye_like),
+    ("", "OneHot"): Entry((9, 11, 28), scattering.one_hot, by_index.one_hot, (1,)),
+    ("", "Scatter"): Entry((9, 11), scattering.scatter_elements, by_index.scatter_elements),
+    ("", "ScatterElements"): Entry((11, 13, 16, 18), scattering.scatter_elements, by_index.scatter_elements),
+    ("", "ScatterND"): Entry((11, 13, 16, 18), scattering.scatter_nd, by_index.scatter_nd),
+    ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
+    ("", "Where"): Entry((9, 16), scattering.where, as_values.other("DML_OPERATOR_ELEMENT_WISE_IF")),
+    # Blocks of pixels
+    ("", "DepthToSpace"): Entry((1, 11, 13, 28), blocks.depth_to_space, as_layout.depth_to_space),
+    ("", "Resize"): Entry((10, 11, 13, 18, 19), blocks.resize, as_layout.upsample, (1, 2, 3)),
+    ("", "SpaceToDepth"): Entry((1, 13, 28), blocks.space_to_depth, as_layout.space_to_depth),
+    ("", "Upsample"): Entry((1, 7, 9, 10), blocks.resize, as_layout.upsample, (1,)),
+    # Values
+    ("", "Constant"): Entry((1, 9, 11, 12, 13, 19, *_RECENT), making.constant),
+    ("", "ConstantOfShape"): Entry((9, 20, *_RECENT), making.constant_of_shape, as_values.constant_of_shape, (0,)),
+    ("", "NonZero"): Entry((9, 13), making.non_zero, as_values.other("DML_OPERATOR_NONZERO_COORDINATES"), (0,)),
+    ("", "Range"): Entry((11, 27), making.range_, as_values.range_, (0, 1, 2)),
+    ("", "Shape"): Entry((1, 13, 15, 19, *_RECENT), making.shape),
+    ("", "Size"): Entry((1, 13, 19, *_RECENT), making.size),
+    # Sequences
+    ("", "ConcatFromSequence"): Entry((11,), sequences.concat_from_sequence),
+    ("", "SequenceAt"): Entry((11,), sequences.sequence_at, None, (1,)),
+    ("", "SequenceConstruct"): Entry((11,), sequences.sequence_construct),
+    ("", "SequenceEmpty"): Entry((11,), sequences.sequence_empty),
+    ("", "SequenceErase"): Entry((11,), sequences.sequence_erase, None, (1,)),
+    ("", "SequenceInsert"): Entry((11,), sequences.sequence_insert, None, (2,)),
+    ("", "SequenceLength"): Entry((11,), sequences.sequence_length),
+    ("", "SplitToSequence"): Entry((11, 24), sequences.split_to_sequence, None, (1,)),
+    # Shape arithmetic, which is folded
+    ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.other("DML_OPERATOR_CAST")),
+    ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.other("DML_OPERATOR_CAST")),
+    ("", "ReduceProd"): Entry((1, 11, 13, 18), computing.reduce_prod, None, (1,)),
+    **{("", name): Entry(_ARITHMETIC, computing.arithmetic) for name in ("Add", "Sub", "Mul", "Div")},
+    **{("", name): Entry((1, 6, 8, 12, 13), computing.arithmetic) for name in ("Min", "Max")},
+    **{("", name): Entry((1, 6, 13), computing.arithmetic) for name in ("Ceil", "Floor", "Neg", "Abs")},
+    **{("", name): Entry((7, 9, 13), computing.arithmetic) for name in ("Greater", "Less")},
+    **{("", name): Entry((7,), computing.arithmetic) for name in ("And", "Or")},
+    **{("", name): Entry((12, 16), computing.arithmetic) for name in ("GreaterOrEqual", "LessOrEqual")},
+    ("", "Equal"): Entry((7, 11, 13, 19), computing.arithmetic),
+    ("", "Mod"): Entry((10, 13, 28), computing.arithmetic),
+    ("", "Not"): Entry((1,), computing.arithmetic),
+    # The functions of the operators' files
+    **custom.NODES,
+}
+"""Operators by domain and type."""
