@@ -1,11 +1,13 @@
-"""What tests have to say when all have ended, wherever they ran."""
+"""What all tests share: which begin first, which are quick, and what they have to say when all have ended."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import time
 
 import pytest
+from pace import in_order, keep_quick
 
 from anydml.engines.cpu import admission
 
@@ -22,6 +24,20 @@ def special_kernels(monkeypatch):
     """Each test may have as many special kernels as a process; those that are compiled stay so."""
     monkeypatch.setattr(admission, "_admitted", set())
     monkeypatch.setattr(admission, "_asked", set())
+
+
+def pytest_collection_modifyitems(items):
+    """Let slow tests begin first, and mark the quick ones."""
+    items[:] = in_order(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Keep slow tests out of the quick ones."""
+    start = time.thread_time()
+    result = yield
+    keep_quick(item, time.thread_time() - start)
+    return result
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -23,6 +23,10 @@ class Seen:
         self._loaded: set[Any] = set()
         self._most = most_kernels
 
+    def __len__(self) -> int:
+        """How many kernels were compiled."""
+        return len(self._loaded)
+
     def ran(self, what: str) -> None:
         """Count an engine, or a way without kernels."""
         self.counts[what] += 1

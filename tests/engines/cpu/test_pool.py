@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from meeting import met
 
 import anydml as dml
 from anydml.engines.cpu import engine
@@ -15,7 +16,8 @@ from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import ALIVE, OWNER, SLEEPERS, SPINS, STATE
 from anydml.engines.cpu.pool import Pool, available_cores
 
-SOON = 120
+SOON = 600
+"""Seconds: on a busy machine little happens in a minute."""
 
 
 @pytest.fixture(params=["compiled", "python"])
@@ -83,30 +85,11 @@ def test_fewer_threads_end_those_that_are_left_over(pool):
     dispatch_split()
 
 
-def test_every_worker_serves(pool, monkeypatch):
+def test_every_worker_serves(pool):
     dml.set_num_threads(3)
     dispatch_until(pool, 2)
-    x = np.zeros((4096, 4096), np.uint8)
-    out = np.zeros_like(x)
-    bound = (
-        dml.Device()
-        .compile_operator(
-            dml.JoinOperatorDesc([dml.TensorDesc("UINT8", x.shape, (1, 4096))], dml.TensorDesc("UINT8", x.shape), 0)
-        )
-        .bind([x.T], [out])
-    )
-    most = []
-
-    def look():
-        while not done.is_set():
-            most.append(pool._crew.words[STATE] & 0xFFFF)
-
-    done = threading.Event()
-    looker = threading.Thread(target=look)
-    looker.start()
-    assert eventually(lambda: bound.dispatch() or max(most, default=0) == 2)
-    done.set()
-    looker.join()
+    for _ in range(20):
+        assert met(pool, 3, SOON)
 
 
 def test_workers_that_sleep_are_woken(pool):

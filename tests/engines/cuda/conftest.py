@@ -28,6 +28,14 @@ def pytest_ignore_collect(collection_path):
     return None
 
 
+@pytest.fixture(scope="module", autouse=True)
+def interpreter():
+    from interpreter import patched_once
+
+    with patched_once():
+        yield
+
+
 @pytest.fixture(scope="session")
 def device():
     import anydml as dml

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
 import pathlib
@@ -107,7 +108,7 @@ def pretended(monkeypatch):
         "mem_get_info": lambda: (2**32, 2**33),
     }.items():
         monkeypatch.setattr(gpu_measure.torch.cuda, name, value)
-    monkeypatch.setattr(gpu_measure, "CALLS", 3)
+    monkeypatch.setattr(gpu_small, "host_seconds", functools.partial(gpu_measure.host_seconds, calls=3))
     monkeypatch.setattr(gpu_measure, "WARM", 2)
     monkeypatch.setattr(gpu_work, "WARM", 2)
     monkeypatch.setattr(gpu, "what_is_missing", lambda: "")

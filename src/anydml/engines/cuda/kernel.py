@@ -143,7 +143,7 @@ def move_tiles(
             in_columns = tl.full(unit.shape, True, tl.int1)
         else:
             in_columns = unit < tl.minimum(field[5] - skipped, COLUMNS).to(tl.int32)
-        inside = tl.zeros_like(unit).to(OFFSET)
+        inside = tl.full(unit.shape, 0, OFFSET)
         if INNER > 1:
             unit = unit + (skipped % INNER).to(tl.int32)
             inside = (unit % INNER).to(OFFSET)
@@ -166,7 +166,7 @@ def move_tiles(
             mask = in_rows[:, None] & in_columns[None, :]
         is_moved = mask
 
-        to = tl.zeros_like(down).to(OFFSET)
+        to = tl.full(down.shape, 0, OFFSET)
         source = to
         at = ()
         for i in tl.static_range(DIMS):
@@ -185,7 +185,7 @@ def move_tiles(
             offset = offset[None, :]
         coordinates = ()
         for n in tl.static_range(LOOKUPS):
-            spot = tl.zeros_like(down).to(OFFSET)
+            spot = tl.full(down.shape, 0, OFFSET)
             for i in tl.static_range(DIMS):
                 spot += at[i] * field[FIRST + EACH * n + 4 + DIMS - i].to(OFFSET)
             for inner in tl.static_range(n):
@@ -251,7 +251,7 @@ def move_tiles(
                 to += number
 
         if WINNERS != 0:
-            spot = tl.zeros_like(down).to(OFFSET)
+            spot = tl.full(down.shape, 0, OFFSET)
             for i in tl.static_range(DIMS):
                 spot += at[i] * field[FIRST + EACH * LOOKUPS + 2 + DIMS - i].to(OFFSET)
             along = unit * field[FIRST + EACH * LOOKUPS + 2].to(OFFSET)

@@ -1,0 +1,48 @@
+"""Work at which the threads of a pool wait for each other: whether all of them serve, however busy the machine is."""
+
+import ctypes
+import threading
+import time
+
+import numpy as np
+
+from anydml.engines.cpu.block import STATE, WORKERS
+
+Kernel = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 3)
+
+
+def met(pool, threads, seconds):
+    """Whether so many threads, the caller included, are at one piece of work at one time.
+
+    Args:
+        pool: whose they are; nobody else may use it.
+        threads: how many there are to be; as many workers and one as it has.
+        seconds: that they wait for each other at most.
+    """
+    present, complete, working = set(), threading.Event(), []
+    patience = 0.01
+
+    def kernel(table, counter, rounds):
+        present.add(threading.get_ident())
+        if len(present) == threads:
+            working.append(pool._crew.words[STATE] & WORKERS)
+            complete.set()
+        complete.wait(patience)
+        return 0
+
+    function = Kernel(kernel)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    code = pool.prepare()
+    pool._code = code._replace(entry=lambda kernel: address)
+    try:
+        # A table of no units: one dispatch is one call of every thread that comes.
+        dispatch = pool.bind(None, np.zeros(16, np.uint64), function)
+        end = time.monotonic() + seconds
+        # A worker that falls asleep in Python as a dispatch begins is woken by the next one only.
+        while not complete.is_set() and time.monotonic() < end:
+            present.clear()
+            dispatch()
+            patience = min(2 * patience, seconds)
+    finally:
+        pool._code = code
+    return working == [threads - 1]

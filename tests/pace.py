@@ -1,0 +1,89 @@
+"""Which tests begin first, because they take longest, and which are quick and tell most: paths below this folder."""
+
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+SLOW = (
+    "trust/test_guard_pages.py",
+    "trust/test_many_at_once.py",
+    "trust/test_signals.py",
+    "trust/test_hostile_files.py",
+    "engines/test_large.py",
+    "engines/test_program_cache.py",
+    "engines/cuda/test_compile.py",
+    "engines/cuda/test_agreement.py",
+    "engines/cuda/test_functions.py",
+    "engines/cuda/test_programs.py",
+    "engines/cpu/test_lines.py",
+    "engines/test_agreement.py",
+    "fuzz/test_fuzz.py",
+    "torch_operators/test_compile.py",
+    "test_docs.py",
+)
+"""Files that take ten seconds of a processor or more, the slowest first."""
+
+QUICK = (
+    "arrays/test_dlpack.py",
+    "arrays/test_lazy.py",
+    "dxdispatch/test_descs.py",
+    "dxdispatch/test_runner.py",
+    "engines/cpu/test_plan.py",
+    "engines/cpu/test_warmup.py",
+    "engines/cuda/test_family.py",
+    "engines/cuda/test_plan.py",
+    "engines/test_memory.py",
+    "engines/test_reference.py",
+    "files/test_folder.py",
+    "files/test_npy.py",
+    "graph/test_patterns.py",
+    "moves/test_moves.py",
+    "moves/test_order.py",
+    "moves/test_program.py",
+    "onnx_graphs/test_descs.py",
+    "onnx_graphs/test_node_tests.py",
+    "operators/test_descs.py",
+    "operators/test_family_examples.py",
+    "operators/test_family_rules.py",
+    "operators/test_gather.py",
+    "operators/test_slice1.py",
+    "operators/test_support.py",
+    "test_binding.py",
+    "test_conformance.py",
+    "test_examples.py",
+    "test_feature_level.py",
+    "test_function_errors.py",
+    "test_overlap.py",
+    "test_readme.py",
+    "test_seeds.py",
+    "test_tensor.py",
+    "torch_operators/test_operators.py",
+    "trust/test_scratch.py",
+    "trust/test_supply.py",
+)
+"""Files whose tests are marked `quick`: together half a minute in one process, some of every room."""
+
+QUICK_SECONDS = 5.0
+"""Of a processor in the main thread: several times what any quick test takes. Compilers work in threads of their own,
+and other processes' work does not count, so that neither an empty cache nor a busy machine makes a test slow."""
+
+
+def file_of(item):
+    """The path of a test's file below this folder."""
+    return item.path.relative_to(TESTS).as_posix()
+
+
+def in_order(items):
+    """Tests with the slow ones first, so that no worker is left with one in the end; and the quick ones marked."""
+    for item in items:
+        if file_of(item) in QUICK:
+            item.add_marker(pytest.mark.quick)
+    return sorted(items, key=lambda item: file_of(item) not in SLOW)
+
+
+def keep_quick(item, seconds):
+    """Fail a test that is marked quick and took so many seconds, if that is slow."""
+    if item.get_closest_marker("quick") and seconds > QUICK_SECONDS:
+        pytest.fail(f"{seconds:.1f} s are not quick: take {file_of(item)} off QUICK in tests/pace.py, or mend it")

@@ -1,0 +1,51 @@
+"""The lists of slow and of quick tests: what they name is there, every folder has quick tests, and none is slow."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pace import QUICK, QUICK_SECONDS, SLOW, TESTS, in_order, keep_quick
+
+
+class Item(SimpleNamespace):
+    """As much of a collected test as is asked for."""
+
+    def __init__(self, name):
+        super().__init__(path=TESTS / name, markers=[])
+
+    def add_marker(self, marker):
+        self.markers.append(marker.name)
+
+    def get_closest_marker(self, name):
+        return name if name in self.markers else None
+
+
+@pytest.mark.parametrize("names", [SLOW, QUICK], ids=["slow", "quick"])
+def test_what_is_listed_is_there_once(names):
+    assert [name for name in names if not (TESTS / name).is_file()] == []
+    assert len(set(names)) == len(names)
+
+
+def test_nothing_slow_is_quick():
+    assert not set(SLOW) & set(QUICK)
+
+
+def test_every_folder_has_quick_tests():
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    # The fuzzer's cases take kernels of many kinds.
+    assert {Path(name).parent for name in QUICK} >= folders - {Path("fuzz")}
+
+
+def test_slow_tests_come_first_and_all_others_stay_in_order():
+    items = [Item(name) for name in (QUICK[0], "test_other.py", SLOW[-1], QUICK[1], SLOW[0])]
+    assert in_order(items) == [items[2], items[4], items[0], items[1], items[3]]
+    assert [item.markers for item in items] == [["quick"], [], [], ["quick"], []]
+
+
+def test_a_quick_test_that_is_slow_fails():
+    quick, other = items = Item(QUICK[0]), Item("test_other.py")
+    in_order(items)
+    keep_quick(quick, QUICK_SECONDS)
+    keep_quick(other, 10 * QUICK_SECONDS)
+    with pytest.raises(pytest.fail.Exception, match=rf"^6\.0 s are not quick: take {QUICK[0]} off QUICK"):
+        keep_quick(quick, 6.0)
