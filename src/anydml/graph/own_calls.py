@@ -65,7 +65,7 @@ def concat_training(parts: Sequence[Any], axis: Any = 0) -> tuple[TracedArray, A
 def _join(name: str, parts: Sequence[Any], axis: Any) -> tuple[TracedArray, Sequence[int]]:
     trace: Trace = next(part.trace for part in parts if isinstance(part, TracedArray))
     arrays = [trace.array(part) for part in parts]
-    axis, lengths, _ = infer.join(name, [each.shape for each in arrays], [each.dtype for each in arrays], axis)
+    axis, lengths, _ = infer.join(name, [each.shape for each in arrays], [each.element for each in arrays], axis)
     with named(name):
         return shaping.joined(arrays, axis), lengths
 
@@ -101,10 +101,11 @@ def gather(x: Any, indices: Any, axis: Any = 0, *, out_of_range: Any = "clamp") 
     trace: Trace = x.trace if isinstance(x, TracedArray) else indices.trace
     x = trace.array(x)
     by = indices if isinstance(indices, TracedArray) else np.asarray(indices)
-    if not by.size and not isinstance(indices, (TracedArray, np.ndarray)):
+    if not isinstance(indices, (TracedArray, np.ndarray)) and not by.size:
         by = by.astype(np.int64)
     axis = integer("gather", "axis", axis)
-    axis = infer.gather("gather", x.shape, axis, by.ndim, by.size, by.dtype, by.dtype.kind in "iu", out_of_range)
+    count, dtype = (by.count, by.element) if isinstance(by, TracedArray) else (by.size, by.dtype)
+    axis = infer.gather("gather", x.shape, axis, by.ndim, count, dtype, dtype.kind in "iu", out_of_range)
     with named("gather"):
         if isinstance(by, TracedArray):
             return shaping.looked_up(x, [(axis, trace.array(by))], "refuse" if out_of_range == "error" else "clamp")
