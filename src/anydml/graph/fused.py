@@ -20,6 +20,7 @@ from anydml.fields import check_dimensions
 from anydml.graph.plan import Plan, results_of
 from anydml.graph.refusing import broken
 from anydml.graph.structure import rebuilt, static_key
+from anydml.graph.tensor import TracedTensor
 from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.moves import Program
 
@@ -35,10 +36,11 @@ _STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
 def fuse(function: Callable[..., Any]) -> Fused:
     """Make every call of a function that only moves elements one pass over memory.
 
-    The function may index, split, join, pad, repeat, transpose and gather, with Python's indexing, NumPy's functions
-    and methods that move elements, and anydml's own. It runs once for each combination of shapes, dtypes, strides,
-    devices and other arguments, on traced arrays, which know their shapes and dtypes but not their elements. What it
-    does becomes one program, which is kept. What the function does beside that, such as printing, is not repeated.
+    The function may index, split, join, pad, repeat, transpose and gather, with Python's indexing, functions and
+    methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination
+    of shapes, dtypes, strides, devices and other arguments, on traced arrays, which know their shapes and dtypes but
+    not their elements. What it does becomes one program, which is kept. What the function does beside that, such as
+    printing, is not repeated.
 
     Indices that are arguments are INT32, INT64, UINT32 or UINT64; those out of range raise IndexError before anything
     is written, but only those that the results need are looked at.
@@ -172,7 +174,9 @@ class Fused:
     def _traced(self, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
         if not inputs:
             raise broken(f"{self._name} was called without arrays")
-        trace = Trace(self._name)
+        first = adapters[0]
+        is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
+        trace = Trace(self._name, TracedTensor if is_pytorchs else None, None if first is None else first.device)
         names: list[str] = []
 
         def traced(leaf: Any, path: str) -> Any:
@@ -185,7 +189,7 @@ class Fused:
             names.append(path)
             check_dtype(array.dtype, path)
             value = trace.composer.input(path, array.shape, array.strides, array.itemsize)
-            return TracedArray(trace, value, array.dtype, number)
+            return trace.made(value, array.dtype, number)
 
         given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, self._paths(len(arguments)), strict=True)]
         named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
@@ -242,7 +246,7 @@ class _Call:
             return kind, tuple([self._key(each) for each in item]), None
         if isinstance(item, dict):
             return kind, tuple([(name, self._key(each)) for name, each in item.items()]), None
-        if kind is TracedArray:
+        if isinstance(item, TracedArray):
             self.is_traced = True
             return None
         return self._array_key(item)

@@ -31,7 +31,7 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
         if item is None or item is Ellipsis or isinstance(item, slice):
             items.append(item)
         elif isinstance(item, TracedArray):
-            if item.dtype == bool:
+            if item.element.kind == "b":
                 raise refused("a mask as an index", "how many elements it takes is not known")
             items.append(x.trace.array(item))
         elif type(item) is int:

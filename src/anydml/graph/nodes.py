@@ -7,17 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from anydml.graph.boxes import Sizes, boxed, nested, over_box, put_into, whole
 from anydml.graph.coordinates import digits, real, remapped, symbolic
-from anydml.graph.reinterpret import refined
 from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
-from anydml.moves.pieces import Factor, NotComposableError, Piece, tidy
+from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand
 from anydml.moves.value import Value
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import TensorDesc
-
-Sizes = tuple[int, ...]
 
 
 class GraphComposer(Composer):
@@ -96,7 +94,7 @@ class Node:
         for move in own:
             # What some operators put around their input, they read from the output.
             self._values[number] = found
-            found = _with(found, self._source(move), self._placed(move, tensor))
+            found = put_into(found, self._source(move), self._placed(move, tensor))
         return found
 
     def store(self, output: int, operand: int, strides: Sizes) -> Value:
@@ -120,7 +118,7 @@ class Node:
             offset, steps = real(to.offset, strides), tuple(real(step, strides) for step in to.strides)
             if to.lookups:
                 box = (*move.sizes, source.sizes[-1])
-                found = _whole(source) or _whole(self._composer.stored(source, "it is moved where indices say"))
+                found = whole(source) or whole(self._composer.stored(source, "it is moved where indices say"))
                 if found is None:
                     raise AssertionError("what is stored is whole")
                 lookups = tuple(self._lookup(each, strides) for each in to.lookups)
@@ -149,7 +147,7 @@ class Node:
             pattern = source.pattern * (move.element_size // len(source.pattern))
             return Value.filled((*move.sizes, 1), pattern)
         if source.operand in self._constants:
-            return _boxed((*move.sizes, 1), self._bytes(source, move.element_size), move.element_size)
+            return boxed((*move.sizes, 1), self._bytes(source, move.element_size), move.element_size)
         direct = self._direct(source, move.sizes)
         if direct is not None:
             return direct
@@ -172,7 +170,7 @@ class Node:
     def _direct(self, source: Access, box: Sizes) -> Value | None:
         """What is read of an operand that lies in one place; None where it does not, or has to be looked up twice."""
         value = self._values[source.operand]
-        found = _whole(value)
+        found = whole(value)
         if found is None or (source.lookups and found.lookups):
             return None
 
@@ -184,7 +182,7 @@ class Node:
         if source.lookups:
             axes = found.strides[:-1]
             moved = moved._replace(lookups=tuple(self._lookup(each, axes) for each in source.lookups))
-        return _boxed((*box, value.sizes[-1]), moved, value.element_size)
+        return boxed((*box, value.sizes[-1]), moved, value.element_size)
 
     def _lookup(self, lookup: Lookup, strides: Sizes | None) -> Lookup:
         """A lookup with the real strides of the axes that it is along, over a box of one axis more.
@@ -213,13 +211,13 @@ class Node:
     def _index(self, lookup: Lookup) -> Access:
         """An operand of indices, which lies in one place, each index in one."""
         value = self._composer.indexable(self._values[lookup.operand])
-        found = _whole(value)
+        found = whole(value)
         is_broken = found is not None and value.sizes[-1] > 1 and found.strides[-1] != value.element_size
         if found is None or is_broken or (found.lookups and lookup.lookups):
             reason = f"{self._names[lookup.operand]} is looked up, and does not lie in one place"
             value = self._composer.stored(self._values[lookup.operand], reason)
             self._values[lookup.operand] = value
-            found = _whole(value)
+            found = whole(value)
         if found is None:
             raise AssertionError("what is stored is whole")
         return found
@@ -242,7 +240,7 @@ class Node:
                     raise NotComposableError("what is looked up lies apart from an index")
                 dims, size, step = list[int](), value.sizes[axis], 1
             else:
-                dims, size, step = _nested(sorted(along, reverse=True), box, [step[axis] for step in steps])
+                dims, size, step = nested(sorted(along, reverse=True), box, [step[axis] for step in steps])
             starts.append(first[axis])
             sizes.append(size)
             by.append(step)
@@ -253,7 +251,7 @@ class Node:
             part, labels[axis] = self._gathered(
                 part, picks[axis], sum(map(len, labels[:axis])) + sum(other in picks for other in range(axis)), box
             )
-        return _in_order(part, [d for dims in labels for d in dims], box)
+        return over_box(part, [d for dims in labels for d in dims], box)
 
     def _gathered(self, value: Value, lookup: Lookup, axis: int, box: Sizes) -> tuple[Value, list[int]]:
         """A value with an axis picked by indices, and the dimensions of the box that stand there instead."""
@@ -271,80 +269,3 @@ class Node:
         if lookup.lookups or lookup.operand in self._constants or sorted(along)[-1] != 1 or sum(map(bool, along)) != 1:
             raise NotComposableError("it is looked up by what is looked up")
         return along.index(1)
-
-
-def _whole(value: Value) -> Access | None:
-    """Where a value lies if it lies in one place, by a stride per axis; else None."""
-    if len(value.pieces) != 1:
-        return None
-    start, factors, source = tidy(value.pieces[0])
-    if isinstance(source, Fill) or any(start):
-        return None
-    places = {}
-    for k, (axis, size, step) in enumerate(factors):
-        if size > 1:
-            if step != 1 or size != value.sizes[axis]:
-                return None
-            places[axis] = k
-    if any(size > 1 and axis not in places for axis, size in enumerate(value.sizes)):
-        return None
-    ranks = range(len(value.sizes))
-    return remapped(source, lambda strides: (0, tuple(strides[places[k]] if k in places else 0 for k in ranks)))
-
-
-def _boxed(sizes: Sizes, access: Access, element_size: int) -> Value:
-    """A value that is read by one access."""
-    factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
-    return Value(sizes, element_size, (Piece((0,) * len(sizes), factors, access),))
-
-
-def _nested(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int]) -> tuple[list[int], int, int]:
-    """Dimensions of a box that make up a run along an axis, outermost first, its length, and its step."""
-    if not along:
-        return [], 1, 1
-    length, least = 1, along[-1][0]
-    for step, d in reversed(along):
-        if step != least * length or (steps[d] < 0 and len(along) > 1):
-            raise NotComposableError("several dimensions go along one of its axes")
-        length *= box[d]
-    d = along[-1][1]
-    return [d for _, d in along], length, steps[d]
-
-
-def _in_order(value: Value, labels: list[int], box: Sizes) -> Value:
-    """A value whose axes are dimensions of a box, some of them twice or not at all, over the box."""
-    for place in reversed(range(len(labels))):
-        first = labels.index(labels[place])
-        if first != place:
-            value = value.diagonal(first, place)
-            del labels[place]
-    order = sorted(range(len(labels)), key=lambda k: labels[k])
-    last = value.sizes[-1]
-    value = value.permute([*order, len(labels)])
-    value = value.reshape((*(n if d in labels else 1 for d, n in enumerate(box)), last))
-    return value.broadcast((*box, last))
-
-
-def _with(value: Value, part: Value, place: tuple[Sizes, list[Sizes]]) -> Value:
-    """A value with another one put into it: pieces of a box, along axes of the first."""
-    size = min(value.element_size, part.element_size)
-    value, part = refined(value, size), refined(part, size)
-    start, steps = [*place[0]], [*place[1]]
-    rank = len(part.sizes)
-    last = len(value.sizes) - 1
-    for d, by in enumerate(steps):
-        if any(step < 0 for step in by):
-            turned = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
-            part = part.slice(turned, part.sizes, [-1 if k == d else 1 for k in range(rank)])
-            start = [at + (part.sizes[d] - 1) * step for at, step in zip(start, by, strict=True)]
-            steps[d] = tuple(-step for step in by)
-    axes = [next((axis for axis, step in enumerate(by) if step), 0) for by in steps] + [last]
-    scale = [max(by, default=0) for by in steps] + [1]
-    pieces = []
-    for piece in part.pieces:
-        at = [*start, 0]
-        for d, coordinate in enumerate(piece.start):
-            at[axes[d]] += coordinate * scale[d]
-        factors = tuple(Factor(axes[f.axis], f.size, f.step * scale[f.axis] or 1) for f in piece.factors)
-        pieces.append(Piece(tuple(at), factors, piece.source))
-    return Value(value.sizes, size, (*value.pieces, *pieces))

@@ -40,9 +40,9 @@ def reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any
     wanted = shape if shape is not None else newshape
     sizes = [*map(operator.index, wanted)] if hasattr(wanted, "__len__") else [operator.index(wanted)]
     rest = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) == 1 and rest > 0 and x.size % rest == 0:
-        sizes[sizes.index(-1)] = x.size // rest
-    if min(sizes, default=0) < 0 or math.prod(sizes) != x.size:
+    if sizes.count(-1) == 1 and rest > 0 and x.count % rest == 0:
+        sizes[sizes.index(-1)] = x.count // rest
+    if min(sizes, default=0) < 0 or math.prod(sizes) != x.count:
         raise broken(f"cannot reshape {x!r} into shape {wanted}")
     return shaping.reshaped(x, sizes)
 
@@ -50,7 +50,7 @@ def reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any
 def ravel(x: TracedArray, order: Any = "C") -> TracedArray:
     """As NumPy's, in row-major order."""
     in_order(order)
-    return shaping.reshaped(x, (x.size,))
+    return shaping.reshaped(x, (x.count,))
 
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:

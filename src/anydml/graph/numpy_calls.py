@@ -61,9 +61,10 @@ def _at_least(rank: int) -> Callable[..., Any]:
     return atleast
 
 
-def _roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
+def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
+    """As NumPy's."""
     if axis is None:
-        return shaping.reshaped(_roll(numpy_axes.ravel(x), np.sum(shift), 0), x.shape)
+        return shaping.reshaped(roll(numpy_axes.ravel(x), np.sum(shift), 0), x.shape)
     axes = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     pairs = np.broadcast(shift, axes)
     if pairs.ndim > 1:
@@ -80,7 +81,8 @@ def _roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
     return x
 
 
-def _tile(x: TracedArray, reps: Any) -> TracedArray:
+def tile(x: TracedArray, reps: Any) -> TracedArray:
+    """As NumPy's."""
     counts = [*map(operator.index, reps)] if hasattr(reps, "__len__") else [operator.index(reps)]
     rank = max(len(counts), x.ndim)
     counts = [1] * (rank - len(counts)) + counts
@@ -90,7 +92,8 @@ def _tile(x: TracedArray, reps: Any) -> TracedArray:
     return shaping.reshaped(repeated, [count * size for count, size in zip(counts, sizes, strict=True)])
 
 
-def _repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
+def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
+    """As NumPy's."""
     if isinstance(repeats, TracedArray):
         raise refused("numpy.repeat by traced counts", "the result's shape would depend on elements")
     x = numpy_axes.ravel(x) if axis is None else x
@@ -168,7 +171,8 @@ def _stacked(rank: int, axis: int) -> Callable[..., Any]:
     return stack
 
 
-def _array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+    """As NumPy's."""
     axis = normalize_axis_index(axis, x.ndim)
     size = x.shape[axis]
     if hasattr(indices_or_sections, "__len__"):
@@ -183,21 +187,23 @@ def _array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> lis
     return [shaping.cut(x, axis, first if last > first else 0, max(0, last - first)) for first, last, _ in parts]
 
 
-def _split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+def split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+    """As NumPy's."""
     size = x.shape[normalize_axis_index(axis, x.ndim)]
     if not hasattr(indices_or_sections, "__len__") and size % operator.index(indices_or_sections):
         raise broken("array split does not result in an equal division")
-    return _array_split(x, indices_or_sections, axis)
+    return array_split(x, indices_or_sections, axis)
 
 
 def _split_at(axis: int) -> Callable[..., Any]:
-    def split(x: TracedArray, indices_or_sections: Any) -> list[TracedArray]:
-        return _split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis)
+    def given(x: TracedArray, indices_or_sections: Any) -> list[TracedArray]:
+        return split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis)
 
-    return split
+    return given
 
 
-def _broadcast_to(x: TracedArray, shape: Any, subok: bool = False) -> TracedArray:
+def broadcast_to(x: TracedArray, shape: Any, subok: bool = False) -> TracedArray:
+    """As NumPy's."""
     sizes = tuple(map(operator.index, shape)) if hasattr(shape, "__len__") else (operator.index(shape),)
     if np.broadcast_shapes(x.shape, sizes) != sizes:
         raise broken(f"{x!r} does not broadcast to {sizes}")
@@ -237,7 +243,7 @@ def _full_like(
 ) -> TracedArray:
     if fill_value is None or np.ndim(fill_value):
         raise broken("what is filled in is one number")
-    found = x.dtype if dtype is None else np.dtype(dtype)
+    found = x.element if dtype is None else np.dtype(dtype)
     number = fill_value if isinstance(fill_value, TracedArray) else np.full((), fill_value, found)
     return _filled_like(x, number, found, shape)
 
@@ -277,9 +283,9 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     np.fliplr: _named(lambda x: numpy_axes.flip(x, 1), "m"),
     np.flipud: _named(lambda x: numpy_axes.flip(x, 0), "m"),
     np.rot90: _named(numpy_axes.rot90, "m"),
-    np.roll: _named(_roll, "a"),
-    np.tile: _named(_tile, "A"),
-    np.repeat: _named(_repeat, "a"),
+    np.roll: _named(roll, "a"),
+    np.tile: _named(tile, "A"),
+    np.repeat: _named(repeat, "a"),
     np.pad: _named(pad, "array"),
     np.take: _take,
     np.take_along_axis: _take_along_axis,
@@ -288,12 +294,12 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     np.hstack: _stacked(1, 1),
     np.vstack: _stacked(2, 0),
     np.dstack: _stacked(3, 2),
-    np.array_split: _named(_array_split, "ary"),
-    np.split: _named(_split, "ary"),
+    np.array_split: _named(array_split, "ary"),
+    np.split: _named(split, "ary"),
     np.hsplit: _named(_split_at(1), "ary"),
     np.vsplit: _named(_split_at(0), "ary"),
     np.dsplit: _named(_split_at(2), "ary"),
-    np.broadcast_to: _named(_broadcast_to, "array"),
+    np.broadcast_to: _named(broadcast_to, "array"),
     np.broadcast_arrays: _broadcast_arrays,
     np.zeros_like: _named(_like(None), "a"),
     np.ones_like: _named(_like(1), "a"),

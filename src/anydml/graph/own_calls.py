@@ -72,7 +72,7 @@ def concat_training(parts: Sequence[Any], axis: Any = 0) -> tuple[TracedArray, A
 def _join(name: str, parts: Sequence[Any], axis: Any) -> tuple[TracedArray, Sequence[int]]:
     trace: Trace = next(part.trace for part in parts if isinstance(part, TracedArray))
     arrays = [trace.array(part) for part in parts]
-    axis, lengths, _ = joined_shape(name, [each.shape for each in arrays], [each.dtype for each in arrays], axis)
+    axis, lengths, _ = joined_shape(name, [each.shape for each in arrays], [each.element for each in arrays], axis)
     with named(name):
         return shaping.joined(arrays, axis), lengths
 
@@ -108,10 +108,11 @@ def gather(x: Any, indices: Any, axis: Any = 0, *, out_of_range: Any = "clamp") 
     trace: Trace = x.trace if isinstance(x, TracedArray) else indices.trace
     x = trace.array(x)
     by = indices if isinstance(indices, TracedArray) else np.asarray(indices)
-    if not by.size and not isinstance(indices, (TracedArray, np.ndarray)):
+    if not isinstance(indices, (TracedArray, np.ndarray)) and not by.size:
         by = by.astype(np.int64)
     axis = integer("gather", "axis", axis)
-    axis = gathered_axis("gather", x.shape, axis, by.ndim, by.size, by.dtype, by.dtype.kind in "iu", out_of_range)
+    count, dtype = (by.count, by.element) if isinstance(by, TracedArray) else (by.size, by.dtype)
+    axis = gathered_axis("gather", x.shape, axis, by.ndim, count, dtype, dtype.kind in "iu", out_of_range)
     with named("gather"):
         if isinstance(by, TracedArray):
             return shaping.looked_up(x, [(axis, trace.array(by))], "refuse" if out_of_range == "error" else "clamp")
@@ -152,7 +153,7 @@ def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
             own_arguments.check_word(label, each.name, value, each.words)
         if not each.is_array and each.kind != "OutOfRange":
             rest.append(_number(label, each, value, arrays[0]))
-    rest += [each.dtype for each in indices]
+    rest += [each.element for each in indices]
     inputs = [*arrays, *indices]
     inferred = function.infer(label, [each.shape for each in inputs], tuple(rest))
     made = trace.composer.moved(
@@ -182,7 +183,7 @@ def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any
     """An argument that is no array, in Python's own types."""
     kind, field = parameter.kind, parameter.name
     if kind == "Scalar":
-        return Element.of(label, field, value, x.dtype)
+        return Element.of(label, field, value, x.element)
     if kind == "HostInts | None":
         return own_arguments.all_parts(label, field, value)
     if value is None or parameter.words:

@@ -29,7 +29,7 @@ def pad(x: TracedArray, pad_width: Any, mode: Any = "constant", **arguments: Any
         _no_more(arguments)
         values = np.broadcast_to(np.asarray(given), (x.ndim, 2)) if x.ndim else ()
         for axis, (before, after) in enumerate(counts):
-            fronts = [_constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after))]
+            fronts = [constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after))]
             x = joined([fronts[0], x, fronts[1]], axis) if before or after else x
         return x
     if mode == "empty":
@@ -47,7 +47,8 @@ def pad(x: TracedArray, pad_width: Any, mode: Any = "constant", **arguments: Any
     return x
 
 
-def _constant(x: TracedArray, axis: int, count: int, number: Any) -> TracedArray:
+def constant(x: TracedArray, axis: int, count: int, number: Any) -> TracedArray:
+    """`count` elements that are all one number along an axis, and as many as x has along the others."""
     return filled(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]), None, number) if count else cut(x, axis, 0, 0)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import ArrayAdapter, target_array
+from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
@@ -67,7 +68,7 @@ class Plan:
         self.tree = tree
         self.results = results
         self.names = names
-        self.shapes = [(result.array.shape, result.array.dtype) for result in results]
+        self.shapes = [(result.array.shape, result.array.element) for result in results]
         self._trace = trace
         self._engine = engine
         self._is_one = isinstance(tree, Result)
@@ -190,17 +191,17 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
     def result(leaf: Any, path: str) -> Any:
         if isinstance(leaf, PLAIN) and not isinstance(leaf, np.ndarray):
             return leaf
-        if not isinstance(leaf, (TracedArray, np.ndarray)):
+        if not isinstance(leaf, (TracedArray, np.ndarray)) and guest_of(leaf) is None:
             raise broken(f"{trace.name} returned a {type(leaf).__name__}: return arrays in tuples, lists or dicts")
         if adapters[0] is not None and isinstance(leaf, np.ndarray) and leaf.dtype == np.int64:
             return Known(leaf.copy())
         array = trace.array(leaf)
-        check_dtype(array.dtype, path)
+        check_dtype(array.element, path)
         like = array.like
         if like is None:
-            like = next((k for k, each in enumerate(inputs) if each.dtype == array.dtype), None)
+            like = next((k for k, each in enumerate(inputs) if each.dtype == array.element), None)
         if like is None and adapters[0] is not None:
-            raise broken(f"{path} is {array.dtype}, but no argument is, and so is no array of its library")
+            raise broken(f"{path} is {array.element}, but no argument is, and so is no array of its library")
         results.append(Result(array, like, len(results)))
         return results[-1]
 

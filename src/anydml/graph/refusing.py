@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +15,19 @@ from anydml.errors import AnydmlError, FuseError, FuseIndexError
 
 RULE = "anydml moves elements and does not compute"
 
-_INSIDE = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
-"""Folders whose lines are not the caller's."""
+_INSIDE = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
+"""Where lines are not the caller's."""
+
+_LIBRARIES = ("torch", "einops")
+"""Others whose functions call ours, if they are there."""
 
 
 def place() -> str:
     """The caller's file and line."""
+    libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]
+    inside = (*_INSIDE, *(str(Path(path).parent) for path in libraries if path))
     frame: Any = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

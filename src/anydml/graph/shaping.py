@@ -68,20 +68,20 @@ def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     first = arrays[0]
     axis = normalize_axis_index(axis, first.ndim)
     for k, array in enumerate(arrays):
-        if array.dtype != first.dtype:
-            raise refused(f"arrays of {first.dtype} and {array.dtype} in one", "give them one dtype before")
+        if array.element != first.element:
+            raise refused(f"arrays of {first.element} and {array.element} in one", "give them one dtype before")
         rest, others = ([*each.shape] for each in (array, first))
         del rest[axis : axis + 1], others[axis : axis + 1]
         if array.ndim != first.ndim or rest != others:
             raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")
     like = next((array.like for array in arrays if array.like is not None), None)
     value = first.trace.composer.join([array.value for array in arrays], axis)
-    return TracedArray(first.trace, value, first.dtype, like)
+    return first.trace.made(value, first.element, like)
 
 
 def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> TracedArray:
     """Elements that are all one number; None is NumPy's zero of the dtype."""
-    found = x.dtype if dtype is None else np.dtype(dtype)
+    found = x.element if dtype is None else np.dtype(dtype)
     if isinstance(number, TracedArray):
         raise broken("what is filled in is a number that is known")
     # Zeros are zero bytes, which for strings is not the number 0.
@@ -91,7 +91,7 @@ def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> Tra
     if pattern.size != 1:
         raise broken(f"what is filled in is one number, not {pattern.size}")
     value = Value.filled(tuple(map(operator.index, shape)), pattern.tobytes())
-    return TracedArray(x.trace, value, found, x.like if found == x.dtype else None)
+    return x.trace.made(value, found, x.like if found == x.element else None)
 
 
 def is_known(indices: Any) -> bool:
@@ -172,7 +172,7 @@ def looked_up(
         FuseError: indices are of a dtype that cannot be looked up, or an axis is empty.
     """
     shape = picks[0][1].shape
-    count = picks[0][1].size
+    count = picks[0][1].count
     for axis, indices in picks:
         check_looked_up(indices, outside)
         if not x.shape[axis] and count:
@@ -182,18 +182,18 @@ def looked_up(
         sizes = [size for k, size in enumerate(x.shape) if k not in gone]
         sizes[picks[0][0] : picks[0][0] + 1] = shape
         return x.made(Value(tuple(sizes), x.itemsize, ()))
-    values = [(axis, indices.value, indices.dtype.name) for axis, indices in picks]
+    values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
     return x.made(x.trace.composer.gather_points(x.value, values, outside))
 
 
 def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["clamp", "refuse"]) -> TracedArray:
     """NumPy's take_along_axis: shapes agree but for the axis."""
     check_looked_up(indices, outside)
-    if not indices.size:
+    if not indices.count:
         return x.made(Value(indices.shape, x.itemsize, ()))
     if not x.shape[axis]:
         raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
-    return x.made(x.trace.composer.gather_along(x.value, indices.value, indices.dtype.name, axis, outside))
+    return x.made(x.trace.composer.gather_along(x.value, indices.value, indices.element.name, axis, outside))
 
 
 def check_looked_up(indices: TracedArray, outside: str) -> None:
@@ -202,7 +202,7 @@ def check_looked_up(indices: TracedArray, outside: str) -> None:
     Raises:
         FuseError: they are of another dtype, or have to move before they could be refused.
     """
-    dtype = indices.dtype
+    dtype = indices.element
     if dtype not in INDEX_DTYPES or not dtype.isnative:
         names = "int32, int64, uint32 or uint64 in native byte order"
         raise broken(f"indices that are arguments are {names}, not {dtype}", FuseIndexError)

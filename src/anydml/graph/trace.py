@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -23,10 +24,14 @@ class Trace:
 
     Args:
         name: the function's.
+        kind: what its arrays are; tensors have PyTorch's methods.
+        device: where they lie, as their library calls it; None for NumPy's.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kind: type[TracedArray] | None = None, device: Any = None) -> None:
         self.name = name
+        self.kind = kind or TracedArray
+        self.device = device
         self.composer = Composer(name)
         self.is_over = False
         self._constants = 0
@@ -39,6 +44,10 @@ class Trace:
             return array
         return self._constant(array)
 
+    def made(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
+        """An array of this trace: see `TracedArray`."""
+        return self.kind(self, value, dtype, like)
+
     def _constant(self, array: Any) -> TracedArray:
         view, _ = received(self.name, array, "a constant")
         if isinstance(view, DeviceArray):
@@ -48,9 +57,9 @@ class Trace:
         if packed.size > 1:
             rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
             if packed.itemsize and (rows == rows[0]).all():
-                return TracedArray(self, Value.filled(packed.shape, rows[0].tobytes()), packed.dtype)
+                return self.made(Value.filled(packed.shape, rows[0].tobytes()), packed.dtype)
         self._constants += 1
-        return TracedArray(self, self.composer.constant(f"constant {self._constants}", packed), packed.dtype)
+        return self.made(self.composer.constant(f"constant {self._constants}", packed), packed.dtype)
 
 
 def check_dtype(dtype: np.dtype[Any], field: str) -> None:
@@ -83,22 +92,22 @@ class TracedArray:
     Attributes:
         trace: of which call it is.
         value: where its elements come from.
-        dtype: NumPy's.
+        element: NumPy's dtype.
         like: number of an argument of the same dtype, None where there may be none.
     """
 
-    __slots__ = ("dtype", "like", "trace", "value")
+    __slots__ = ("element", "like", "trace", "value")
     __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
 
     def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
         self.trace = trace
         self.value = value
-        self.dtype = dtype
+        self.element = dtype
         self.like = like
 
     def made(self, value: Value) -> TracedArray:
         """An array of the same dtype."""
-        return TracedArray(self.trace, value, self.dtype, self.like)
+        return self.trace.made(value, self.element, self.like)
 
     @property
     def shape(self) -> Sizes:
@@ -111,22 +120,29 @@ class TracedArray:
         return len(self.value.sizes)
 
     @property
-    def size(self) -> int:
+    def count(self) -> int:
         """Elements."""
-        count = 1
-        for size in self.value.sizes:
-            count *= size
-        return count
+        return math.prod(self.value.sizes)
+
+    @property
+    def size(self) -> Any:
+        """Elements."""
+        return self.count
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's."""
+        return self.element
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return self.dtype.itemsize
+        return self.element.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self.size * self.itemsize
+        return self.count * self.itemsize
 
     @property
     def T(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
@@ -198,7 +214,7 @@ class TracedArray:
         Raises:
             FuseError: the dtype differs.
         """
-        if np.dtype(dtype) != self.dtype:
+        if np.dtype(dtype) != self.element:
             raise refused(f"{self!r} as {np.dtype(dtype)}")
         return self.trace.array(self)
 
@@ -238,7 +254,7 @@ class TracedArray:
         raise FuseAttributeError(message, "fuse", None, RULE)
 
     def __repr__(self) -> str:
-        return f"a traced {self.dtype} array of shape {self.shape}"
+        return f"a traced {self.element} array of shape {self.shape}"
 
 
 _OPERATORS = (
