@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 import click
 
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.cli.stores_commands import reshard, stores
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -231,6 +232,8 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
 
 
 anydml.add_command(onnx_group)
+anydml.add_command(stores)
+anydml.add_command(reshard)
 
 
 @anydml.command()
