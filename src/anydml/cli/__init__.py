@@ -20,6 +20,7 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, say, warn
 from anydml.cli.remarks import report
+from anydml.cli.stores_commands import reshard, stores
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -229,6 +230,8 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
 anydml.add_command(onnx_group)
 anydml.add_command(doctor)
 anydml.add_command(explain)
+anydml.add_command(stores)
+anydml.add_command(reshard)
 
 
 @anydml.command(short_help="Compile ahead what common work needs.")

@@ -1,0 +1,53 @@
+"""Patterns of tensors' names: ``{layer}`` is a part without dots that has a name, ``*`` is anything."""
+
+from __future__ import annotations
+
+import re
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+
+_PARTS = re.compile(r"\{([A-Za-z_]\w*)\}|(\*)|([^{}*]+)|([{}])")
+
+
+class Pattern:
+    """A pattern of names.
+
+    Args:
+        text: such as ``"model.layers.{layer}.*.weight"``.
+
+    Attributes:
+        names: of its parts.
+
+    Raises:
+        ModelError: braces do not hold a name.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names: list[str] = []
+        written = ""
+        for name, star, plain, brace in _PARTS.findall(text):
+            if brace:
+                raise ModelError(f"{show(text)} is no pattern: write {{name}}, or * for anything")
+            if name:
+                written += f"(?P={name})" if name in self.names else f"(?P<{name}>[^.]+)"
+                self.names += [name] if name not in self.names else []
+            elif star:
+                written += ".*"
+            else:
+                written += re.escape(plain)
+        self._expression = re.compile(written, re.DOTALL)
+
+    def match(self, name: str) -> dict[str, str] | None:
+        """The parts of a name that fits, else None."""
+        found = self._expression.fullmatch(name)
+        return found.groupdict() if found else None
+
+    def filled(self, parts: dict[str, str]) -> str:
+        """The name that these parts make."""
+        if "*" in self.text:
+            raise ModelError(f"{show(self.text)} is no name: * stands for anything")
+        if missing := [name for name in self.names if name not in parts]:
+            raise ModelError(f"{show(self.text)} has {{{missing[0]}}}, which the pattern that is matched has not")
+        return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], self.text)

@@ -1,0 +1,177 @@
+"""`reshard`: a checkpoint as another one, consolidated, sharded again, or laid out in another way."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, show
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+from anydml.stores.applying import Described, Tensors, apply_rule
+from anydml.stores.axes import Axes, Axis
+from anydml.stores.layout import read_layout
+from anydml.stores.opening import INDEX
+from anydml.stores.plan import Plan
+from anydml.stores.sizes import parse_size
+from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
+from anydml.stores.store import Store
+from anydml.stores.targets import Target, new_safetensors
+
+MOST_RANKS = 4096
+
+
+def reshard(
+    inputs: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    layout: str | os.PathLike[str] | None = None,
+    tp: int | None = None,
+    memory: int | str = "256MB",
+    shard_size: int | str = "5GB",
+    overwrite: bool = False,
+) -> Plan:
+    """Plan to write a safetensors checkpoint as another one.
+
+    Args:
+        inputs: a .safetensors file, an index or a folder: of whole tensors, of pieces of PyTorch's distributed
+            checkpoints, or of ranks as this function writes them; or several, one for each tensor-parallel rank, in
+            their order.
+        output: a .safetensors file, or a folder, in which there will be an index if there is more than one file.
+        layout: a TOML file with rules for the tensors, and axes for ranks.
+        tp: how many tensor-parallel ranks to write for, each of which gets a file; None for whole tensors.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        shard_size: bytes of tensors in a file at most, but for single tensors that have more.
+        overwrite: whether an output that exists may be replaced.
+
+    Returns:
+        The plan; nothing is written before its `run`.
+
+    Raises:
+        ModelError: an input or the layout is broken, rules do not fit, or an axis cannot be shared.
+        BindingError: the memory is too small, or the output is an input.
+    """
+    if not inputs:
+        raise ModelError("reshard: name a checkpoint")
+    out = Path(output)
+    is_file = _check_output(out, tp)
+    found = read_layout(None if layout is None else Path(layout))
+    tensors, metadata = read_sources(inputs, found.axes)
+    composer = Composer("reshard")
+    stores: list[Store] = []
+    described = {name: _described(composer, tensor, stores) for name, tensor in tensors.items()}
+    for rule in found.rules:
+        if rule.action == "drop":
+            described = _dropped(described, rule.match.match, rule.place)
+        else:
+            described = apply_rule(composer, described, rule)
+    if not described:
+        raise JsonPath(str(out)).error("would have no tensor")
+    metadata.setdefault("format", "pt")
+    others: dict[Path, bytes] = {}
+    if tp is not None:
+        parts = [*_ranks(composer, described, found.axes, tp, out, metadata)]
+    elif is_file:
+        parts = [(out, described, metadata)]
+    else:
+        parts = [*_shards(described, out, metadata, parse_size(shard_size))]
+        if len(parts) > 1:
+            others[out / f"model{INDEX}"] = _index(parts)
+    targets: list[Target] = []
+    for path, own, said in parts:
+        made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
+        for name, each in own.items():
+            composer.output(f"{path.name}: {name}", each.value)
+            targets.append(made[name])
+    program = composer.program()
+    return Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
+
+
+def _check_output(out: Path, tp: int | None) -> bool:
+    """Whether the output is one file."""
+    is_file = out.name.endswith(".safetensors")
+    if tp is not None and not 1 <= tp <= MOST_RANKS:
+        raise ModelError(f"reshard: {tp} ranks were asked for, where 1 to {MOST_RANKS} are possible")
+    if tp is not None and is_file:
+        raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
+    return is_file
+
+
+def _described(composer: Composer, tensor: Tensor, stores: list[Store]) -> Described:
+    """A tensor over new inputs of the program, one for each of its pieces."""
+    pieces = []
+    for piece in tensor.pieces:
+        store = piece.store
+        value = composer.input(f"{store.path.name}: {store.name}", store.shape, store.strides, store.dtype.itemsize)
+        stores.append(store)
+        pieces += [
+            each._replace(start=tuple(map(sum, zip(each.start, piece.start, strict=True)))) for each in value.pieces
+        ]
+    return Described(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
+
+
+def _dropped(tensors: Tensors, match: object, place: JsonPath) -> Tensors:
+    kept = {name: each for name, each in tensors.items() if match(name) is None}  # type: ignore[operator]
+    if len(kept) == len(tensors):
+        raise place.error("is for no tensor: none is called so by then")
+    return kept
+
+
+Part = tuple[Path, Tensors, dict[str, str]]
+"""A file, its tensors and its metadata."""
+
+
+def _shards(tensors: Tensors, out: Path, metadata: dict[str, str], most: int) -> Iterator[Part]:
+    """Files of whole tensors, in order, named as Hugging Face does."""
+    groups: list[Tensors] = [{}]
+    size = 0
+    for name, each in tensors.items():
+        own = math.prod(each.shape) * each.dtype.itemsize
+        if groups[-1] and size + own > most:
+            groups.append({})
+            size = 0
+        groups[-1][name] = each
+        size += own
+    for k, group in enumerate(groups):
+        name = "model.safetensors" if len(groups) == 1 else f"model-{k + 1:05}-of-{len(groups):05}.safetensors"
+        yield out / name, group, metadata
+
+
+def _index(parts: Sequence[Part]) -> bytes:
+    total = sum(math.prod(each.shape) * each.dtype.itemsize for _, own, _ in parts for each in own.values())
+    weight_map = {name: path.name for path, own, _ in parts for name in own}
+    content = {"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _ranks(
+    composer: Composer, tensors: Tensors, axes: Axes, count: int, out: Path, metadata: Mapping[str, str]
+) -> Iterator[Part]:
+    """A file for each rank."""
+    known = {name: axes.of(name, len(each.shape), str(out)) for name, each in tensors.items()}
+    for rank in range(count):
+        own = {name: _share(composer, name, each, known[name], rank, count) for name, each in tensors.items()}
+        said = {RANK: str(rank), RANKS: str(count), RANK_AXES: recorded(known)}
+        yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
+
+
+def _share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: int, count: int) -> Described:
+    """A rank's part of a tensor."""
+    if axis.axis is None or count == 1:
+        return tensor
+    size = tensor.shape[axis.axis]
+    copies = axis.copies(count, name)
+    ranks = count // copies
+    if axis.heads is not None and size % axis.heads:
+        raise ModelError(f"{show(name)} has {size} rows along axis {axis.axis}, which {axis.heads} heads do not divide")
+    if size % ranks:
+        raise ModelError(
+            f"{show(name)} has shape {list(tensor.shape)}, whose axis {axis.axis} {ranks} ranks cannot share evenly"
+        )
+    starts, sizes = [0] * len(tensor.shape), [*tensor.shape]
+    sizes[axis.axis] = size // ranks
+    starts[axis.axis] = rank // copies * sizes[axis.axis]
+    return Described(composer.slice(tensor.value, starts, sizes, [1] * len(sizes)), tensor.dtype)

@@ -1,0 +1,102 @@
+"""`anydml stores` and `anydml reshard`."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+from stores.test_opening import written
+from stores.test_resharding import assert_equal, hugging_face, llama
+
+from anydml import stores
+from anydml.cli import main
+
+
+def anydml(capsys, *arguments):
+    """Exit code, output and errors of a command."""
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    return ended.value.code or 0, *capsys.readouterr()
+
+
+def test_stores_lists_arrays(tmp_path, capsys):
+    path = written(
+        tmp_path / "m.safetensors", {"a\x1b[2J": np.zeros((2, 3), np.float32), "b": np.zeros(2, np.int8)}, {"k": "v"}
+    )
+    code, out, _ = anydml(capsys, "stores", path)
+    assert code == 0
+    assert out.splitlines() == [
+        "a\\x1b[2J  float32  [2, 3]  24 B  m.safetensors",
+        "b         int8     [2]     2 B   m.safetensors",
+        f"{path}: 2 arrays, 26 B",
+        "  k: v",
+    ]
+    np.save(tmp_path / "x.npy", np.zeros((4, 5)))
+    assert anydml(capsys, "stores", tmp_path / "x.npy")[1].startswith("float64  [4, 5]  160 B  x.npy\n")
+
+
+def test_reshard_writes_and_says_what(tmp_path, capsys):
+    tensors = llama(1)
+    source = hugging_face(tmp_path / "in", tensors)
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out", "--tp", 2, "--dry-run")
+    assert code == 0
+    assert "model-rank-00001-of-00002.safetensors: model.layers.0.mlp.down_proj.weight: bfloat16 [32, 24]" in out
+    assert "reads " in out
+    assert not (tmp_path / "out").exists()
+    assert anydml(capsys, "reshard", source, tmp_path / "out", "--tp", 2)[0] == 0
+    ranks = sorted((tmp_path / "out").iterdir())
+    code, out, _ = anydml(capsys, "reshard", *ranks, tmp_path / "back.safetensors", "--memory", "30KB")
+    assert (code, out.splitlines()[-1]) == (0, f"written to '{tmp_path / 'back.safetensors'}'")
+    assert_equal(stores.open(tmp_path / "back.safetensors"), tensors)
+    code, _, error = anydml(capsys, "reshard", source, tmp_path / "out")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "exists already" in error
+    assert anydml(capsys, "reshard", source, tmp_path / "out", "--overwrite")[0] == 0
+    assert_equal(stores.open(tmp_path / "out"), tensors)
+
+
+LAYOUT = """[[rules]]
+match = "a.{n}"
+split = ["b.{n}", "c.{n}"]
+axis = 0
+sizes = [1, 3]
+[[rules]]
+join = ["b.{n}", "c.{n}"]
+to = "d.{n}"
+axis = -1
+[[rules]]
+match = "d.*"
+unflatten = 1
+sizes = [2, -1]
+[[axes]]
+match = "d*"
+axis = 0
+heads = 2
+"""
+
+
+WORDS = """true -1 [] "" [1,[2]] 1e5 "*" '{x}' nan [[ 1979-05-27 {a=1} 99999999999999999999 drop""".split()  # noqa: SIM905
+
+
+def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
+    source = written(tmp_path / "in.safetensors", {"a.1": np.zeros((4, 6)), "a.2": np.zeros((2, 2), np.int8)})
+    rng = random.Random(1)
+    for _ in range(300):
+        tokens = LAYOUT.replace("\n", " \n ").split(" ")
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(tokens))
+            tokens[place] = rng.choice((rng.choice(WORDS), "", rng.choice(tokens), tokens[place][::-1]))
+        (tmp_path / "layout.toml").write_text(" ".join(tokens))
+        code, _, error = anydml(
+            capsys, "reshard", source, tmp_path / "out", "--layout", tmp_path / "layout.toml", "--dry-run", "--tp", 2
+        )
+        assert code in (0, 2)
+        assert error.count("\n") == (code == 2)
+        assert "Traceback" not in error
+    assert sorted(os.listdir(tmp_path)) == ["in.safetensors", "layout.toml"]
+
+
+@pytest.mark.parametrize("arguments", [["stores", "missing"], ["reshard", "missing", "out"], ["reshard", "one"]])
+def test_what_is_missing_is_said_in_one_line(capsys, arguments):
+    code, _, error = anydml(capsys, *arguments)
+    assert (code, error.count("\n")) == (2, 1)
