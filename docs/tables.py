@@ -137,4 +137,5 @@ TABLES: dict[str, Callable[..., str]] = {
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
-    return filled(markdown)
+    # A session's prompts and output are told apart, so that they are not copied (see style.css).
+    return filled(markdown).replace("```python\n>>> ", "```pycon\n>>> ")
