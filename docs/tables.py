@@ -4,21 +4,23 @@ A page asks with a line ``[[name argument]]``:
 
     [[support SPLIT]]      the support table that descs are checked against
     [[levels]]             the feature levels
+    [[fields]]             every field of every desc, in C++ and in Python
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
-from anydml.operators.base import dimension_text
+from anydml.operators.base import camel, dimension_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -49,6 +51,17 @@ def levels() -> str:
     """The feature levels, oldest first."""
     names = [f"`{level.short}`" for level in FeatureLevel]
     return " → ".join(names) + "\n"
+
+
+def fields() -> str:
+    """The fields of every desc: C++ and Python."""
+    rows = []
+    for kind in dict.fromkeys(REGISTRY.values()):
+        name = f"`{kind.OPERATOR}`"
+        for field in dataclasses.fields(cast(Any, kind)):
+            rows.append((name, f"`{camel(field.name)}`", f"`{field.name}`", f"`{field.type}`"))
+            name = ""
+    return table(("operator", "C++", "Python", "type"), rows)
 
 
 def benchmark(name: str) -> str:
@@ -116,6 +129,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 TABLES: dict[str, Callable[..., str]] = {
     "support": support,
     "levels": levels,
+    "fields": fields,
     "benchmark": benchmark,
     "chart": chart,
 }
@@ -123,4 +137,5 @@ TABLES: dict[str, Callable[..., str]] = {
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
-    return filled(markdown)
+    # A session's prompts and output are told apart, so that they are not copied (see style.css).
+    return filled(markdown).replace("```python\n>>> ", "```pycon\n>>> ")

@@ -1,12 +1,16 @@
 """The documentation tells the truth: its code runs and prints what it shows, its pictures are the moves'."""
 
+import importlib
 import importlib.util
+import inspect
 import itertools
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+import typing
 
 import pytest
 from documents import ROOT, blocks, edited, run_commands, run_session, run_session_apart, sections, untimed
@@ -154,6 +158,7 @@ def test_every_operator_has_its_page():
 
 def test_the_site_is_built_and_fetches_nothing(tmp_path):
     pytest.importorskip("material", reason="needs mkdocs-material")
+    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -162,6 +167,39 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//', html), page
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
+        assert "<p>::: " not in html, page
+    found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    pages = " ".join(f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference"))
+    missing = {name for name in PUBLIC if not re.search(rf"\b{name.rpartition('.')[2]}\b", pages)}
+    assert missing == set()
+    assert "total_tensor_size_in_bytes" in pages
+
+
+REFERENCE = re.findall(r"^::: ([\w.]+)$", PAGES["reference.md"], re.M)
+PUBLIC = [
+    f"{module}.{name}"
+    for module in ("anydml", "anydml.dxdispatch", "anydml.moves", "anydml.onnx")
+    if module != "anydml.onnx" or importlib.util.find_spec("onnx")
+    for name in importlib.import_module(module).__all__
+    if not name.startswith("__")
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_is_in_the_reference(name):
+    # Functions that are called like their modules stand under these.
+    assert name in REFERENCE or f"{name}.{name.rpartition('.')[2]}" in REFERENCE
+
+
+@pytest.mark.parametrize("name", REFERENCE)
+def test_what_is_in_the_reference_is_there_and_says_what_it_is(name):
+    if name.startswith("anydml.onnx") and not importlib.util.find_spec("onnx"):
+        pytest.skip("needs onnx")
+    module, _, last = name.rpartition(".")
+    found = getattr(importlib.import_module(module), last)
+    # An alias of a type has its text below it, where only the site's generator finds it.
+    is_alias = typing.get_origin(found) is typing.Literal
+    assert is_alias or (inspect.getdoc(found) or "").strip(), "it has no docstring"
 
 
 def test_figures_are_those_of_the_results(tmp_path, monkeypatch):

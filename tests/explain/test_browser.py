@@ -78,7 +78,7 @@ def test_every_element_is_seen(show, path):
     assert page.locator("path.line").count() == len(follow(section).runs)
     boxes = [cells.nth(k).bounding_box() for k in range(3)]
     assert all(box["width"] > 10 and box["height"] > 10 for box in boxes)
-    values = page.locator("svg .value").all_inner_texts()
+    values = page.locator("svg .value").all_text_contents()
     assert sorted(filter(None, values)) == sorted(filter(None, follow(section).labels.values()))
 
 

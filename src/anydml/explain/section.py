@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class Section:
     tensors: tuple[Tensor, ...]
     compiled: str = ""
 
-    @property
+    @cached_property
     def moves(self) -> tuple[Move, ...]:
         """In the simplest form, which kernels are written for."""
         return simplify(self.program.moves)

@@ -1,0 +1,82 @@
+"""What a project says of itself agrees: addresses, Pythons, systems, commands, links; forges can read their files."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from documents import ROOT, blocks
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+FORGE = ROOT / ".github"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(FORGE.rglob("*.md"))]
+SCHEMAS = {
+    "github-workflows": sorted(FORGE.glob("workflows/*.yml")),
+    "github-issue-forms": [path for path in sorted(FORGE.glob("ISSUE_TEMPLATE/*.yml")) if path.stem != "config"],
+    "github-issue-config": [FORGE / "ISSUE_TEMPLATE" / "config.yml"],
+    "citation-file-format": [ROOT / "CITATION.cff"],
+}
+SYSTEMS = {"Microsoft :: Windows": "windows", "MacOS": "macos", "POSIX :: Linux": "ubuntu"}
+
+
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_forges_can_read_their_files(schema):
+    if not importlib.util.find_spec("check_jsonschema"):
+        pytest.skip("needs check-jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *SCHEMAS[schema]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflow_has_the_pythons_and_systems_of_the_metadata():
+    workflow = text(FORGE / "workflows" / "checks.yml")
+    listed = {name: re.findall(r"[\w.-]+", found) for name, found in re.findall(r"(system|python): \[(.*)\]", workflow)}
+    classifiers = PROJECT["classifiers"]
+    versions = [match[1] for each in classifiers if (match := re.fullmatch(r"Programming .*:: (3\.\d+)", each))]
+    assert listed["python"] == versions
+    assert PROJECT["requires-python"] == f">={versions[0]}"
+    systems = {each.partition(" :: ")[2] for each in classifiers if each.startswith("Operating System")}
+    assert {name.removesuffix("-latest") for name in listed["system"]} == {SYSTEMS[each] for each in systems}
+    assert "- run: .ci/run\n" in workflow
+
+
+def test_the_address_is_that_of_the_metadata():
+    address = PROJECT["urls"]["Repository"]
+    assert all(url.startswith(address) for url in PROJECT["urls"].values())
+    assert f"\nrepository-code: {address}\n" in text(ROOT / "CITATION.cff")
+    own = re.compile(r"https://github\.com/[\w.-]+/anydml")
+    for path in [*PAGES, *(ROOT / "docs").rglob("*.md"), ROOT / "mkdocs.yml"]:
+        assert set(own.findall(text(path))) <= {address}, path
+
+
+def test_the_citation_is_of_this_project():
+    citation = text(ROOT / "CITATION.cff")
+    assert f"title: {PROJECT['name']}\n" in citation
+    assert f"abstract: {PROJECT['description']}\n" in citation
+    assert f"license: {PROJECT['license']}\n" in citation
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_links_and_paths_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)|`((?:\.ci|src|docs|tests|examples|benchmarks)/[\w./-]*\w)`", text(page)):
+        path = (page.parent if target[0] else ROOT) / "".join(target)
+        assert path.exists() or "X" in path.name, target
+
+
+def test_the_commands_of_contributing_are_there():
+    page = text(ROOT / "CONTRIBUTING.md")
+    assert [block.language for block in blocks(page)] == ["sh"]
+    extras = set(re.findall(r'"\.\[(\w+)\]"', page))
+    assert extras <= set(PROJECT["optional-dependencies"])
+    for module in re.findall(r"python -m ([\w.]+)", page.replace("-m venv", "")):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists() or (
+            ROOT / module.replace(".", "/") / "__main__.py"
+        ).exists(), module
+    for path in re.findall(r"pytest ((?:[\w/.*]+ ?)+)`", page):
+        assert all([*ROOT.glob(each)] for each in path.split()), path
