@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml import overlap
+from anydml.memory import overlap
 from anydml.memory.overlap import overlapping_pair
 
 

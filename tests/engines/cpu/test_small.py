@@ -13,8 +13,8 @@ from fuzz.check import check
 from fuzz.draw import Seeded
 from fuzz.generate import random_case
 
-from anydml.engines.cpu import engine, small
-from anydml.engines.numpy import general
+from anydml.engines.cpu import engine
+from anydml.engines.numpy import general, views
 from anydml.moves import Access, Lookup, Move
 from anydml.operators.gather import gather_moves
 from anydml.tensor import Layout
@@ -56,7 +56,7 @@ def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts
     move = Move((), Access(2, 0, ()), Access(0, 0, (), (lookup,)), LONG)
     monkeypatch.setattr(general, "_chunks", lambda sizes, most: [tuple(slice(n - 1, n) for n in sizes)])
     for index, last in lasts.items():
-        small.bind_views([move], [source, np.array([index]), rows])()
+        views.bind_views([move], [source, np.array([index]), rows])()
         assert rows[-1] == last
 
 

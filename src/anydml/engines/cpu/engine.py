@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common import scratch_arrays
 from anydml.engines.cpu.admission import Admission
+from anydml.engines.cpu.bound import SmallCall
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
 from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.launch import launch_of
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
-from anydml.engines.protocol import Array
+from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.host import address_of
 from anydml.moves import Move, Program, simplify, without_fills
 
@@ -115,7 +117,10 @@ class CpuProgram:
             calls += bind_refusals(self._source, operands)
         steps, kernels = self._plan
         if steps is None:
-            calls.append(bind_views(self.moves, operands))
+            views = bind_views(self.moves, operands)
+            if not calls and self.bytes <= SMALL_BYTES:
+                return SmallCall(views, operands, partial(_loaded, self.moves, self.bytes, Admission()))
+            calls.append(views)
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
         for step, kernel in zip(steps, kernels, strict=True):
@@ -134,12 +139,31 @@ class CpuProgram:
         self.bind(operands)()
         self._has_run = True
 
+    def launch(self, layouts: Sequence[ArrayLayout], inputs: int) -> Launch | None:
+        """All of it as one step, by kernels however small it is; None where it needs more than kernels.
+
+        Args:
+            layouts: of the operands, inputs first.
+            inputs: how many of them are inputs.
+
+        Raises:
+            NoCompilerError: there is no compiler.
+        """
+        if self._source:
+            return None
+        steps, kernels = self._plan
+        if steps is None:
+            steps, kernels = _loaded(self.moves, self.bytes, Admission())
+        if steps is None:
+            return None
+        return launch_of(steps, kernels, layouts, inputs, self.bytes <= SMALL_BYTES, _is_shared)
+
     def __str__(self) -> str:
         threads = POOL.threads if self.shared else 1
         read = sum(move.bytes_read for move in self.moves)
         lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
         if self.steps is None:
-            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
+            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel, unless it comes often"
             if self.bytes > SMALL_BYTES:
                 reason = "there is no kernel for it"
             lines.append(f"  numpy: {reason}")
@@ -153,11 +177,7 @@ class CpuProgram:
 def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
-        import_kernels()
-        steps = plan(moves, written, admission)
-        kernels = [step.load() for step in steps or ()]
-        if any(map(_is_shared, steps or ())):
-            POOL.prepare()
+        return _loaded(moves, written, admission)
     except NoCompilerError as error:
         # Whatever the compiler lacks here, the work can be done without it.
         if not _WARNED:
@@ -165,6 +185,14 @@ def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _P
             message = f"no kernel can be compiled here, so NumPy does the work: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _NUMPY
+
+
+def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
+    import_kernels()
+    steps = plan(moves, written, admission)
+    kernels = [step.load() for step in steps or ()]
+    if any(map(_is_shared, steps or ())):
+        POOL.prepare()
     return steps, kernels
 
 
