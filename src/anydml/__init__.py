@@ -14,6 +14,7 @@ from anydml.feature_level import FeatureLevel
 from anydml.functions import concat_training, gather, join, slice, slice1, split, split_training
 from anydml.functions.copying import copy
 from anydml.graph import fuse
+from anydml.memory.warm import empty_cache, set_cache_limit
 from anydml.operators import (
     ConcatTrainingOperatorDesc,
     DepthToSpace1OperatorDesc,
@@ -101,10 +102,12 @@ __all__ = [
     "__version__",
     "concat_training",
     "copy",
+    "empty_cache",
     "fuse",
     "gather",
     "get_num_threads",
     "join",
+    "set_cache_limit",
     "set_num_threads",
     "slice",
     "slice1",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anydml.engines.protocol import ArrayEngine, Launch, Start
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation
+from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 
@@ -50,10 +52,11 @@ class Plan:
         dtype: of the results.
         compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
         is_empty: whether there is nothing to do.
+        sizes: bytes of the results, if there are such as may be had warm.
         start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
     """
 
-    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "start", "wait")
+    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "wait")
 
     def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
         self.inferred = inferred
@@ -61,6 +64,8 @@ class Plan:
         self.compiled = compiled
         self.is_empty = is_empty
         self.calls, self.wait = 0, wait
+        sizes = [math.prod(shape) * dtype.itemsize for shape in inferred.shapes]
+        self.sizes = sizes if max(sizes, default=0) >= LEAST else None
         self.launch: Launch | None = None
         self.start: Start | None = None
 
@@ -112,7 +117,10 @@ def call(
         if plan is not None:
             if out is None:
                 dtype = plan.dtype
-                results: list[Any] = [empty(shape, dtype) for shape in plan.inferred.shapes]
+                if plan.sizes is None:
+                    results: list[Any] = [empty(shape, dtype) for shape in plan.inferred.shapes]
+                else:
+                    results = [*map(CACHE.array, plan.inferred.shapes, repeat(dtype), plan.sizes)]
             else:
                 results = [*out]
             given = (*inputs, *results)

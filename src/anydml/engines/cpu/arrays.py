@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from anydml.arrays import ArrayAdapter
 from anydml.engines.cpu.engine import CpuProgram
 from anydml.engines.cpu.launch import LOADER, often
 from anydml.engines.protocol import Array, ArrayLayout, Launch
+from anydml.memory.warm import CACHE
 from anydml.moves import Program
 
 PATIENT = True
@@ -69,7 +71,7 @@ class HostArrays:
             BindingError: the library has no way to take them.
         """
         if adapter is None:
-            arrays = [np.empty(shape, dtype) for shape in shapes]
+            arrays = [CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize) for shape in shapes]
         else:
             arrays = [adapter.empty(name, shape, dtype) for shape in shapes]
         return arrays, arrays

@@ -23,7 +23,7 @@ from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
 from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.host import address_of
-from anydml.moves import Move, Program, simplify, without_fills
+from anydml.moves import Fill, Move, Program, simplify, without_fills
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
@@ -99,8 +99,12 @@ class CpuProgram:
     @classmethod
     def of(cls, source: Program, patient: bool = False) -> CpuProgram:
         """Compile a program, whose constants and scratch are the engine's to provide."""
-        lowered = without_fills(source.with_moves(simplify(source.moves)))
-        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands)
+        moves = simplify(source.moves)
+        has_more = any(operand.role in ("constant", "scratch") for operand in source.operands[-1:])
+        if not has_more and not any(move.has_lookups or isinstance(move.source, Fill) for move in moves):
+            return cls(source.name, moves, patient)
+        lowered = without_fills(source.with_moves(moves))
+        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands[-1:])
         refuses = any(lookup.outside == "refuse" for move in lowered.moves for lookup in move.every_lookup())
         return cls(source.name, lowered.moves, patient, lowered if has_more or refuses else None)
 
@@ -163,7 +167,7 @@ class CpuProgram:
         read = sum(move.bytes_read for move in self.moves)
         lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
         if self.steps is None:
-            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel, unless it comes often"
+            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
             if self.bytes > SMALL_BYTES:
                 reason = "there is no kernel for it"
             lines.append(f"  numpy: {reason}")
