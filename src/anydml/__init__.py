@@ -25,6 +25,7 @@ from anydml.graph.desc import (
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
+from anydml.memory.warm import empty_cache, set_cache_limit
 from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
@@ -67,9 +68,11 @@ __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "TensorFlags",
     "__version__",
     "copy",
+    "empty_cache",
     "explain",
     "fuse",
     "get_num_threads",
+    "set_cache_limit",
     "set_num_threads",
     *DESCS,
     *FUNCTIONS,

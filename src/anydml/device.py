@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
@@ -12,6 +13,7 @@ from anydml.engines import CompiledProgram, open_engine
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.graph.desc import ExecutionFlags, GraphDesc
+from anydml.memory.numpy_struct import watching
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
@@ -154,6 +156,18 @@ def _checked(
     return run
 
 
+def _stays() -> NoReturn:
+    message = "a BoundOperator holds the addresses of its buffers, so it can be neither pickled nor copied"
+    raise TypeError(f"{message}; pickle its CompiledOperator or its desc, and bind where the buffers are")
+
+
+class _Dispatch(partial[None]):
+    """What `BoundOperator.dispatch` is: a function that stays where its addresses mean something."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        _stays()
+
+
 class BoundOperator:
     """An operator with its buffers. ``print(bound)`` explains what was bound, with the strides that it has.
 
@@ -161,7 +175,20 @@ class BoundOperator:
     `CompiledOperator`, or the desc, and bind where the buffers are.
     """
 
-    __slots__ = ("_first", "_given", "_operands", "_others", "_program", "_run", "desc")
+    __slots__ = {
+        "_operands": "",
+        "_program": "",
+        "_run": "",
+        "desc": "What it does.",
+        "dispatch": """Do the work; call it as often as the buffers' contents change.
+
+        Raises:
+            BindingError: an output was made read-only since it was bound, or values that are read on the host
+                (SplitTensor) no longer agree with the desc. Nothing was written.
+        """,
+    }
+
+    dispatch: Callable[[], None]
 
     def __init__(
         self,
@@ -176,35 +203,14 @@ class BoundOperator:
         self._run = run
         self._operands = operands
         # Only NumPy's arrays can be made read-only later.
-        arrays = [output for output in outputs if isinstance(output, np.ndarray)]
-        self._first, *others = arrays or [np.empty(0)]
-        self._others = tuple(others)
-        self._given = outputs
-
-    def dispatch(self) -> None:
-        """Do the work; call it as often as the buffers' contents change.
-
-        Raises:
-            BindingError: an output was made read-only since it was bound, or values that are read on the host
-                (SplitTensor) no longer agree with the desc. Nothing was written.
-        """
-        # The first by itself: to begin a loop takes as long as to look.
-        if not self._first.flags.writeable:
-            self._refuse()
-        if self._others:
-            for output in self._others:
-                if not output.flags.writeable:
-                    self._refuse()
-        self._run()
-
-    def _refuse(self) -> None:
-        for (name, _), output in zip(self.desc.outputs, self._given, strict=True):
-            if isinstance(output, np.ndarray):
-                check_output(self.desc.OPERATOR, name, output)
+        arrays = tuple([output for output in outputs if isinstance(output, np.ndarray)])
+        refuse = partial(_refuse, desc, outputs)
+        watched = getattr(run, "watched", None)
+        # Not a method: to find one takes as long as to look at the outputs.
+        self.dispatch = _Dispatch(watched(arrays, refuse) if watched else watching(run, arrays, refuse))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        message = "a BoundOperator holds the addresses of its buffers, so it can be neither pickled nor copied"
-        raise TypeError(f"{message}; pickle its CompiledOperator or its desc, and bind where the buffers are")
+        _stays()
 
     def __str__(self) -> str:
         # What is bound may know more than the program: where its buffers are aligned, say.
@@ -216,6 +222,17 @@ class BoundOperator:
 
     def __repr__(self) -> str:
         return f"BoundOperator({self.desc.OPERATOR}, {len(self._operands)} tensors)"
+
+
+def _refuse(desc: OperatorDesc, outputs: Sequence[Any]) -> None:
+    """Say which output is read-only now.
+
+    Raises:
+        BindingError: naming it.
+    """
+    for (name, _), output in zip(desc.outputs, outputs, strict=True):
+        if isinstance(output, np.ndarray):
+            check_output(desc.OPERATOR, name, output)
 
 
 def _compile(device: Device, desc: OperatorDesc) -> CompiledOperator:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.memory.warm import CACHE
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -63,7 +65,7 @@ class ArrayAdapter:
         Raises:
             BindingError: the library has no way to take it.
         """
-        return np.empty(shape, dtype)
+        return CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize)
 
     def give(self, result: Array) -> Any:
         """An array of this library, device and dtype, over the memory of one that `empty` gave."""

@@ -65,7 +65,7 @@ class DlpackAdapter(ArrayAdapter):
         """
         if self._from_dlpack is None:
             self.refuse(name, "x", "whose library has no from_dlpack", "pass numpy.from_dlpack(x), or out")
-        return np.empty(shape, dtype)
+        return super().empty(name, shape, dtype)
 
     def give(self, result: Array) -> Any:
         """The library's array over the same memory, on the same of its devices."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.memory.device_array import device_array
+from anydml.memory.warm import LEAST
 
 ALIGNMENT = 64
 """XLA reads host memory in place from such addresses on, and copies all other."""
@@ -63,6 +64,8 @@ class JaxAdapter(ArrayAdapter):
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
         """Memory that XLA takes without a copy."""
         size = math.prod(shape) * dtype.itemsize
+        if size >= LEAST:
+            return super().empty(name, shape, dtype)
         memory = np.empty(size + ALIGNMENT - 1, np.uint8)
         start = -memory.ctypes.data % ALIGNMENT
         return np.ndarray(shape, dtype, memory, start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,6 +34,28 @@ class Engine(Protocol):
         """Choose how to run a program, whose constants and scratch are the engine's to provide."""
 
 
+ArrayLayout = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
+"""Shape, strides in bytes, and dtype."""
+
+Start = Callable[[int], int]
+"""Does a call's work on the arrays of the tuple at an address, or returns 1 if they are not what it was made for, an
+output is read-only, or outputs may overlap: then nothing was done, and the long way says what is wrong."""
+
+
+class Launch(NamedTuple):
+    """A call's work in one step, for arrays of NumPy's own.
+
+    Attributes:
+        start: does it.
+        kept: what `start` needs kept alive.
+        weight: bytes that are kept, about.
+    """
+
+    start: Start
+    kept: object
+    weight: int
+
+
 class CompiledCall(Protocol):
     """A program that functions run, each time on other arrays."""
 
@@ -45,16 +67,44 @@ class CompiledCall(Protocol):
         """Bytes of memory that it keeps, about."""
 
 
+class Launches(Protocol):
+    """What makes calls that come often a single step."""
+
+    def often(self) -> int:
+        """Calls of one plan after which that pays; 0 where it never does."""
+
+    def ask(
+        self,
+        program: Program,
+        layouts: Sequence[ArrayLayout],
+        inputs: int,
+        ready: Callable[[Launch], object],
+    ) -> None:
+        """Make a program such a step for arrays of these layouts; nobody waits.
+
+        Args:
+            program: what it does.
+            layouts: of inputs and results.
+            inputs: how many of them are inputs.
+            ready: takes it once it is there, in any thread; is never called where it cannot be made.
+        """
+
+
 class ArrayEngine(Protocol):
     """What functions ask of an engine beside `Engine`: memory for their results.
 
     Attributes:
         key: what tells plans of this engine from those of others.
         is_numpys: whether NumPy may read and write the arrays itself.
+        launches: what makes calls that come often a single step; None where nothing does.
     """
 
     key: Hashable
     is_numpys: bool
+
+    @property
+    def launches(self) -> Launches | None:
+        """See above."""
 
     def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CompiledCall:
         """Compile a program whose outputs are `results` of these shapes, or, without shapes, the caller's own."""

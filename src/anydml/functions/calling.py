@@ -7,7 +7,9 @@ left for each call: memory for the results, or the checks of `out`'s addresses; 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,11 @@ from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
-from anydml.engines.protocol import ArrayEngine
+from anydml.engines.protocol import ArrayEngine, Launch, Start
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation
+from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 
@@ -34,6 +37,12 @@ PLANS = ProgramCache()
 
 _NUMBERS = "biufc"
 
+empty = np.empty
+
+
+OFTEN = 16
+"""Calls of a plan after which it is asked whether they should become a single step."""
+
 
 class Plan:
     """What calls with the same layouts and arguments share.
@@ -43,21 +52,34 @@ class Plan:
         dtype: of the results.
         compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
         is_empty: whether there is nothing to do.
+        sizes: bytes of the results, if there are such as may be had warm.
+        start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
     """
 
-    __slots__ = ("compiled", "dtype", "inferred", "is_empty")
+    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "wait")
 
-    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool) -> None:
+    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
         self.inferred = inferred
         self.dtype = dtype
         self.compiled = compiled
         self.is_empty = is_empty
+        self.calls, self.wait = 0, wait
+        sizes = [math.prod(shape) * dtype.itemsize for shape in inferred.shapes]
+        self.sizes = sizes if max(sizes, default=0) >= LEAST else None
+        self.launch: Launch | None = None
+        self.start: Start | None = None
 
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
         kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
-        return kept
+        return kept + (self.launch.weight if self.launch else 0)
+
+    def ready(self, key: Hashable, launch: Launch) -> None:
+        """Have a step for whole calls from now on."""
+        self.launch = launch
+        PLANS.keep(key, self)
+        self.start = launch.start
 
 
 def call(
@@ -87,6 +109,37 @@ def call(
         DescError: the arguments break a rule of the operation.
         BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
     """
+    quick: Hashable = None
+    if adapter is None and engine is None:
+        # A few words of the key; whether the rest is the same is seen by the step itself.
+        quick = operation, arguments, inputs[0].shape, out is None
+        plan = PLANS.quick.get(quick)
+        if plan is not None:
+            if out is None:
+                dtype = plan.dtype
+                if plan.sizes is None:
+                    results: list[Any] = [empty(shape, dtype) for shape in plan.inferred.shapes]
+                else:
+                    results = [*map(CACHE.array, plan.inferred.shapes, repeat(dtype), plan.sizes)]
+            else:
+                results = [*out]
+            given = (*inputs, *results)
+            if not plan.start(id(given)):
+                return results
+    return _call(name, operation, inputs, arguments, out, adapter, engine, quick)
+
+
+def _call(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    arguments: tuple[Any, ...],
+    out: Sequence[Any] | None,
+    adapter: ArrayAdapter | None,
+    engine: ArrayEngine | None,
+    quick: Hashable,
+) -> list[Any]:
+    """The long way, which says what is wrong; `quick` is where to keep the short one."""
     if engine is None:
         engine = array_engine(name, inputs)
     if out is not None:
@@ -102,6 +155,8 @@ def call(
     if plan is None:
         plan = _plan(name, operation, inputs, arguments, targets, engine)
         PLANS.keep(key, plan)
+    elif quick is not None:
+        _hasten(name, operation, plan, key, quick, inputs, targets, engine)
     if targets is None:
         return _new(name, operation, plan, inputs, adapter, engine)
     assert out is not None
@@ -117,6 +172,40 @@ def call(
         for each in out:
             type(adapter)(each).written()
     return [*out]
+
+
+def _hasten(
+    name: str,
+    operation: Operation,
+    plan: Plan,
+    key: Hashable,
+    quick: Hashable,
+    inputs: Sequence[Array],
+    targets: Sequence[Array] | None,
+    engine: ArrayEngine,
+) -> None:
+    """Ask for a step for a plan that is called often; when it has come, keep it where it is found at once."""
+    if plan.start is not None:
+        PLANS.quick[quick] = plan
+        return
+    plan.calls += 1
+    if plan.calls != plan.wait:
+        return
+    launches = engine.launches
+    if launches is None or not (often := launches.often()):
+        return
+    if plan.calls < often:
+        plan.wait = often
+        return
+    layouts = [(array.shape, array.strides, array.dtype) for array in inputs]
+    if targets is None:
+        packed = [Layout.packed(shape, plan.dtype.itemsize) for shape in plan.inferred.shapes]
+        layouts += [(layout.sizes, layout.strides, plan.dtype) for layout in packed]
+    else:
+        layouts += [(array.shape, array.strides, array.dtype) for array in targets]
+    # Layouts, not arrays: what waits for the compiler keeps nobody's memory.
+    program = _program(name, operation, inputs, targets, plan.inferred, plan.dtype)
+    launches.ask(program, layouts, len(inputs), partial(plan.ready, key))
 
 
 def _new(
@@ -176,9 +265,24 @@ def _plan(
         _check_targets(name, _out_names(operation, targets), inferred.shapes, dtype, targets)
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
-        return Plan(inferred, dtype, None, is_empty=True)
-    if engine.is_numpys and (is_joined or not is_movable(dtype) or _is_few(operation, inputs, inferred, written)):
-        return Plan(inferred, dtype, None, is_empty=False)
+        return Plan(inferred, dtype, None, is_empty=True, wait=0)
+    is_numpys_own = is_joined or not is_movable(dtype)
+    wait = 0 if is_numpys_own or engine.launches is None else OFTEN
+    if engine.is_numpys and (is_numpys_own or _is_few(operation, inputs, inferred, written)):
+        return Plan(inferred, dtype, None, is_empty=False, wait=wait)
+    program = _program(name, operation, inputs, targets, inferred, dtype)
+    compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
+    return Plan(inferred, dtype, compiled, is_empty=False, wait=wait)
+
+
+def _program(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    targets: Sequence[Array] | None,
+    inferred: Inferred,
+    dtype: np.dtype[Any],
+) -> Program:
     layouts = [Layout.of(array) for array in inputs]
     results = [Layout.of(array) for array in targets or ()]
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
@@ -187,9 +291,7 @@ def _plan(
     fields = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     operands = [Operand("input", field) for field in fields]
     operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    program = Program(name, tuple(operands), moves)
-    compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
-    return Plan(inferred, dtype, compiled, is_empty=False)
+    return Program(name, tuple(operands), moves)
 
 
 def _is_few(operation: Operation, inputs: Sequence[Array], inferred: Inferred, written: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.memory.host import address_of
 from anydml.tensor import shares_memory
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +67,7 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
 
 
 def _lattice(array: Array, number: int) -> _Lattice:
-    low, run, dimensions = array.__array_interface__["data"][0], array.itemsize, []
+    low, run, dimensions = address_of(array), array.itemsize, []
     for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
         if size == 1 or not stride:
             continue

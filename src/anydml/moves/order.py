@@ -90,8 +90,12 @@ def _is_plain(moves: Sequence[Move]) -> bool:
     written = {move.destination.operand for move in moves}
     if len(written) != len(moves):
         return False
-    read = {move.source.operand for move in moves if isinstance(move.source, Access)}
-    read.update(lookup.operand for move in moves if move.has_lookups for lookup in move.every_lookup())
+    read = set()
+    for move in moves:
+        if isinstance(move.source, Access):
+            read.add(move.source.operand)
+        if move.has_lookups:
+            read.update([lookup.operand for lookup in move.every_lookup()])
     return written.isdisjoint(read)
 
 

@@ -21,7 +21,9 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
     names = {name for name, _ in wanted}
     assert names == {
         *(
+            "launch",
             "prepare",
+            "repeat",
             "rows_kernel",
             "elements_kernel",
             "lines_kernel",

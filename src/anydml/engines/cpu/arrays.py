@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.arrays import ArrayAdapter
 from anydml.engines.cpu.engine import CpuProgram
-from anydml.engines.protocol import Array
+from anydml.engines.cpu.launch import LOADER, often
+from anydml.engines.protocol import Array, ArrayLayout, Launch
+from anydml.memory.warm import CACHE
 from anydml.moves import Program
 
 PATIENT = True
 """How programs are made: each may be the only one of its kind."""
+
+
+class HostLaunches:
+    """What makes calls on host memory that come often a single step of compiled code."""
+
+    def often(self) -> int:
+        """Fewer where there is a compiler already."""
+        return often()
+
+    def ask(
+        self,
+        program: Program,
+        layouts: Sequence[ArrayLayout],
+        inputs: int,
+        ready: Callable[[Launch], object],
+    ) -> None:
+        """By a thread."""
+
+        def make() -> None:
+            if launch := CpuProgram.of(program).launch(layouts, inputs):
+                ready(launch)
+
+        LOADER.ask(make)
 
 
 class HostArrays:
@@ -21,6 +47,7 @@ class HostArrays:
 
     key: Hashable = "cpu"
     is_numpys = True
+    launches = HostLaunches()
 
     def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CpuProgram:
         """Simplify, and choose kernels."""
@@ -44,7 +71,7 @@ class HostArrays:
             BindingError: the library has no way to take them.
         """
         if adapter is None:
-            arrays = [np.empty(shape, dtype) for shape in shapes]
+            arrays = [CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize) for shape in shapes]
         else:
             arrays = [adapter.empty(name, shape, dtype) for shape in shapes]
         return arrays, arrays

@@ -115,6 +115,11 @@ def import_kernels() -> None:
         _COMPILER.imported = True
 
 
+def is_imported() -> bool:
+    """Whether the kernels have been imported."""
+    return _COMPILER.imported
+
+
 def _import_kernels() -> None:
     for name in KERNELS:
         importlib.import_module(f"anydml.engines.cpu.kernels.{name}")

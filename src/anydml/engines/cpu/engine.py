@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common import scratch_arrays
 from anydml.engines.cpu.admission import Admission
+from anydml.engines.cpu.bound import SmallCall
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
 from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.launch import launch_of
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
-from anydml.engines.protocol import Array
+from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.host import address_of
-from anydml.moves import Move, Program, simplify, without_fills
+from anydml.moves import Fill, Move, Program, simplify, without_fills
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
@@ -97,8 +99,12 @@ class CpuProgram:
     @classmethod
     def of(cls, source: Program, patient: bool = False) -> CpuProgram:
         """Compile a program, whose constants and scratch are the engine's to provide."""
-        lowered = without_fills(source.with_moves(simplify(source.moves)))
-        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands)
+        moves = simplify(source.moves)
+        has_more = any(operand.role in ("constant", "scratch") for operand in source.operands[-1:])
+        if not has_more and not any(move.has_lookups or isinstance(move.source, Fill) for move in moves):
+            return cls(source.name, moves, patient)
+        lowered = without_fills(source.with_moves(moves))
+        has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands[-1:])
         refuses = any(lookup.outside == "refuse" for move in lowered.moves for lookup in move.every_lookup())
         return cls(source.name, lowered.moves, patient, lowered if has_more or refuses else None)
 
@@ -115,7 +121,10 @@ class CpuProgram:
             calls += bind_refusals(self._source, operands)
         steps, kernels = self._plan
         if steps is None:
-            calls.append(bind_views(self.moves, operands))
+            views = bind_views(self.moves, operands)
+            if not calls and self.bytes <= SMALL_BYTES:
+                return SmallCall(views, operands, partial(_loaded, self.moves, self.bytes, Admission()))
+            calls.append(views)
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
         for step, kernel in zip(steps, kernels, strict=True):
@@ -133,6 +142,25 @@ class CpuProgram:
             self._plan = _compiled(self.moves, self.bytes, Admission())
         self.bind(operands)()
         self._has_run = True
+
+    def launch(self, layouts: Sequence[ArrayLayout], inputs: int) -> Launch | None:
+        """All of it as one step, by kernels however small it is; None where it needs more than kernels.
+
+        Args:
+            layouts: of the operands, inputs first.
+            inputs: how many of them are inputs.
+
+        Raises:
+            NoCompilerError: there is no compiler.
+        """
+        if self._source:
+            return None
+        steps, kernels = self._plan
+        if steps is None:
+            steps, kernels = _loaded(self.moves, self.bytes, Admission())
+        if steps is None:
+            return None
+        return launch_of(steps, kernels, layouts, inputs, self.bytes <= SMALL_BYTES, _is_shared)
 
     def __str__(self) -> str:
         threads = POOL.threads if self.shared else 1
@@ -153,11 +181,7 @@ class CpuProgram:
 def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
     """Steps and their kernels; no steps where NumPy has to do the work."""
     try:
-        import_kernels()
-        steps = plan(moves, written, admission)
-        kernels = [step.load() for step in steps or ()]
-        if any(map(_is_shared, steps or ())):
-            POOL.prepare()
+        return _loaded(moves, written, admission)
     except NoCompilerError as error:
         # Whatever the compiler lacks here, the work can be done without it.
         if not _WARNED:
@@ -165,6 +189,14 @@ def _compiled(moves: tuple[Move, ...], written: int, admission: Admission) -> _P
             message = f"no kernel can be compiled here, so NumPy does the work: {error}"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _NUMPY
+
+
+def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Plan:
+    import_kernels()
+    steps = plan(moves, written, admission)
+    kernels = [step.load() for step in steps or ()]
+    if any(map(_is_shared, steps or ())):
+        POOL.prepare()
     return steps, kernels
 
 

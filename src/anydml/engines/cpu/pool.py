@@ -206,11 +206,26 @@ class Pool:
             kept: what the table's addresses point to, kept alive.
             claim_bytes: bytes that one claim moves, 0 where that is not known.
         """
-        code = self.prepare()
-        share, entry, address = code.share, code.entry(kernel), address_of(table)
-        rounds = max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
+        work, address = self.driver(kernel, claim_bytes), address_of(table)
 
         def dispatch() -> None:
+            work(address)
+
+        dispatch.kept = (kernel, table, kept)  # type: ignore[attr-defined]
+        return dispatch
+
+    def driver(self, kernel: Kernel, claim_bytes: int = 0) -> Callable[[int], None]:
+        """The same for any table, given its address; the caller keeps the kernel, the table, and what it points to.
+
+        Args:
+            kernel: what does the units.
+            claim_bytes: as in `bind`.
+        """
+        code = self.prepare()
+        share, entry = code.share, code.entry(kernel)
+        rounds = max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
+
+        def work(table: int) -> None:
             following = 1
             while following & 1:
                 # A fork in a signal handler leaves its child with other workers.
@@ -220,10 +235,9 @@ class Pool:
                     crew.start(code)
                 if crew.wakes_in_python and (sleepers := words[SLEEPERS]):
                     crew.ring(sleepers)
-                following = share(crew.address, entry, address, following >> 1, rounds)
+                following = share(crew.address, entry, table, following >> 1, rounds)
 
-        dispatch.kept = (kernel, table, kept)  # type: ignore[attr-defined]
-        return dispatch
+        return work
 
     def run(self, kernel: Kernel, table: Array, kept: object = None) -> None:
         """Do all units of a table once (see `bind`)."""

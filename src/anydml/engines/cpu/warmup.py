@@ -22,6 +22,7 @@ INDEX_BITS = (32, -32, 64, -64)
 def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     """Names of kernels, and what compiles each (or takes it from the disk)."""
     from anydml.engines.cpu.kernels.elements import elements_kernel
+    from anydml.engines.cpu.kernels.launch import launch, prepare, repeat
     from anydml.engines.cpu.kernels.lookup import elements_kernel as lookup_elements_kernel
     from anydml.engines.cpu.kernels.lookup import lines_kernel
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
@@ -30,6 +31,8 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.turn import turn_kernel
 
     yield "sharing", POOL.prepare
+    for what in (launch, prepare, repeat):
+        yield "calls", what
     yield "rows", rows_kernel
     for size in (0, *WORDS, *ODD):
         yield f"elements {size}", partial(elements_kernel, size)

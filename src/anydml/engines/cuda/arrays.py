@@ -38,6 +38,7 @@ class DeviceArrays:
     """
 
     is_numpys = False
+    launches = None
 
     def __init__(self, gpu: int | None) -> None:
         self.gpu = gpu

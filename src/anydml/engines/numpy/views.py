@@ -24,11 +24,11 @@ _TAKE_MODES = {
 }
 """Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
 
-_ALL = slice(None)
-
 
 def bind_views(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
     """One callable that does all moves, in order."""
+    if all(not move.sizes and not move.has_lookups for move in moves):
+        return partial(_copy_bytes, tuple([_ends(move, operands) for move in moves]))
     steps = [_bind(move, operands) for move in moves]
     if len(steps) == 1 and not moves[0].has_lookups:
         return steps[0]
@@ -46,12 +46,19 @@ def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
         return _bind_take(move, operands) or general.bind_general(move, operands)
     destination, source = (_view(move, access, operands) for access in (move.destination, move.reads))
     if not move.sizes:
-        return partial(_bytes(destination).__setitem__, _ALL, _bytes(source))
+        return partial(_copy_bytes, (_ends(move, operands),))
     return partial(destination.__setitem__, ..., source)
 
 
-def _bytes(array: Array) -> memoryview:
-    return array.data.cast("B")
+def _ends(move: Move, operands: Sequence[Array]) -> tuple[memoryview, memoryview]:
+    """The bytes of both ends of a move of one element."""
+    to, source = (_view(move, access, operands).data.cast("B") for access in (move.destination, move.reads))
+    return to, source
+
+
+def _copy_bytes(ends: tuple[tuple[memoryview, memoryview], ...]) -> None:
+    for to, source in ends:
+        to[:] = source
 
 
 def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:

@@ -71,7 +71,7 @@ def walk(sizes, rank, index, strides, step):
     return offset
 
 
-def compiled(function: Any, *constants: object, signature: str = SIGNATURE) -> Kernel:
+def compiled(function: Any, *constants: object, signature: str = SIGNATURE, nogil: bool = True) -> Kernel:
     """Compile a kernel now, or take it from the disk cache.
 
     Args:
@@ -79,19 +79,20 @@ def compiled(function: Any, *constants: object, signature: str = SIGNATURE) -> K
         constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
             processes that write to one index can end up with each other's code.
         signature: Numba's types. What has a kernel's can be called by its `entry`, too.
+        nogil: whether other threads of Python go on meanwhile.
 
     Raises:
         NoCompilerError: nothing can be compiled here.
     """
     name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
-    return quietly(partial(_compiled, function, signature))
+    return quietly(partial(_compiled, function, signature, nogil))
 
 
-def _compiled(function: Any, signature: str) -> Kernel:
+def _compiled(function: Any, signature: str, nogil: bool) -> Kernel:
     if getattr(config, "DISABLE_JIT", 0):
         raise RuntimeError("NUMBA_DISABLE_JIT is set")
-    options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE}
+    options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE, "nogil": nogil}
     kernel: Kernel
     try:
         kernel = njit(signature, cache=True, **options)(function)
@@ -106,3 +107,10 @@ def entry(kernel: Any) -> int:
     (overload,) = kernel.overloads.values()
     address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_cfunc_wrapper_name)
     return address
+
+
+def quick_entry(kernel: Any) -> Callable[..., int]:
+    """What Python calls with integers alone: the same code without the look at its arguments' types."""
+    (overload,) = kernel.overloads.values()
+    found: Callable[..., int] = overload.entry_point
+    return found

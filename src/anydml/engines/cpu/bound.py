@@ -1,0 +1,96 @@
+"""Bound small work: NumPy's views at first, kernels once it was done often; the outputs are looked at either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.launch import LOADER, often
+from anydml.engines.protocol import Array
+from anydml.memory.host import address_of
+from anydml.memory.numpy_struct import watching
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+Load = Callable[[], tuple[Sequence[KernelCall] | None, Sequence["Kernel"]]]
+
+ASKED = 16
+"""Dispatches after which it is asked how many are often."""
+
+
+class SmallCall:
+    """Work that NumPy does.
+
+    Args:
+        views: does it.
+        operands: whose memory it moves.
+        load: kernels for the same, or None; raises NoCompilerError.
+    """
+
+    __slots__ = ("_load", "_operands", "_views")
+
+    def __init__(self, views: Callable[[], object], operands: Sequence[Array], load: Load) -> None:
+        self._views = views
+        self._operands = operands
+        self._load = load
+
+    def __call__(self) -> None:
+        """Do it."""
+        self._views()
+
+    def watched(self, arrays: tuple[Array, ...], refuse: Callable[[], object]) -> Callable[[], None]:
+        """The same, but that it refuses where one of some arrays is read-only (see `watching`)."""
+        by_numpy = watching(self._views, arrays, refuse)
+        start: Callable[[], int] | None = None
+        calls, wait = 0, ASKED
+
+        def ready() -> None:
+            nonlocal start
+            start = self._start(arrays)
+
+        def dispatch() -> None:
+            nonlocal calls, wait
+            if start is not None:
+                if start():
+                    refuse()
+                return
+            by_numpy()
+            calls += 1
+            if calls == wait and (enough := often()):
+                wait = enough
+                if calls >= enough:
+                    LOADER.ask(ready)
+
+        return dispatch
+
+    def _start(self, arrays: tuple[Array, ...]) -> Callable[[], int] | None:
+        """The work by kernels, as one step; None where there are none for it."""
+        steps, kernels = self._load()
+        if steps is None:
+            return None
+        from anydml.engines.cpu.kernels.driver import entry, quick_entry
+        from anydml.engines.cpu.kernels.launch import repeat
+
+        addresses = [*map(address_of, self._operands)]
+        tables = [step.table(addresses) for step in steps]
+        words = [len(arrays), len(steps), *map(id, arrays)]
+        for table, kernel in zip(tables, kernels, strict=True):
+            words += [entry(kernel), address_of(table)]
+        block = np.array(words, np.uint64)
+        return _Kept(quick_entry(repeat()), address_of(block), kept=(block, tables, kernels, arrays, self._operands))
+
+
+class _Kept(partial[int]):
+    """A call that keeps alive what it needs."""
+
+    def __new__(cls, *arguments: Any, kept: tuple[Any, ...]) -> _Kept:
+        made = super().__new__(cls, *arguments)
+        made.kept = kept
+        return made
+
+    kept: tuple[Any, ...]

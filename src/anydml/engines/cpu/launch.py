@@ -1,0 +1,167 @@
+"""Calls that are one step of compiled code: their blocks of words, and what loads their kernels while NumPy works.
+
+Small work never waits for a compiler. A small call that comes again and again asks for its kernels; a thread loads
+them, and from then on a call takes a tenth of a microsecond for the checks of its arrays and its tables together.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anydml.engines.cpu import compiler
+from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.protocol import Array, ArrayLayout, Launch, Start
+from anydml.memory.host import address_of
+from anydml.memory.numpy_struct import IS_KNOWN
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+OFTEN, OFTEN_WITH_COMPILER = 1000, 16
+"""Calls after which kernels pay: Numba takes half a second to import, a kernel some milliseconds to load."""
+
+
+MOST_FREE, MOST_PENDING = 4, 256
+"""Tables that are kept for the next call of a plan, and plans that wait for their kernels, at most."""
+
+
+def often() -> int:
+    """Calls of one plan after which it should have kernels; 0 where it cannot."""
+    if not IS_KNOWN:
+        return 0
+    return OFTEN_WITH_COMPILER if compiler.is_imported() else OFTEN
+
+
+def launch_of(
+    steps: Sequence[KernelCall],
+    kernels: Sequence[Kernel],
+    layouts: Sequence[ArrayLayout],
+    inputs: int,
+    is_small: bool,
+    is_shared: Callable[[KernelCall], bool],
+) -> Launch | None:
+    """What does these steps on arrays of these layouts, or None where they are more than it has room for.
+
+    Args:
+        steps: kernel calls.
+        kernels: theirs.
+        layouts: of the operands, inputs first.
+        inputs: how many of them are inputs.
+        is_small: whether other threads of Python can wait for all of it.
+        is_shared: whether a step is worth sharing between threads.
+
+    Raises:
+        NoCompilerError: there is no compiler.
+    """
+    from anydml.engines.cpu.kernels import launch
+
+    is_too_large = len(layouts) > launch.MOST_OPERANDS
+    if not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
+        return None
+    from anydml.engines.cpu.kernels.driver import entry, quick_entry
+
+    words = [len(layouts), inputs, id(np.ndarray), len(steps), 0]
+    for shape, strides, dtype in layouts:
+        reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if 0 not in shape else []
+        low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
+        words += [len(shape), id(dtype), -low, high + (0 if 0 in shape else dtype.itemsize), *shape, *strides]
+    words[launch.FIRST] = len(words)
+    for step, kernel in zip(steps, kernels, strict=True):
+        places = [int(place) for place in np.flatnonzero(step.operands >= 0)]
+        words += [entry(kernel), step.template.size, len(places), *step.template.tolist()]
+        for place in places:
+            words += [place, int(step.operands[place])]
+    block = np.array([word & (1 << 64) - 1 for word in words], np.uint64)
+    kept = block, tuple(kernels), [layout[2] for layout in layouts]
+    if is_small:
+        return Launch(partial(quick_entry(launch.launch()), address_of(block)), kept, 512 + block.nbytes)
+    prepare = partial(quick_entry(launch.prepare()), address_of(block))
+    works = [
+        POOL.driver(kernel, step.claim_bytes) if is_shared(step) else partial(_alone, quick_entry(kernel))
+        for step, kernel in zip(steps, kernels, strict=True)
+    ]
+    return Launch(_large(prepare, works, launch.TABLE), kept, 512 + block.nbytes)
+
+
+def _alone(kernel: Callable[[int, int, int], int], table: int) -> None:
+    kernel(table, 0, ALL)
+
+
+def _large(prepare: Callable[[int, int], int], works: Sequence[Callable[[int], object]], width: int) -> Start:
+    """Work that other threads of Python go on beside: so each call has tables of its own, of `width` bytes a step."""
+    free: list[tuple[Array, int]] = []
+
+    def start(operands: int) -> int:
+        try:
+            tables, at = free.pop()
+        except IndexError:
+            tables = np.empty(len(works) * width, np.uint8)
+            at = address_of(tables)
+        if prepare(operands, at):
+            return 1
+        table = at
+        for work in works:
+            work(table)
+            table += width
+        if len(free) < MOST_FREE:
+            free.append((tables, at))
+        return 0
+
+    return start
+
+
+class Loader:
+    """A thread that does what takes the compiler, one thing after the other, while there is anything to do."""
+
+    def __init__(self) -> None:
+        self._pending: deque[Callable[[], object]] = deque(maxlen=MOST_PENDING)
+        self._turn = _thread.allocate_lock()
+
+    def ask(self, work: Callable[[], object]) -> None:
+        """Have something done soon. What it raises is nobody's business: NumPy does the work as before."""
+        self._pending.append(work)
+        if self._turn.acquire(blocking=False):
+            try:
+                _thread.start_new_thread(self._run, (self._turn,))
+            except RuntimeError:
+                # The system gives no more threads, or the interpreter is about to end.
+                self._turn.release()
+
+    def _run(self, turn: _thread.LockType) -> None:
+        try:
+            while self._pending:
+                work = self._pending.popleft()
+                with contextlib.suppress(compiler.NoCompilerError, MemoryError):
+                    work()
+        finally:
+            turn.release()
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until nothing is left to do, for tests; whether that came in time."""
+        end = time.monotonic() + seconds
+        while self._pending or self._turn.locked():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def forget(self) -> None:
+        """Start anew, where the thread is another process's."""
+        self._pending.clear()
+        self._turn = _thread.allocate_lock()
+
+
+LOADER = Loader()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LOADER.forget)
