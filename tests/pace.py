@@ -74,12 +74,26 @@ def file_of(item):
     return item.path.relative_to(TESTS).as_posix()
 
 
-def in_order(items):
-    """Tests with the slow ones first, so that no worker is left with one in the end; and the quick ones marked."""
+def in_order(items, processes=1):
+    """Tests with the slow ones first, so that nobody is left with one in the end; and the quick ones marked.
+
+    Args:
+        items: collected tests.
+        processes: that share them: each is given a stretch of the list, and takes from the others' when it is done.
+    """
     for item in items:
         if file_of(item) in QUICK:
             item.add_marker(pytest.mark.quick)
-    return sorted(items, key=lambda item: file_of(item) not in SLOW)
+    slow = sorted((item for item in items if file_of(item) in SLOW), key=lambda item: SLOW.index(file_of(item)))
+    others = [item for item in items if file_of(item) not in SLOW]
+    result = []
+    for number in range(processes):
+        result += [item for item in slow if SLOW.index(file_of(item)) % processes == number]
+        end = len(items) * (number + 1) // processes - len(result)
+        taken = max(0, end) if number < processes - 1 else len(others)
+        result += others[:taken]
+        del others[:taken]
+    return result
 
 
 def keep_quick(item, seconds):
