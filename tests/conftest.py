@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import time
@@ -36,6 +37,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Let slow tests begin first, and mark the quick ones."""
     items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what stays to the end: all libraries, and thousands of tests."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
