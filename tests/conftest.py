@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
+import os
 import time
 
 import pytest
@@ -26,9 +28,20 @@ def special_kernels(monkeypatch):
     monkeypatch.setattr(admission, "_asked", set())
 
 
+def pytest_configure(config):
+    """With `-n`, let processes take tests from each other: some have more of the slow ones."""
+    if getattr(config.option, "dist", "no") == "load":
+        config.option.dist = "worksteal"
+
+
 def pytest_collection_modifyitems(items):
     """Let slow tests begin first, and mark the quick ones."""
-    items[:] = in_order(items)
+    items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def pytest_collection_finish():
+    """Let the garbage collector pass over what stays to the end: all libraries, and thousands of tests."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

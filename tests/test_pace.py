@@ -38,14 +38,27 @@ def test_every_folder_has_quick_tests():
 
 def test_slow_tests_come_first_and_all_others_stay_in_order():
     items = [Item(name) for name in (QUICK[0], "test_other.py", SLOW[-1], QUICK[1], SLOW[0])]
-    assert in_order(items) == [items[2], items[4], items[0], items[1], items[3]]
+    assert in_order(items) == [items[4], items[2], items[0], items[1], items[3]]
     assert [item.markers for item in items] == [["quick"], [], [], ["quick"], []]
 
 
+@pytest.mark.parametrize("processes", [1, 2, 3, 7])
+def test_every_process_has_slow_tests_first_and_no_test_is_lost(processes):
+    names = [f"test_{k}.py" for k in range(40)] + [*SLOW] * 2
+    items = list(map(Item, names))
+    order = in_order(items, processes)
+    assert sorted(map(id, order)) == sorted(map(id, items))
+    is_slow = [item.path.relative_to(TESTS).as_posix() in SLOW for item in order]
+    begins = [k for k, slow in enumerate(is_slow) if slow and not (k and is_slow[k - 1])]
+    assert len(begins) == min(processes, len(SLOW))
+    for number, begin in enumerate(begins):
+        assert abs(begin - number * len(items) // processes) <= 1
+
+
 def test_a_quick_test_that_is_slow_fails():
-    quick, other = items = Item(QUICK[0]), Item("test_other.py")
+    quick, other = items = [Item(QUICK[0]), Item("test_other.py")]
     in_order(items)
     keep_quick(quick, QUICK_SECONDS)
     keep_quick(other, 10 * QUICK_SECONDS)
-    with pytest.raises(pytest.fail.Exception, match=rf"^6\.0 s are not quick: take {QUICK[0]} off QUICK"):
-        keep_quick(quick, 6.0)
+    with pytest.raises(pytest.fail.Exception, match=rf"^99\.0 s are not quick: take {QUICK[0]} off QUICK"):
+        keep_quick(quick, 99.0)

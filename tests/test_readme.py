@@ -40,9 +40,11 @@ def test_the_first_command_prints_what_is_shown():
 
 def test_the_second_command_is_what_is_checked():
     install, run = blocks("sh")[1].strip().split(" && ")
-    assert run == "pytest"
+    assert run == "pytest -n auto"
     assert install == 'pip install -e ".[test]"'
-    assert install.replace("install", "install --quiet") in (ROOT / ".ci/run").read_text(encoding="utf-8")
+    checks = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert install.replace("install", "install --quiet") in checks
+    assert f"\n{run} " in checks
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)|`((?:src|examples)/[\w/.]*)`", TEXT))

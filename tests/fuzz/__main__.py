@@ -6,6 +6,7 @@ python -m tests.fuzz --minutes 10 --seed 1 [--engine cpu|reference|cuda] [--case
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -27,6 +28,18 @@ def main() -> int:
         os.environ["TRITON_INTERPRET"] = "1"
     # A kernel that could not be compiled is a failure here.
     warnings.simplefilter("error", RuntimeWarning)
+    if "cuda" in engines:
+        from ..interpreter import patched_once
+
+        interpreting: contextlib.AbstractContextManager[None] = patched_once()
+    else:
+        interpreting = contextlib.nullcontext()
+    with interpreting:
+        return fuzz(options, engines)
+
+
+def fuzz(options: argparse.Namespace, engines: list[str]) -> int:
+    """Run cases as the command line has it."""
     from .check import Mismatch, check
     from .draw import Seeded
     from .forced import CPU_WAYS, OTHER_WAYS
