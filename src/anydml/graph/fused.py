@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import inspect
 import os
 import threading
@@ -37,9 +39,10 @@ def fuse(function: Callable[..., Any]) -> Fused:
     """Make every call of a function that only moves elements one pass over memory.
 
     The function may index, split, join, pad, repeat, transpose and gather, with Python's indexing, functions and
-    methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination of shapes, dtypes, strides,
-    devices and other arguments, on traced arrays, which know their shapes and dtypes but not their elements. What it
-    does becomes one program, which is kept. What the function does beside that, such as printing, is not repeated.
+    methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination
+    of shapes, dtypes, strides, devices and other arguments, on traced arrays, which know their shapes and dtypes but
+    not their elements. What it does becomes one program, which is kept. What the function does beside that, such as
+    printing, is not repeated.
 
     Indices that are arguments are INT32, INT64, UINT32 or UINT64; those out of range raise IndexError before anything
     is written, but only those that the results need are looked at.
@@ -167,6 +170,7 @@ class Fused:
         given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, self._paths(len(arguments)), strict=True)]
         named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
         engine = array_engine(self._name, inputs)
+        _offer_to_einops()
         try:
             returned = self._function(*given, **named)
             tree, results = results_of(trace, returned, adapters, inputs)
@@ -242,6 +246,14 @@ class _Call:
         self.adapters.append(adapter)
         dtype = getattr(adapter.array, "dtype", None)
         return type(adapter), str(adapter.device), dtype, view.shape, view.strides, view.dtype
+
+
+@functools.cache
+def _offer_to_einops() -> None:
+    """Let einops know traced arrays, where it is installed."""
+    if importlib.util.find_spec("einops") is not None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("anydml.graph.einops_backend")
 
 
 _ALL: weakref.WeakSet[Fused] = weakref.WeakSet()
