@@ -59,6 +59,6 @@ def pytest_terminal_summary(terminalreporter):
         for name, value in report.user_properties:
             if name == "in summary":
                 terminalreporter.write_line(value)
-    for name in ("torch", "jax", "onnx"):
+    for name in ("torch", "jax", "onnx", "einops"):
         if importlib.util.find_spec(name) is None:
             terminalreporter.write_line(f"{name} is not installed: tests that need it were left out")

@@ -127,6 +127,11 @@ def test_constants_are_those_of_the_first_call():
     assert fused(indices)[1].tolist() == [7, 8]
 
 
+def test_a_constant_without_dimensions():
+    result = dml.fuse(lambda x: np.stack([x[0], np.float64(7), np.array(8.0)]))(np.arange(3.0))
+    assert result.tolist() == [0, 7, 8]
+
+
 def test_known_indices_are_slices_where_they_can_be():
     program = dml.fuse(lambda x: x[:, [2, 1, 0]]).lower(X)
     assert len(program.moves) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import inspect
 import os
 import threading
@@ -194,6 +196,7 @@ class Fused:
         given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, self._paths(len(arguments)), strict=True)]
         named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
         engine = array_engine(self._name, inputs)
+        _offer_to_einops()
         try:
             returned = self._function(*given, **named)
             tree, results = results_of(trace, returned, adapters, inputs)
@@ -269,6 +272,14 @@ class _Call:
         self.adapters.append(adapter)
         dtype = getattr(adapter.array, "dtype", None)
         return type(adapter), str(adapter.device), dtype, view.shape, view.strides, view.dtype
+
+
+@functools.cache
+def _offer_to_einops() -> None:
+    """Let einops know traced arrays, where it is installed."""
+    if importlib.util.find_spec("einops") is not None:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("anydml.graph.einops_backend")
 
 
 _ALL: weakref.WeakSet[Fused] = weakref.WeakSet()

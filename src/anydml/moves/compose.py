@@ -48,7 +48,8 @@ class Composer:
 
     def constant(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:
         """Elements that are known."""
-        packed = np.ascontiguousarray(array)
+        # A scalar comes back with a dimension.
+        packed = np.ascontiguousarray(array).reshape(array.shape)
         flat = packed.reshape(-1).view(np.uint8) if packed.size else np.empty(0, np.uint8)
         number = self._add(CONSTANT, Operand("constant", name, value=flat))
         return Value.stored(number, array.shape, packed.strides, array.itemsize)
