@@ -35,6 +35,8 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
         axis = integer(name, "axis", axis)
     if not -rank <= axis < rank:
         message = f"{name}: axis is {axis}, but the array has {rank} dimensions"
+        if not rank and name in ("join", "ConcatTraining"):
+            message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis is {-rank} to {rank - 1}" if rank else "at least one axis")
     found: int = axis % rank
     return found
@@ -77,6 +79,8 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
     if count < 1 or not holds(whole % count == 0):
         size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"
+        if count < 1:
+            message += ": a number of parts is at least 1"
         raise DescError(message, name, field, "equal parts divide the axis")
     return (whole // count,) * count
 
@@ -167,7 +171,8 @@ def slice_(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | Non
     for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
         if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
-            raise DescError(f"{name}: {values}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
+            rule = "offsets count from 0, sizes are 0 or more, strides 1 or more"
+            raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
         # For a size of 0 the first says what the second says for others.
         if not holds((start <= whole) & (last < whole)):
@@ -236,11 +241,12 @@ def gather(
             has more than 64 dimensions.
     """
     if not is_integer:
-        raise DescError(f"{name}: indices are {dtype}", name, "indices", "indices are integers")
+        message = f"{name}: indices are {dtype}, but only integers count: convert them first"
+        raise DescError(message, name, "indices", "indices are integers")
     found = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if out_of_range not in ("clamp", "error"):
-        message = f"{name}: out_of_range is {out_of_range!r}"
+        message = f"{name}: out_of_range is {out_of_range!r}; it is 'clamp' or 'error'"
         raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")
     if not holds((shape[found] >= 1) | (count == 0)):
         message = f"{name}: axis {found} of x is empty, but there are {count} indices"
