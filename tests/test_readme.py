@@ -9,6 +9,8 @@ import documents
 import pytest
 from documents import ROOT, run_session, untimed
 
+from anydml.operators import REGISTRY
+
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -19,6 +21,11 @@ def blocks(language):
 
 def test_python_blocks_print_what_they_show():
     assert run_session("\n".join(blocks("python")), "README.md") > 20
+
+
+def test_the_operators_are_counted():
+    own = sum(name.startswith("DML_") for name in REGISTRY)
+    assert f"compute nothing: {own} of them, and {['none', 'one', 'two'][len(REGISTRY) - own]} of ONNX" in TEXT
 
 
 def test_every_python_block_is_a_session():

@@ -46,7 +46,10 @@ class FeatureLevel(enum.IntEnum):
         name = str(text).strip().upper().replace(".", "_").removeprefix("DML_FEATURE_").removeprefix("LEVEL_")
         if name in ("LATEST", *(level.short for level in cls)):
             return cls.LATEST if name == "LATEST" else cls[f"LEVEL_{name}"]
-        raise ValueError(f"unknown feature level {text!r}: one of {', '.join(level.short for level in cls)}")
+        known = [level.short for level in cls]
+        digits = "".join(filter(str.isdecimal, name))
+        meant = [f"; did you mean {short}?" for short in known if short.replace("_", "") == digits]
+        raise ValueError(f"unknown feature level {text!r}: one of {', '.join(known)}{''.join(meant)}")
 
     @property
     def short(self) -> str:

@@ -32,6 +32,8 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
         axis = integer(name, "axis", axis)
     if not -rank <= axis < rank:
         message = f"{name}: axis is {axis}, but the array has {rank} dimensions"
+        if not rank and name in ("join", "ConcatTraining"):
+            message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis is {-rank} to {rank - 1}" if rank else "at least one axis")
     found: int = axis % rank
     return found
@@ -74,6 +76,8 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
     if count < 1 or not holds(whole % count == 0):
         size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"
+        if count < 1:
+            message += ": a number of parts is at least 1"
         raise DescError(message, name, field, "equal parts divide the axis")
     return (whole // count,) * count
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.fields import integer, integers
+from anydml.text import did_you_mean
 
 UINT_MAX = 2**32 - 1
 MAX_BYTES = 2**63 - 1
@@ -48,7 +49,8 @@ class DataType(enum.IntEnum):
         try:
             return cls[text.removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
         except (KeyError, ValueError):
-            raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}") from None
+            advice = did_you_mean(getattr(text, "__name__", str(text)), cls.__members__)
+            raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}{advice}") from None
 
     @property
     def dtype(self) -> np.dtype[Any]:

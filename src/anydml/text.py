@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
+from collections.abc import Iterable
+
+SIMILAR = 0.55
+"""How alike (0 to 1, difflib's ratio) names are of which one is offered for the other."""
+
+MOST_KNOWN = 1000
+"""Names that are compared."""
+
+LONGEST = 100
+"""Characters of a name that may be a misspelt one."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant, whatever its case, or None."""
+    first = [key for key in itertools.islice(known, MOST_KNOWN) if len(key) <= LONGEST]
+    lower = {key.lower(): key for key in reversed(first)}
+    similar = difflib.get_close_matches(name.lower(), lower, 1, SIMILAR) if len(name) <= LONGEST else []
+    return lower[similar[0]] if similar else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``"; did you mean FLOAT32?"``, or nothing where no known name is near."""
+    meant = nearest(name, known)
+    return f"; did you mean {printable(meant)}?" if meant is not None else ""
+
 
 def printable(text: str) -> str:
     r"""Text in which nothing commands a terminal, ends a line, or turns the order of what stands around it.

@@ -19,6 +19,7 @@ import signal
 import sys
 import unicodedata
 from collections import Counter
+from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,29 @@ ADDRESS_SPACE = 1 << 30
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "ANYDML_NUM_THREADS": "1"}
 """Stacks and arenas of threads take address space that nobody uses, more on a machine with more cores."""
 OUTSIDE = b"nobody may touch this"
+PAGE = "page.html"
+TAGS = {
+    *(
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "main",
+        "h1",
+        "h2",
+        "p",
+        "section",
+        "div",
+        "details",
+        "summary",
+    ),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "script"),
+    *("svg", "desc", "rect", "text", "path"),
+}
+"""What a page is made of; nothing in a file makes another element."""
+
 WARNING = re.compile(r"anydml: warning: .*\n")
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -66,6 +90,8 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
         model.write_bytes(hostile_text(rng))
         if rng.random() < 0.3:
             return ["check", str(model)], {0, 1, 2}
+        if rng.random() < 0.3:
+            return ["explain", str(model), *rng.choice([[], [], ["--html", str(inside / PAGE)]])], {0, 2}
         return ["run", str(model), *rng.choice([[], [], ["--explain"], ["--device", "reference"]])], {0, 2}
     from .hostile_onnx import hostile_model
 
@@ -75,6 +101,7 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
         [
             (["run", str(model), "--input", f"x={inside / 'x.npy'}"], {0, 2}),
             (["check", str(model)], {0, 1, 2}),
+            (["explain", str(model), "--html", str(inside / PAGE)], {0, 2}),
             (["onnx", "portable", str(model), str(inside / "out.onnx")], {0, 2}),
         ]
     )
@@ -95,10 +122,40 @@ def look_at_lines(out: str, errors: str, folder: Path) -> None:
     """Nothing in a file's names may be taken for a line of the command's own, nor change how one is shown."""
     hidden = {c for c in {*out, *errors} - {"\n"} if unicodedata.category(c) in HIDDEN}
     assert not hidden, f"this is shown as something else: {hidden}"
-    begins = ("Output '", f"{folder / 'model' / 'model.onnx'}: ", "    ")
+    begins = (
+        "Output '",
+        f"'{folder / 'model' / 'model.onnx'}' is explained in '",
+        f"{folder / 'model' / 'model.onnx'}: ",
+        "    ",
+    )
     for line in out.splitlines():
         assert line.startswith(begins), line
         assert not line.strip().startswith("FORGED"), line
+
+
+class Tags(HTMLParser):
+    """The elements of a page, and the attributes that they have."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: Counter[str] = Counter()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element begins."""
+        self.tags[tag] += 1
+        self.attributes |= {name for name, _ in attrs}
+
+
+def look_at_page(page: Path) -> None:
+    """A page has no elements, scripts or addresses but its own."""
+    text = page.read_text(encoding="utf-8")
+    found = Tags(text)
+    assert set(found.tags) <= TAGS, set(found.tags) - TAGS
+    assert found.tags["script"] == found.tags["h1"] == 1
+    assert not {name for name in found.attributes if name.startswith("on") or name in ("src", "href")}
+    assert not {c for c in set(text) - {"\n"} if unicodedata.category(c) in HIDDEN}
 
 
 def look(code: int, allowed: set[int], out: str, errors: str, folder: Path) -> None:
@@ -147,6 +204,8 @@ def main() -> None:
         code, out, errors = run(command)
         signal.setitimer(signal.ITIMER_PROF, 0)
         look(code, allowed, out, errors, folder)
+        if (inside / PAGE).exists():
+            look_at_page(inside / PAGE)
         if kind == "onnx":
             look_at_lines(out, errors, folder)
         codes[code] += 1

@@ -12,6 +12,7 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType
+from anydml.text import did_you_mean
 
 MEMBERS = {
     data_type: data_type.name.replace("UINT", "UInt").replace("INT", "Int").replace("FLOAT", "Float")
@@ -31,7 +32,9 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
             return kind.parse(value)
         except ValueError:
             pass
-    raise place.error(f"{show(value)} is no {kind.prefix().removesuffix('_')}; there are {names(kind.__members__)}")
+    advice = did_you_mean(value.removeprefix(kind.prefix()), kind.__members__) if isinstance(value, str) else ""
+    known = f"there are {names(kind.__members__)}{advice}"
+    raise place.error(f"{show(value)} is no {kind.prefix().removesuffix('_')}; {known}")
 
 
 def parse_value_type(value: Any, place: JsonPath) -> DataType:

@@ -27,6 +27,7 @@ from anydml.operators.base import camel
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.text import did_you_mean
 
 _OTHER_DISPATCHABLES = ("hlsl", "onnx", "dmlserializedgraph")
 _LARGEST = 2**64
@@ -50,7 +51,8 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]
-    raise place.error(f"{show(text)} is not supported; supported operators are {supported}")
+    advice = did_you_mean(text, REGISTRY) or did_you_mean(f"DML_OPERATOR_{text}", REGISTRY)
+    raise place.error(f"{show(text)} is not supported; supported operators are {supported}{advice}")
 
 
 def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:

@@ -22,6 +22,7 @@ from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
+from anydml.text import did_you_mean
 
 MOST_BYTES = 256 << 20
 """Of a model file; larger arrays belong into .npy files."""
@@ -229,7 +230,7 @@ def _command(
         dispatch = schema.parse(schema.DispatchFields, value, place)
         dispatchable = dispatchables.get(dispatch.dispatchable)
         if dispatchable is None:
-            known = f"the model has {names(dispatchables)}"
+            known = f"the model has {names(dispatchables)}{did_you_mean(dispatch.dispatchable, dispatchables)}"
             raise (place / "dispatchable").error(f"there is no dispatchable {show(dispatch.dispatchable)}; {known}")
         return Dispatch(place, dispatchable, _bindings(dispatch.bindings, resources, place / "bindings"))
     if kind == "print":
@@ -276,5 +277,6 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> 
 def _named(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:
     resource = resources.get(name)
     if resource is None:
-        raise place.error(f"there is no resource {show(name)}; the model has {names(resources)}")
+        known = f"the model has {names(resources)}{did_you_mean(name, resources)}"
+        raise place.error(f"there is no resource {show(name)}; {known}")
     return resource

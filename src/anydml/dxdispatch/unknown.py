@@ -7,7 +7,6 @@ models/_schema.json, doc/Guide.md, src/model/JsonParsers.cpp). A field that only
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -17,12 +16,10 @@ from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
 from anydml.files.json_path import MOST_KEY, JsonPath, names, show
 from anydml.operators import OperatorDesc
 from anydml.operators.base import camel
+from anydml.text import did_you_mean
 
 MOST_TOLD = 20
 """Unknown fields that are told one by one."""
-
-SIMILAR = 0.55
-"""How alike (0 to 1, difflib's ratio) names are of which one is offered for the other."""
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMANDS: dict[str, type[schema.Fields]] = {
@@ -58,9 +55,7 @@ def _shown(name: str) -> str:
 
 
 def _advice(name: str, known: list[str]) -> str:
-    lower = {key.lower(): key for key in reversed(known)}
-    similar = difflib.get_close_matches(name.lower(), lower, 1, SIMILAR) if len(name) <= MOST_KEY else []
-    return f"; did you mean {lower[similar[0]]}?" if similar else f"; there are {names(known)}"
+    return did_you_mean(name, known) or f"; there are {names(known)}"
 
 
 def _model(root: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:

@@ -33,7 +33,8 @@ def open_engine(device: str) -> Engine:
     """
     package = ENGINES.get(device.partition(":")[0])
     if package is None:
-        raise ValueError(f"unknown device {device!r}: one of {', '.join(map(repr, ENGINES))}")
+        hint = "; a GPU is 'cuda'" if "gpu" in device.lower() else ""
+        raise ValueError(f"unknown device {device!r}: one of {', '.join(map(repr, ENGINES))}{hint}")
     engine: Engine = import_module(package).open_engine(device)
     return engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 
 from anydml.explain import boxes, elements
@@ -85,11 +86,13 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
 
 def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
     """The same for a notebook: without a script, and without a page around it."""
+    # Pictures of one notebook have names of their own.
+    own = zlib.crc32("".join(each.title for each in sections).encode("utf-8", "surrogatepass"))
     return "\n".join(
         [
             "<div>",
             *(f"<p>{escaped(note)}</p>" for note in notes),
-            *(line for number, each in enumerate(sections) for line in _section(each, number, None)),
+            *(line for number, each in enumerate(sections) for line in _section(each, number + own, None)),
             "</div>",
         ]
     )

@@ -244,7 +244,7 @@ def _targets(
 
 
 def _out_names(operation: Operation, out: Sequence[Any] | None) -> list[str]:
-    return [f"out[{i}]" for i in range(len(out or ()))] if operation.has_parts else ["out"]
+    return [f"out[{i}]" for i in range(0 if out is None else len(out))] if operation.has_parts else ["out"]
 
 
 def _plan(

@@ -6,6 +6,8 @@ import enum
 import re
 from typing import NamedTuple
 
+from anydml.text import did_you_mean
+
 
 class NamedEnum(enum.IntEnum):
     """An enumeration of DirectML.h, with its own values; ``PaddingMode.EDGE`` is its DML_PADDING_MODE_EDGE."""
@@ -25,7 +27,8 @@ class NamedEnum(enum.IntEnum):
         try:
             return cls[text.removeprefix(cls.prefix())] if isinstance(text, str) else cls(text)
         except (KeyError, ValueError):
-            raise ValueError(f"there is no {cls.prefix()}{text}: one of {', '.join(cls.__members__)}") from None
+            advice = did_you_mean(str(text), cls.__members__)
+            raise ValueError(f"there is no {cls.prefix()}{text}: one of {', '.join(cls.__members__)}{advice}") from None
 
     def __str__(self) -> str:
         return self.name

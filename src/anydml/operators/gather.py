@@ -219,11 +219,12 @@ def gathered_axis(
             has more than 64 dimensions.
     """
     if not is_integer:
-        raise DescError(f"{name}: indices are {dtype}", name, "indices", "indices are integers")
+        message = f"{name}: indices are {dtype}, but only integers count: convert them first"
+        raise DescError(message, name, "indices", "indices are integers")
     found = infer.axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if out_of_range not in OUT_OF_RANGE:
-        message = f"{name}: out_of_range is {out_of_range!r}"
+        message = f"{name}: out_of_range is {out_of_range!r}; it is 'clamp' or 'error'"
         raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")
     if not holds((shape[found] >= 1) | (count == 0)):
         message = f"{name}: axis {found} of x is empty, but there are {count} indices"

@@ -118,7 +118,8 @@ def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None
     for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
         if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
-            raise DescError(f"{name}: {values}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
+            rule = "offsets count from 0, sizes are 0 or more, strides 1 or more"
+            raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
         # For a size of 0 the first says what the second says for others.
         if not holds((start <= whole) & (last < whole)):

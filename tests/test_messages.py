@@ -1,0 +1,87 @@
+"""Messages carry the rule and a next step: what was meant, what counts, what to pass instead."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import dxdispatch
+from anydml.operators.enums import PaddingMode
+from anydml.text import LONGEST, MOST_KNOWN, did_you_mean, nearest
+
+X = np.arange(6)
+T = dml.TensorDesc
+
+
+@pytest.mark.parametrize(
+    ("call", "end"),
+    [
+        (lambda: dml.DataType.parse("FLOAT23"), "; did you mean FLOAT32?"),
+        (lambda: T("float32", [1]), "; did you mean FLOAT32?"),
+        (lambda: T(np.int16, [1]), "; did you mean INT16?"),
+        (lambda: T("spam", [1]), ", INT64"),
+        (lambda: dml.FeatureLevel.parse("21"), "; did you mean 2_1?"),
+        (lambda: PaddingMode.parse("REFLECT"), "; did you mean REFLECTION?"),
+        (lambda: dml.Device("gpu"), "; a GPU is 'cuda'"),
+        (lambda: dml.gather(X, [1], out_of_range="raise"), "out_of_range is 'raise'; it is 'clamp' or 'error'"),
+        (lambda: dml.gather(X, [1.5]), "indices are float64, but only integers count: convert them first"),
+        (lambda: dml.slice(X, [-2], [1]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
+        (lambda: dml.join(X), ": pass a list of arrays, each with at least one dimension"),
+        (lambda: dml.split(X, -1), ": a number of parts is at least 1"),
+        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is a int64"),
+    ],
+)
+def test_a_refusal_says_what_to_do(call, end):
+    with pytest.raises(ValueError) as refused:
+        call()
+    assert str(refused.value).endswith(end)
+
+
+MODEL = {
+    "resources": {name: {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2]} for name in ("input", "output")},
+    "dispatchables": {
+        "copy": {
+            "type": "DML_OPERATOR_ELEMENT_WISE_IDENTITY",
+            "desc": {name: {"DataType": "FLOAT32", "Sizes": [2]} for name in ("InputTensor", "OutputTensor")},
+        }
+    },
+    "commands": [
+        {"type": "dispatch", "dispatchable": "copy", "bindings": {"InputTensor": "input", "OutputTensor": "output"}}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("DML_OPERATOR_ELEMENT_WISE_IDENTITY", "DML_OPERATOR_ELEMENTWISE_IDENTITY"),
+        ('"FLOAT32", "Sizes"', '"FLOAT23", "Sizes"'),
+        ('"dispatchable": "copy"', '"dispatchable": "cpoy"'),
+        ('"InputTensor": "input"', '"InputTensor": "inptu"'),
+    ],
+)
+def test_a_misspelt_name_of_a_file_is_recognized(tmp_path, right, wrong):
+    path = tmp_path / "model.json"
+    text = json.dumps(MODEL)
+    assert right in text
+    path.write_text(text.replace(right, wrong, 1))
+    meant = next((word for word in ("FLOAT32", "copy", "input") if f'"{word}"' in right), right)
+    with pytest.raises(dml.ModelError) as refused:
+        dxdispatch.load(path)
+    assert str(refused.value).endswith(f"; did you mean {meant}?")
+
+
+def test_what_is_meant():
+    assert nearest("AXSI", ["Axis", "Sizes"]) == "Axis"
+    assert nearest("strides", ["Strides", "STRIDES"]) == "Strides"
+    assert nearest("spam", ["Axis"]) is None
+    assert did_you_mean("a\x1bb", ["a\x1bc"]) == r"; did you mean a\x1bc?"
+
+
+def test_looking_for_what_is_meant_takes_no_time():
+    names = ["b" * 10**6, *(f"n{k}" * 20 for k in range(100 * MOST_KNOWN))]
+    started = time.process_time()
+    assert did_you_mean("x" * LONGEST, names) == did_you_mean("x" * 10**7, names) == ""
+    assert time.process_time() - started < 2
