@@ -1,8 +1,10 @@
 """One call of each operator and more, each with what PyTorch's own operators make of the same tensors."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -32,8 +34,9 @@ class Case:
             if not isinstance(leaf, str) or "x" not in leaf or not leaf[0].isdigit():
                 return leaf
             shape = [int(n) for n in leaf.split("x") if n]
-            values = torch.randint(-99, 99, shape, generator=generator)
-            return values.to(dtype).requires_grad_(requires_grad)
+            values = torch.randint(-99, 99, shape, generator=generator).to(dtype).requires_grad_(requires_grad)
+            values.is_data = True
+            return values
 
         return tree_map(tensor, self.arguments)
 
@@ -84,6 +87,83 @@ def joined(arrays, axis=0):
     return torch.cat(arrays, axis), torch.tensor([array.shape[axis] for array in arrays])
 
 
+def padded(x, pads, mode="constant", value=0):
+    """PAD by torch.nn.functional.pad, or by index_select of one dimension after the other."""
+    starts, ends = pads[: x.ndim], pads[x.ndim :]
+    if mode == "constant":
+        around = [n for pair in reversed([*zip(starts, ends, strict=True)]) for n in pair]
+        return torch.nn.functional.pad(x, around, value=value)
+    for d, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        places = np.pad(np.arange(x.shape[d]), (start, end), mode)
+        x = x.index_select(d, torch.from_numpy(places))
+    return x
+
+
+def wrapped(indices, size):
+    """Negative indices counted from the end."""
+    return torch.where(indices < 0, indices + size, indices)
+
+
+def hot(indices, values, depth, axis=-1):
+    """ONE_HOT by comparing with every position."""
+    at = wrapped(indices, depth).unsqueeze(axis)
+    shape = [1] * at.ndim
+    shape[axis] = depth
+    return torch.where(torch.arange(depth).reshape(shape) == at, values[1], values[0])
+
+
+def put(x, indices, updates):
+    """SCATTER_ND by index_put."""
+    return x.index_put(tuple(indices.unbind(-1)), updates)
+
+
+def grad_of_slice(x, sizes, offsets, window, strides):
+    """SLICE_GRAD by index_put."""
+    each = zip(offsets, window, strides, strict=True)
+    return laid(x, sizes, [o if s > 0 else o + n - 1 for o, n, s in each], strides)
+
+
+def to_depth(x, block, order="depth_column_row"):
+    """SPACE_TO_DEPTH by reshape and permute."""
+    n, c, h, w = x.shape
+    split = x.reshape(n, c, h // block, block, w // block, block)
+    axes = (0, 3, 5, 1, 2, 4) if order == "depth_column_row" else (0, 1, 3, 5, 2, 4)
+    return split.permute(axes).reshape(n, c * block**2, h // block, w // block)
+
+
+def to_space(x, block, order="depth_column_row"):
+    """DEPTH_TO_SPACE by reshape and permute."""
+    n, c, h, w = x.shape
+    if order == "depth_column_row":
+        split, axes = x.reshape(n, block, block, c // block**2, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        split, axes = x.reshape(n, c // block**2, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    return split.permute(axes).reshape(n, c // block**2, h * block, w * block)
+
+
+def scaled(x, scales):
+    """UPSAMPLE by repeat_interleave."""
+    for d, scale in enumerate(scales):
+        x = x.repeat_interleave(scale, d)
+    return x
+
+
+def windows(x, window, strides=None, dilations=None, pads=None):
+    """UNFOLD by slicing."""
+    rank = len(window)
+    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    x = padded(x, [0, 0, *pads[:rank], 0, 0, *pads[rank:]])
+    columns = []
+    for at in itertools.product(*map(range, window)):
+        view = x
+        for d, k in enumerate(at):
+            last = (x.shape[2 + d] - dilations[d] * (window[d] - 1) - 1) // strides[d] + 1
+            view = view.narrow(2 + d, k * dilations[d], (last - 1) * strides[d] + 1)
+            view = view[(slice(None),) * (2 + d) + (slice(None, None, strides[d]),)]
+        columns.append(view.reshape(*x.shape[:2], -1))
+    return torch.stack(columns, 2).reshape(x.shape[0], -1, columns[0].shape[-1])
+
+
 I64 = torch.int64
 CASES = [
     Case("split", ("3x6", [1, 2, 3], -1), torch.split),
@@ -107,6 +187,25 @@ CASES = [
     Case("split_training", ("6x2", torch.tensor([], dtype=I64), 0, 3), parts),
     Case("concat_training", (["2x3", "4x3"],), joined),
     Case("concat_training", (["2x3", "2x1", "2x0"], 1), joined),
+    Case("tile", ("2x3", [2, 1, 2]), torch.tile),
+    Case("pad", ("2x3", [1, 0, 0, 2]), padded),
+    Case("pad", ("2x3", [3, 0, 0, 4], "reflect"), padded),
+    Case("permute_dims", ("2x3x2", [2, 0, 1]), torch.permute),
+    Case("flip", ("2x3", [1]), torch.flip),
+    Case("roll", ("2x3", [1, -1], [0, 1]), torch.roll),
+    Case("repeat", ("2x3", 2, 1), torch.repeat_interleave),
+    Case("upsample", ("2x3", [2, 3]), scaled),
+    Case("broadcast_to", ("2x1", [3, 2, 2]), torch.broadcast_to),
+    Case("stack", (["2x3", "2x3"], 1), torch.stack),
+    Case("gather_elements", ("4x3", torch.tensor([[0, 1], [3, 3]]), 0), lambda x, i, axis: x.gather(axis, i)),
+    Case("scatter", ("4x3", torch.tensor([[0, 1], [3, 2]]), "2x2", 0), lambda x, i, u, axis: x.scatter(axis, i, u)),
+    Case("gather_nd", ("4x3", torch.tensor([[0, 1], [3, -1], [3, -1]])), lambda x, i: x[tuple(i.unbind(-1))]),
+    Case("scatter_nd", ("4x3", torch.tensor([[0], [-1]]), "2x3"), put),
+    Case("one_hot", (torch.tensor([[0, 2], [-1, 9]]), "2x", 3, 1), hot),
+    Case("slice_grad", ("2x3", [5, 8], [1, 1], [3, 7], [2, -3]), grad_of_slice),
+    Case("space_to_depth", ("1x2x4x2", 2), to_depth),
+    Case("depth_to_space", ("1x8x1x2", 2, "column_row_depth"), to_space),
+    Case("unfold", ("1x2x3x4", [2, 2], [1, 2], [1, 1], [0, 1, 1, 0]), windows),
 ]
 
 
@@ -115,9 +214,14 @@ def leaves(result):
     return [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
+def data_of(arguments):
+    """The tensors that a case has made: those that have gradients, and no indices."""
+    return [leaf for leaf in leaves(arguments) if hasattr(leaf, "is_data")]
+
+
 def with_data(arguments, change):
     """The same arguments, with each tensor of data changed; indices and sizes stay."""
-    data = leaves(arguments[0])
+    data = data_of(arguments)
     return tree_map(lambda leaf: change(leaf) if any(leaf is one for one in data) else leaf, arguments)
 
 
@@ -129,7 +233,7 @@ def of_data(case, arguments):
         changed = with_data(arguments, lambda _: next(given))
         return tuple(leaf for leaf in leaves(case.operator(*changed)) if leaf.is_floating_point())
 
-    return call, leaves(arguments[0])
+    return call, data_of(arguments)
 
 
 def same(result, expected):

@@ -62,3 +62,30 @@ def test_a_batch_of_bad_indices_can_be_an_error():
 def test_sizes_cannot_be_batched():
     with pytest.raises(ValueError, match="SplitTraining: split is batched by vmap"):
         torch.vmap(at.split_training)(torch.zeros(2, 3), torch.tensor([[1, 2], [2, 1]]))
+
+
+# PyTorch's own, when its forward mode is first entered.
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_what_is_filled_has_neither_batch_nor_tangent():
+    x, tangent = torch.randn(3, 2), torch.randn(3, 2)
+    expected = torch.nn.functional.pad(x, [1, 2], value=7)
+    same(torch.vmap(lambda row: at.pad(row, [1, 2], value=7))(x), expected)
+    value, found = torch.func.jvp(lambda x: at.pad(x, [0, 1, 0, 2], value=7), (x,), (tangent,))
+    same([value, found], [expected, torch.nn.functional.pad(tangent, [1, 2])])
+
+
+def test_indices_in_batches_of_any_function():
+    x = torch.arange(12.0).reshape(4, 3)
+    indices = torch.tensor([[[0, 1, 2]], [[3, 3, 0]]])
+    expected = torch.stack([x.gather(0, one) for one in indices])
+    same(torch.vmap(lambda one: at.gather_elements(x, one))(indices), expected)
+    both = torch.stack([x, x + 100])
+    expected = torch.stack([one.gather(0, i) for one, i in zip(both, indices, strict=True)])
+    same(torch.vmap(at.gather_elements)(both, indices), expected)
+
+
+def test_batched_updates_of_one_tensor():
+    x, updates = torch.zeros(4, 2), torch.randn(3, 1, 2)
+    indices = torch.tensor([[2, 0]])
+    expected = torch.stack([x.scatter(0, indices, one) for one in updates])
+    same(torch.vmap(lambda one: at.scatter(x, indices, one))(updates), expected)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
-from torch_cases import CASES, leaves, same, with_data
+from torch_cases import CASES, data_of, leaves, same, with_data
 
 import anydml.torch as at
 from anydml.torch.transforms import call
@@ -21,7 +21,7 @@ def of_data(case, function):
         given = iter(tensors)
         return tuple(x for x in leaves(function(*with_data(arguments, lambda _: next(given)))) if x.is_floating_point())
 
-    return call, leaves(arguments[0])
+    return call, data_of(arguments)
 
 
 def both(case):

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anydml.functions.derived import derived
+from anydml.functions.derived import derived as _derived
 from anydml.operators.registry import FUNCTIONS
 
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    globals().update({name: derived(function) for name, function in FUNCTIONS.items()})
+    globals().update({name: _derived(function) for name, function in FUNCTIONS.items()})
 
 __all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names

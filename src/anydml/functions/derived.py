@@ -77,7 +77,8 @@ def _source(function: Function) -> Iterator[str]:
     count = code.co_argcount
     plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
     yield f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
-    first, *others = [each for each in function.parameters if each.is_array]
+    # Results are of the library and dtype of the first that is data.
+    first, *others = function.arrays
     yield "    adapter = None"
     yield from _first(function, first, label)
     for each in others:
@@ -180,6 +181,9 @@ def _numbers(function: Function, label: str) -> Iterator[str]:
                 yield f"        {x} = integers({label}, {field}, {x})"
             else:
                 yield f"    {x} = integers({label}, {field}, {x})"
+        elif each.kind == "int | Ints | None":
+            yield f"    if {x} is not None and type({x}) is not int:"
+            yield f"        {x} = {x}.__index__() if isinstance({x}, number) else integers({label}, {field}, {x})"
         elif each.kind == "Ints | None":
             yield f"    if {x} is not None:"
             yield f"        {x} = integers({label}, {field}, {x})"

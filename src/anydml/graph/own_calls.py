@@ -137,14 +137,16 @@ def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
     values = [given.get(each.name, each.default) for each in function.parameters]
     label = function.label
     by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
-    every = [by_name[each.name] for each in function.arrays]
+    names = [each.name for each in function.arrays]
+    every = [by_name[name] for name in names]
     every = [*every[0]] if function.is_of_lists else every
     trace: Trace = next(each.trace for each in every if isinstance(each, TracedArray))
     count = function.data_count(len(every))
     with refusing.named(label):
         arrays = [trace.array(each) for each in every[:count]]
         indices = [_indices(trace, label, each) for each in every[count:]]
-    own_arguments.check_data(label, [each.name for each in function.arrays][:count], arrays)
+    fields = [f"{function.arrays[0].name}[{k}]" for k in range(count)] if function.is_of_lists else names
+    own_arguments.check_data(label, fields[:count], arrays)
     rest: list[Any] = []
     for each, value in zip(function.parameters, values, strict=True):
         if each.kind == "OutOfRange" and value != "clamp":
@@ -188,7 +190,11 @@ def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any
         return own_arguments.all_parts(label, field, value)
     if value is None or parameter.words:
         return value
-    if kind == "int" or (kind == "int | Ints" and isinstance(value, (int, np.integer))) or kind == "int | None":
+    if (
+        kind == "int"
+        or (kind.startswith("int | Ints") and isinstance(value, (int, np.integer)))
+        or kind == "int | None"
+    ):
         return integer(label, field, value)
     return integers(label, field, value)
 

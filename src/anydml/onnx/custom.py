@@ -126,6 +126,7 @@ def _attribute(node: Node, parameter: Parameter) -> Any:
         "Ints": ("INTS",),
         "Ints | None": ("INTS",),
         "int | Ints": ("INT", "INTS"),
+        "int | Ints | None": ("INT", "INTS"),
         "Scalar": ("INT", "FLOAT"),
     }.get(kind, ("STRING",))
     kinds: Any = AttributeProto.AttributeType

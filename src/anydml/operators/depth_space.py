@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.enums import DepthSpaceOrder
+from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.symbols import holds
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
 TENSORS = ("InputTensor", "OutputTensor")
@@ -21,6 +24,22 @@ ROWS = (
     (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
     (FeatureLevel.LEVEL_1_0, 4, 4, FLOATS_16_AND_32),
 )
+
+
+def block_moves(source: Layout, output: Layout, block: int, order: DepthSpaceOrder, to_space: bool) -> tuple[Move, ...]:
+    """One move of six dimensions: N, block rows, block columns, channels, and the depth side's H and W."""
+    depth, space = (source, output) if to_space else (output, source)
+    channels, (_, _, height, width) = space.sizes[1], depth.sizes
+    sizes = (depth.sizes[0], block, block, channels, height, width)
+    n, k, y, x = depth.strides
+    if order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        of_depth = (n, block * channels * k, channels * k, k, y, x)
+    else:
+        of_depth = (n, block * k, k, block * block * k, y, x)
+    n, k, y, x = space.strides
+    of_space = (n, y, x, k, block * y, block * x)
+    to, own = (of_space, of_depth) if to_space else (of_depth, of_space)
+    return (Move(sizes, Access(1, 0, to), Access(0, 0, own), source.element_size),)
 
 
 class _DepthSpace(OperatorDesc):
@@ -72,21 +91,9 @@ class _DepthSpace(OperatorDesc):
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move of six dimensions: N, block rows, block columns, channels, and the depth side's H and W."""
+        """One move."""
         source, output = layouts or self.layouts()
-        depth, space = (source, output) if self.TO_SPACE else (output, source)
-        block = self.block_size
-        channels, (_, _, height, width) = space.sizes[1], depth.sizes
-        sizes = (depth.sizes[0], block, block, channels, height, width)
-        n, k, y, x = depth.strides
-        if self.depth_order == DepthSpaceOrder.DEPTH_COLUMN_ROW:
-            of_depth = (n, block * channels * k, channels * k, k, y, x)
-        else:
-            of_depth = (n, block * k, k, block * block * k, y, x)
-        n, k, y, x = space.strides
-        of_space = (n, y, x, k, block * y, block * x)
-        to, own = (of_space, of_depth) if self.TO_SPACE else (of_depth, of_space)
-        return (Move(sizes, Access(1, 0, to), Access(0, 0, own), source.element_size),)
+        return block_moves(source, output, self.block_size, self.depth_order, self.TO_SPACE)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``space[n, c, y, x] ↔ depth[n, k(c, y mod B, x mod B), y / B, x / B]``."""
@@ -207,3 +214,94 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
     def depth_order(self) -> DepthSpaceOrder:
         """The field."""
         return self.order
+
+
+_ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
+"""DirectML's orders; ONNX calls them DCR and CRD."""
+
+
+def _blocks(name: str, shape: Sizes, block: int) -> None:
+    if len(shape) != 4:
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is N, C, H, W")
+    if block < 1:
+        raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size is at least 1")
+
+
+def _divides(name: str, d: int, size: int, by: int) -> None:
+    if not holds(size % by == 0):
+        message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
+        raise DescError(message, name, "block_size", "blocks divide x")
+
+
+def _infer_to_depth(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (block, order) = shapes, arguments
+    _blocks(name, shape, block)
+    n, c, h, w = shape
+    _divides(name, 2, h, block)
+    _divides(name, 3, w, block)
+    return Inferred((block, _ORDERS[order], False), [(n, c * block * block, h // block, w // block)])
+
+
+def _infer_to_space(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (block, order) = shapes, arguments
+    _blocks(name, shape, block)
+    n, c, h, w = shape
+    _divides(name, 1, c, block * block)
+    return Inferred((block, _ORDERS[order], True), [(n, c // (block * block), h * block, w * block)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (block, order, to_space) = inputs, outputs, parameters
+    return block_moves(source, output, block, order, to_space)
+
+
+@function(_infer_to_depth, _lower)
+def space_to_depth(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Blocks of pixels as channels (DML_OPERATOR_SPACE_TO_DEPTH1, without its limits): the inverse of `depth_to_space`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1, which divides H and W.
+        order: whether the result's channels are rows and columns of the block and then x's channels, or the reverse.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape N, C · B², H / B, W / B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has not four dimensions, or blocks do not divide it.
+        BindingError: `out` does not fit, or overlaps x.
+    """
+
+
+@function(_infer_to_space, _lower)
+def depth_to_space(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Channels as blocks of pixels (DML_OPERATOR_DEPTH_TO_SPACE1, without its limits): the inverse of `space_to_depth`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1, whose square divides C.
+        order: whether x's channels are rows and columns of the block and then the result's channels, or the reverse.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape N, C / B², H · B, W · B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has not four dimensions, or blocks do not divide its channels.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -9,7 +9,7 @@ The annotations of a stub say what its parameters are; arrays come first, ``out`
     Array, Arrays     an array; a list of them. All have one dtype, which is the results'
     Indices           an array of integers; negative ones of a signed type count from the end
     HostInts | None   a 1-D array or list of integers that is read before anything is moved
-    int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``
+    int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``; ``int | Ints | None``
     Scalar            the value of an element
     Literal[…]        one of several words; `OutOfRange` is what an index outside its axis does
 """

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
+
+
+def along_moves(source: Layout, indices: Layout, output: Layout, axis: int, dtype: str) -> tuple[Move, ...]:
+    """``output[c] = source[c with c[axis] := indices[c]]``: operands 0, 1 and 2."""
+    lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis])
+    still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
+    return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +74,9 @@ class GatherElementsOperatorDesc(OperatorDesc):
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move with one lookup, whose index has all coordinates."""
-        source, indices, output = layouts or self.layouts()
-        axis = self.axis
         dtype = self.indices_tensor.data_type.name.lower()
-        lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis])
-        still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
-        return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
+        source, indices, output = layouts or self.layouts()
+        return along_moves(source, indices, output, self.axis, dtype)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[c with c[Axis] := indices[c]]``, indices wrapped, then clamped."""
@@ -79,3 +88,58 @@ class GatherElementsOperatorDesc(OperatorDesc):
             source = [*at]
             source[self.axis] = min(max(index, 0), size - 1)
             yield 2, at, 0, tuple(source)
+
+
+def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
+    """The axis from 0 to rank − 1 of an operator that has an index for every element.
+
+    Raises:
+        DescError: ranks differ, the axis is out of range, or indices reach further than x in another dimension.
+    """
+    if len(indices) != len(shape):
+        message = f"{name}: indices have {len(indices)} dimensions, but x has {len(shape)}"
+        raise DescError(message, name, "indices", "indices have x's dimensions")
+    axis = infer.axis_of(name, len(shape), axis)
+    for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
+        if i != axis and not holds(count <= size):
+            message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
+            raise DescError(message, name, "indices", "indices are no longer than x, but along axis")
+    return axis
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape, indices), (axis, dtype) = shapes, arguments
+    axis = check_along(name, shape, indices, axis)
+    if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
+        message = f"{name}: axis {axis} of x is empty, but there are indices"
+        raise DescError(message, name, "x", "there is an element to read")
+    return Inferred((axis, dtype.name), [tuple(indices)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, indices), (output,), (axis, dtype) = inputs, outputs, parameters
+    return along_moves(source, indices, output, axis, dtype)
+
+
+@function(_infer, _lower)
+def gather_elements(x: Array, indices: Indices, axis: int = 0, *, out: Array | None = None) -> Array:
+    """One element for each index, picked along an axis (DML_OPERATOR_GATHER_ELEMENTS, without its limits).
+
+    ``result[c] = x[c with c[axis] := indices[c]]``, as `numpy.take_along_axis` and `torch.gather`; indices outside
+    the axis are clamped.
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype.
+        indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
+        axis: −rank to rank − 1.
+        out: array of the indices' shape and x's dtype to write to.
+
+    Returns:
+        An array of the indices' shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: indices are not integers or of another shape, the axis is out of range, or it is empty.
+        BindingError: `out` does not fit, or overlaps x or the indices.
+    """

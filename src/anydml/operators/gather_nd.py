@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.tuples import Counts, count_problems, journeys, picked_problems, picked_sizes, tuple_access
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.tuples import (
+    Counts,
+    check_tuples,
+    count_problems,
+    journeys,
+    picked_problems,
+    picked_sizes,
+    tuple_access,
+)
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
 ROWS = (
@@ -155,3 +167,43 @@ class GatherNd1OperatorDesc(_GatherNd):
     def counts(self) -> Counts:
         """The counts, of batch dimensions too."""
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape, indices), (batch_dims, dtype) = shapes, arguments
+    counts, picked = check_tuples(name, shape, indices, batch_dims)
+    indexed = shape[batch_dims : batch_dims + int(indices[-1])]
+    if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
+        message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
+        raise DescError(message, name, "x", "there is an element to read")
+    return Inferred((counts, dtype.name), [picked])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, indices), (output,), (counts, dtype) = inputs, outputs, parameters
+    access = tuple_access(0, source, indices, counts, dtype, "clamp")
+    return (Move(output.sizes, Access(2, 0, output.strides), access, source.element_size),)
+
+
+@function(_infer, _lower)
+def gather_nd(x: Array, indices: Indices, batch_dims: int = 0, *, out: Array | None = None) -> Array:
+    """Elements or blocks picked by coordinates (DML_OPERATOR_GATHER_ND1, without its limits), as ONNX's GatherND.
+
+    ``result[b, c] = x[b, *indices[b, c]]``; coordinates outside their dimension are clamped.
+
+    Args:
+        x: array of any shape and dtype.
+        indices: integers whose last dimension holds the first coordinates of what is picked.
+        batch_dims: leading dimensions that x and indices have in common.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape ``indices.shape[:-1] + x.shape[batch_dims + indices.shape[-1]:]``, or `out`.
+
+    Raises:
+        DescError: indices are not integers or have too many coordinates, batch sizes differ, x is empty and indices
+            are not, or the result has more than 64 dimensions.
+        BindingError: `out` does not fit, or overlaps x or the indices.
+    """

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Coordinate, Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -19,6 +23,7 @@ from anydml.operators.types import (
     TYPES_8_TO_32,
     indexed_table,
 )
+from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -101,3 +106,50 @@ class OneHotOperatorDesc(OperatorDesc):
             if index < 0:
                 index += size
             yield 2, at, 1, on if index == at[axis] else off
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (values, shape), (depth, axis, dtype) = shapes, arguments
+    if not are_equal(values, (2,)):
+        message = f"{name}: values have shape {tuple(values)}"
+        raise DescError(message, name, "values", "values are two: elsewhere, and where an index points")
+    if depth < 0:
+        raise DescError(f"{name}: depth is {depth}", name, "depth", "depth is 0 or more")
+    check_dimensions(name, "the result", len(shape) + 1)
+    axis = infer.axis_of(name, len(shape) + 1, axis)
+    return Inferred((axis, dtype.name), [(*shape[:axis], depth, *shape[axis:])])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (values, indices), (output,), (axis, dtype) = inputs, outputs, parameters
+    nothing, still = (0,) * len(output.sizes), (0,) * len(indices.sizes)
+    lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
+    along = (*output.strides[:axis], *output.strides[axis + 1 :])
+    size = output.element_size
+    return (
+        Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, nothing), size),
+        Move(indices.sizes, Access(2, 0, along, (lookup,)), Access(0, values.strides[0], still), size),
+    )
+
+
+@function(_infer, _lower)
+def one_hot(indices: Indices, values: Array, depth: int, axis: int = -1, *, out: Array | None = None) -> Array:
+    """One value where an index points, another elsewhere (DML_OPERATOR_ONE_HOT, without its limits).
+
+    Args:
+        indices: integers of any shape. A negative one counts from the end; those outside point nowhere.
+        values: array of two elements of any dtype: elsewhere, and where an index points.
+        depth: the size of the new axis.
+        axis: where it stands in the result, −rank − 1 to rank.
+        out: array of the result's shape and the values' dtype to write to.
+
+    Returns:
+        An array of the indices' shape with one more axis, new and contiguous, or `out`.
+
+    Raises:
+        DescError: indices are not integers, values are not two, depth is negative, the axis is out of range, or the
+            result has more than 64 dimensions.
+        BindingError: `out` does not fit, or overlaps an input.
+    """

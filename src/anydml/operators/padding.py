@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, row_at
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.enums import PaddingMode
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.mirrors import extended
 from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.symbols import holds, integers_or_symbols
 from anydml.tensor import DataType, Layout, TensorDesc
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
@@ -200,3 +203,70 @@ class Padding1OperatorDesc(_Padding):
     def pattern(self) -> bytes:
         """PaddingValue as an element."""
         return scalar_bytes(self.padding_value, self.padding_value_data_type)
+
+
+_MODES = {
+    "constant": PaddingMode.CONSTANT,
+    "edge": PaddingMode.EDGE,
+    "reflect": PaddingMode.REFLECTION,
+    "symmetric": PaddingMode.SYMMETRIC,
+    "wrap": PaddingMode.WRAP,
+}
+"""By the names that NumPy has for them."""
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (pads, mode, value) = shapes, arguments
+    rank = len(shape)
+    pads = integers_or_symbols(name, "pads", pads)
+    if len(pads) != 2 * rank:
+        message = f"{name}: pads has {len(pads)} entries, but x has {rank} dimensions"
+        raise DescError(message, name, "pads", "one start a dimension, then one end a dimension")
+    start, end = pads[:rank], pads[rank:]
+    for i, (size, before, after) in enumerate(zip(shape, start, end, strict=True)):
+        if not holds((before >= 0) & (after >= 0)):
+            message = f"{name}: pads of dimension {i} are {before} and {after}"
+            raise DescError(message, name, "pads", "each is 0 or more")
+        if mode != "constant" and not holds((size >= 1) | (before + after == 0)):
+            message = f"{name}: dimension {i} of x is empty, and mode is {mode!r}"
+            raise DescError(message, name, "x", "there is an element to repeat")
+    whole = tuple(before + size + after for size, before, after in zip(shape, start, end, strict=True))
+    return Inferred((start, mode, value), [whole])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (start, mode, value) = inputs, outputs, parameters
+    inside = copied((0, source), (1, output), start)
+    if mode == "constant" or 0 in source.sizes:
+        return (inside, *surrounded(1, output, start, source.sizes, value.pattern))
+    return (inside, *extended(1, output, start, source.sizes, _MODES[mode]))
+
+
+@function(_infer, _lower)
+def pad(
+    x: Array,
+    pads: Ints,
+    mode: Literal["constant", "edge", "reflect", "symmetric", "wrap"] = "constant",
+    value: Scalar = 0,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """An array with more around it (DML_OPERATOR_PADDING1, without its limits), by `numpy.pad`'s modes.
+
+    Args:
+        x: array of any shape and dtype.
+        pads: elements before x, one number a dimension, then behind it, one a dimension; 0 or more (ONNX's Pad).
+        mode: what stands there: `value`, x's edge, its mirror image without or with the edge, or x itself again.
+        value: of an element, in the mode ``"constant"``.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: `pads` are not two a dimension or one is negative, `value` is no element of x's dtype, or an empty
+            dimension is padded in another mode than ``"constant"``.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.gather_elements import check_along
 from anydml.operators.regions import copied
 from anydml.operators.types import (
     ALL_TYPES,
@@ -20,6 +23,7 @@ from anydml.operators.types import (
     TYPES_8_TO_32,
     indexed_table,
 )
+from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -113,3 +117,47 @@ class ScatterOperatorDesc(OperatorDesc):
                 to = [*at]
                 to[self.axis] = index
                 yield 3, tuple(to), 2, at
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape, updates, indices), (axis, dtype) = shapes, arguments
+    axis = check_along(name, shape, indices, axis)
+    if not are_equal(updates, indices):
+        message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
+        raise DescError(message, name, "updates", "one index an update")
+    return Inferred((axis, dtype.name), [tuple(shape)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, updates, indices), (output,), (axis, dtype) = inputs, outputs, parameters
+    lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
+    still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
+    return (
+        copied((0, source), (3, output)),
+        Move(updates.sizes, Access(3, 0, still, (lookup,)), Access(1, 0, updates.strides), updates.element_size),
+    )
+
+
+@function(_infer, _lower)
+def scatter(x: Array, indices: Indices, updates: Array, axis: int = 0, *, out: Array | None = None) -> Array:
+    """A copy with elements put along an axis (DML_OPERATOR_SCATTER, without its limits), as `torch.scatter`.
+
+    ``result = x; result[c with c[axis] := indices[c]] = updates[c]``, one after the other in row-major order: the last
+    of several updates of an element stays. Indices outside the axis are skipped.
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype.
+        indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
+        updates: array of the indices' shape and x's dtype.
+        axis: −rank to rank − 1.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: indices are not integers or of another shape, dtypes differ, or the axis is out of range.
+        BindingError: `out` does not fit, or overlaps an input.
+    """

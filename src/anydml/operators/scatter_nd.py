@@ -7,13 +7,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.regions import copied
-from anydml.operators.tuples import Counts, count_problems, journeys, picked_problems, picked_sizes, tuple_access
+from anydml.operators.tuples import (
+    Counts,
+    check_tuples,
+    count_problems,
+    journeys,
+    picked_problems,
+    picked_sizes,
+    tuple_access,
+)
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -104,3 +115,43 @@ class ScatterNdOperatorDesc(OperatorDesc):
         for at, to, sizes in journeys(read, self.input_tensor, self.indices_tensor, self.counts):
             if all(0 <= i < n for i, n in zip(to, sizes, strict=True)):
                 yield 3, to, 2, at
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape, updates, indices), (dtype,) = shapes, arguments
+    counts, picked = check_tuples(name, shape, indices, 0)
+    if not are_equal(updates, picked):
+        message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
+        raise DescError(message, name, "updates", "one update, or block of them, an index")
+    return Inferred((counts, dtype.name), [tuple(shape)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, updates, indices), (output,), (counts, dtype) = inputs, outputs, parameters
+    to = tuple_access(3, output, indices, counts, dtype, "skip", by=2)
+    own = Access(1, 0, updates.strides)
+    return copied((0, source), (3, output)), Move(updates.sizes, to, own, source.element_size)
+
+
+@function(_infer, _lower)
+def scatter_nd(x: Array, indices: Indices, updates: Array, *, out: Array | None = None) -> Array:
+    """A copy with elements or blocks put at coordinates (DML_OPERATOR_SCATTER_ND, without its limits).
+
+    ``result = x; result[*indices[c]] = updates[c]``, one after the other in row-major order: the last of several
+    updates of an element stays. Coordinates outside their dimension are skipped.
+
+    Args:
+        x: array of any shape and dtype.
+        indices: integers whose last dimension holds the first coordinates of where an update goes.
+        updates: array of shape ``indices.shape[:-1] + x.shape[indices.shape[-1]:]`` and x's dtype.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: indices are not integers or have too many coordinates, or shapes or dtypes do not fit together.
+        BindingError: `out` does not fit, or overlaps an input.
+    """

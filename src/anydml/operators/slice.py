@@ -137,7 +137,7 @@ def infer_slice(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
 
 def window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
     """What `lower_slice` takes, and the view that NumPy copies."""
-    views = [tuple(map(_range, starts, shape, steps))] if are_known((*starts, *shape, *steps)) else ()
+    views = [tuple(map(_range, starts, shape, steps)) or (...,)] if are_known((*starts, *shape, *steps)) else ()
     return Inferred((starts, steps), [shape], views)
 
 

@@ -13,10 +13,11 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.regions import filled, surrounded
-from anydml.operators.slice1 import copy_start, window_problems
+from anydml.operators.slice1 import copy_start, taken_window, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
-from anydml.symbols import holds
+from anydml.symbols import are_at_least, holds
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -114,9 +115,7 @@ class SliceGradOperatorDesc(OperatorDesc):
             yield 1, tuple(o + s * k for o, s, k in zip(start, self.input_window_strides, c, strict=True)), 0, c
 
 
-def laid_into_zeros(
-    name: str, shape: tuple[int, ...], sizes: Any, starts: Any, steps: Any
-) -> tuple[tuple[int, ...], ...]:
+def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> tuple[Sizes, ...]:
     """The result's shape, first coordinates and steps of what is laid into zeros: the gradient of a slice.
 
     Args:
@@ -141,3 +140,44 @@ def laid_into_zeros(
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
             raise DescError(message, name, f"starts[{i}]", "every element lies inside the result")
     return result, places, strides
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (sizes, offsets, window, strides) = shapes, arguments
+    result = infer.vector(name, "sizes", sizes, len(shape))
+    if result and not are_at_least(0, result):
+        raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each is 0 or more")
+    offsets, window, strides, _ = taken_window(name, result, offsets, window, strides, shape)
+    return Inferred((copy_start(offsets, window, strides), strides), [result])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (start, strides) = inputs, outputs, parameters
+    if 0 in source.sizes:
+        return (filled(1, output, bytes(output.element_size)),)
+    return laid_moves(source, output, start, strides)
+
+
+@function(_infer, _lower)
+def slice_grad(
+    x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
+) -> Array:
+    """What `slice1` took, laid back into zeros (DML_OPERATOR_SLICE_GRAD, without its limits).
+
+    Args:
+        x: array of any dtype, of the shape that `slice1` gave, or less.
+        sizes: the result's shape, which is that of what was sliced.
+        window_offsets: where the window begins, one a dimension.
+        window_sizes: how far it extends, one a dimension.
+        window_strides: steps, never 0; negative ones start at the window's end.
+        out: array of shape `sizes` and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: the window leaves the result, a stride is 0, or x has more than the window gives.
+        BindingError: `out` does not fit, or overlaps x.
+    """

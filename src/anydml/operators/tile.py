@@ -7,12 +7,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
+from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.tensor import Layout, TensorDesc
+
+
+def tile_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tuple[Move, ...]:
+    """``output[c] = source[c mod source.sizes]``: one move; operand 0 is read, operand 1 written."""
+    sizes: list[int] = []
+    to: list[int] = []
+    start: list[int] = []
+    for size, n, step, own in zip(source.sizes, repeats, output.strides, source.strides, strict=True):
+        sizes += (n, size)
+        to += (size * step, step)
+        start += (0, own)
+    return (Move(tuple(sizes), Access(1, 0, tuple(to)), Access(0, 0, tuple(start)), source.element_size),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +70,48 @@ class TileOperatorDesc(OperatorDesc):
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; the source stands still from one repetition to the next."""
         source, output = layouts or self.layouts()
-        sizes: list[int] = []
-        to: list[int] = []
-        start: list[int] = []
-        for size, n, step, own in zip(source.sizes, self.repeats, output.strides, source.strides, strict=True):
-            sizes += (n, size)
-            to += (size * step, step)
-            start += (0, own)
-        return (Move(tuple(sizes), Access(1, 0, tuple(to)), Access(0, 0, tuple(start)), source.element_size),)
+        return tile_moves(source, output, self.repeats)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[c mod InputTensor.Sizes]``."""
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             yield 1, at, 0, tuple(c % size for c, size in zip(at, self.input_tensor.sizes, strict=True))
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (repeats,) = shapes, arguments
+    repeats = integers_or_symbols(name, "repeats", repeats)
+    if repeats and not are_at_least(0, repeats):
+        raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each is 0 or more")
+    rank = max(len(repeats), len(shape))
+    check_dimensions(name, "the result", rank)
+    repeats = (1,) * (rank - len(repeats)) + repeats
+    sizes = (1,) * (rank - len(shape)) + tuple(shape)
+    return Inferred((repeats,), [tuple(size * n for size, n in zip(sizes, repeats, strict=True))])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (repeats,) = inputs, outputs, parameters
+    more = len(repeats) - len(source.sizes)
+    source = Layout((1,) * more + source.sizes, (0,) * more + source.strides, source.element_size)
+    return tile_moves(source, output, repeats)
+
+
+@function(_infer, _lower)
+def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
+    """An array, repeated along its dimensions (DML_OPERATOR_TILE, without its limits), as `numpy.tile`.
+
+    Args:
+        x: array of any shape and dtype.
+        repeats: how often, 0 or more, one a dimension; the shorter of it and x's shape gets leading 1s.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: one of `repeats` is negative, or the result has more than 64 dimensions.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -11,9 +11,13 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from anydml.errors import DescError
+from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Outside
 from anydml.moves.program import Coordinate, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Sizes
+from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -82,8 +86,10 @@ def _sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[tuple
     return data.sizes[rank - counts.input :], indices.sizes[rank - counts.indices :]
 
 
-def tuple_access(operand: int, data: Layout, indices: Layout, counts: Counts, dtype: str, outside: Outside) -> Access:
-    """Where the picked elements of a tensor lie: one lookup a coordinate, read from operand 1.
+def tuple_access(
+    operand: int, data: Layout, indices: Layout, counts: Counts, dtype: str, outside: Outside, by: int = 1
+) -> Access:
+    """Where the picked elements of a tensor lie: one lookup a coordinate, read from operand `by`.
 
     The box is that of `picked_sizes`.
     """
@@ -93,7 +99,7 @@ def tuple_access(operand: int, data: Layout, indices: Layout, counts: Counts, dt
     rest = strides[counts.batch + length :]
     lookups = tuple(
         Lookup(
-            1,
+            by,
             dtype,
             q * step,
             (*own, *(0 for _ in rest)),
@@ -128,3 +134,26 @@ def journeys(
             at = (*c, *r)
             inside = (*c[: counts.batch], *coordinates, *r)
             yield (0,) * (rank - len(at)) + at, (0,) * (rank - len(inside)) + inside, data.sizes
+
+
+def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tuple[Counts, Sizes]:
+    """The counts of a function's tensors, and the sizes that are picked.
+
+    Raises:
+        DescError: an index has no coordinates or too many, batch sizes differ, or more than 64 dimensions are picked.
+    """
+    if not indices:
+        raise DescError(f"{name}: indices are a scalar", name, "indices", "the last dimension holds coordinates")
+    if not 0 <= batch_dims < len(indices) or batch_dims > len(shape):
+        message = f"{name}: batch_dims is {batch_dims}, but x has {len(shape)} dimensions and indices {len(indices)}"
+        raise DescError(message, name, "batch_dims", "batch_dims is less than the indices' dimensions, at most x's")
+    if not are_equal(shape[:batch_dims], indices[:batch_dims]):
+        message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
+        raise DescError(message, name, "indices", "the first batch_dims sizes agree")
+    length = int(indices[-1])
+    if length > len(shape) - batch_dims:
+        message = f"{name}: indices have {length} coordinates, but there are {len(shape) - batch_dims} dimensions"
+        raise DescError(message, name, "indices", "an index has at most as many coordinates as there are")
+    picked = (*indices[:-1], *shape[batch_dims + length :])
+    check_dimensions(name, "the result", len(picked))
+    return Counts(len(shape), len(indices), batch_dims), picked

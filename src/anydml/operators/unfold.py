@@ -8,12 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
+from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -182,3 +185,67 @@ class UnfoldOperatorDesc(OperatorDesc):
                         yield 1, to, 0, (n, c, *at)
                     else:
                         yield 1, to, zero, ()
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (windows, strides, dilations, pads) = shapes, arguments
+    rank = len(shape) - 2
+    if rank < 1:
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is N, C and at least one more")
+    windows = _spatial(name, "window_sizes", windows, rank, 1)
+    strides = _spatial(name, "strides", (1,) * rank if strides is None else strides, rank, 1)
+    dilations = _spatial(name, "dilations", (1,) * rank if dilations is None else dilations, rank, 1)
+    pads = _spatial(name, "pads", (0,) * (2 * rank) if pads is None else pads, 2 * rank, 0)
+    blocks = []
+    for i, (size, w, s, d) in enumerate(zip(shape[2:], windows, strides, dilations, strict=True)):
+        reach = size + pads[i] + pads[rank + i] - d * (w - 1) - 1
+        if not holds(reach >= 0):
+            message = f"{name}: window_sizes[{i}] is {w}, which does not fit the padded dimension"
+            raise DescError(message, name, f"window_sizes[{i}]", "the dilated window fits the padded x")
+        blocks.append(reach // s + 1)
+    whole = shape[0], shape[1] * math.prod(windows), math.prod(blocks)
+    return Inferred((windows, strides, dilations, pads[:rank], pads[rank:]), [whole])
+
+
+def _spatial(name: str, field: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
+    if len(values) != count or min(values) < least:
+        message = f"{name}: {field} is {list(values)}, but x has {count} numbers to say of its dimensions"
+        raise DescError(message, name, field, f"{count} entries of at least {least}")
+    return tuple(values)
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,) = inputs, outputs
+    whole, rows = TensorDesc("UINT8", source.sizes), TensorDesc("UINT8", output.sizes)
+    return UnfoldOperatorDesc(whole, rows, *parameters).moves((source, output))
+
+
+@function(_infer, _lower)
+def unfold(
+    x: Array,
+    window_sizes: Ints,
+    strides: Ints | None = None,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Windows of an image as columns (DML_OPERATOR_UNFOLD, without its limits), as `torch.nn.functional.unfold`.
+
+    Args:
+        x: array of any dtype: N, C, and one or more dimensions that a window moves along.
+        window_sizes: the window's elements, one number for each of these.
+        strides: from one window to the next; by default all 1.
+        dilations: from one of its elements to the next; by default all 1.
+        pads: zeros before x, one number for each of these, then behind it; by default none.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape N, C · elements of a window, windows: new and contiguous, or `out`.
+
+    Raises:
+        DescError: counts differ from x's dimensions, or the window does not fit.
+        BindingError: `out` does not fit, or overlaps x.
+    """

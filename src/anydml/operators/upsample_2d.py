@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
+from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.enums import InterpolationMode, Size2D
+from anydml.operators.repeating import repeat_moves
 from anydml.operators.types import FLOATS_16_AND_32, table
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
@@ -71,18 +72,9 @@ class Upsample2dOperatorDesc(OperatorDesc):
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; the source stands still while a row or a column is repeated."""
         source, output = layouts or self.layouts()
-        *outer, height, width = source.sizes
-        *to, down, right = output.strides
-        *own, row, column = source.strides
-        scale = self.scale_size
-        return (
-            Move(
-                (*outer, height, scale.height, width, scale.width),
-                Access(1, 0, (*to, scale.height * down, down, scale.width * right, right)),
-                Access(0, 0, (*own, row, 0, column, 0)),
-                source.element_size,
-            ),
-        )
+        rank = len(source.sizes)
+        scales = (*(1,) * (rank - 2), self.scale_size.height, self.scale_size.width)
+        return repeat_moves(source, output, scales)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``Output[…, y, x] = Input[…, y / Height, x / Width]``."""

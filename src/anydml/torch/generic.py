@@ -57,7 +57,9 @@ def rules(function: Function) -> Rules:
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         given = function.bound(arguments)
-        dims = [*in_dims, *[None] * (len(given) - len(in_dims))]
+        # What is no tensor has no batch, whatever stands in its place.
+        dims = [dim if each.is_array else None for dim, each in zip(in_dims, function.parameters, strict=False)]
+        dims += [None] * (len(given) - len(dims))
         kinds = [each.kind for each in function.parameters]
         if any(kind == "Indices" and dim is not None for kind, dim in zip(kinds, dims, strict=True)):
             found = _each_sample(function, info.batch_size, given, dims)

@@ -27,6 +27,7 @@ _TYPES = {
     "Ints": "SymInt[]",
     "int | Ints": "SymInt[]",
     "Ints | None": "SymInt[]?",
+    "int | Ints | None": "SymInt[]?",
     "int": "int",
     "int | None": "int?",
     "Scalar": "Scalar",

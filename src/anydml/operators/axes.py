@@ -1,0 +1,225 @@
+"""`permute_dims`, `flip`, `roll`, `broadcast_to` and `stack`: axes in another order, direction, place or number."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from anydml import infer
+from anydml.errors import DescError
+from anydml.fields import check_dimensions
+from anydml.moves import Access, Move
+from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.slice import lower_slice, window
+from anydml.symbols import are_equal, holds, integers_or_symbols
+from anydml.tensor import Layout
+
+
+def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
+    """Axes from 0 to rank − 1, each once at most."""
+    given = (axes,) if isinstance(axes, int) else axes
+    found = tuple(infer.axis_of(name, rank, axis) for axis in given)
+    if len(set(found)) < len(found):
+        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis is there once")
+    return found
+
+
+def _infer_permute(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (axes,) = shapes, arguments
+    found = _axes(name, "axes", len(shape), axes)
+    if len(found) != len(shape):
+        message = f"{name}: axes has {len(found)} entries, but x has {len(shape)} dimensions"
+        raise DescError(message, name, "axes", "one entry a dimension")
+    return Inferred((found,), [tuple(shape[axis] for axis in found)])
+
+
+def _lower_permute(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (axes,) = inputs, outputs, parameters
+    strides = tuple(source.strides[axis] for axis in axes)
+    return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
+
+
+@function(_infer_permute, _lower_permute)
+def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
+    """The axes in another order, as the array API's, moved.
+
+    Args:
+        x: array of any shape and dtype.
+        axes: of x, in the result's order; negative ones count from the end.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: `axes` are not all of x's axes, each once.
+        BindingError: `out` does not fit, or overlaps x.
+    """
+
+
+def _infer_flip(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (axis,) = shapes, arguments
+    axes = range(len(shape)) if axis is None else _axes(name, "axis", len(shape), axis)
+    starts = tuple(size - 1 if d in axes else 0 for d, size in enumerate(shape))
+    return window(starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape))))
+
+
+@function(_infer_flip, lower_slice, few=1)
+def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
+    """The elements in reverse order along axes, as the array API's.
+
+    Args:
+        x: array of any shape and dtype.
+        axis: one or several, −rank to rank − 1; all by default.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: an axis is out of range, or there twice.
+        BindingError: `out` does not fit, or overlaps x.
+    """
+
+
+def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (shift, axis) = shapes, arguments
+    shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
+    axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
+    if len(shifts) not in (1, len(axes)):
+        message = f"{name}: shift has {len(shifts)} entries, but axis has {len(axes)}"
+        raise DescError(message, name, "shift", "one entry an axis, or one for all")
+    by = [0] * len(shape)
+    for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):
+        by[each] += count
+    return Inferred((tuple(by),), [tuple(shape)])
+
+
+def _lower_roll(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (shifts,) = inputs, outputs, parameters
+    cuts = []
+    for size, shift in zip(source.sizes, shifts, strict=True):
+        # Where the first element goes; from there to the end, and what comes around.
+        at = shift % size if size else 0
+        cuts.append([(0, at, size - at), (size - at, 0, at)] if at else [(0, 0, size)])
+    moves = []
+    for boxes in itertools.product(*cuts):
+        own = sum(start * stride for (start, _, _), stride in zip(boxes, source.strides, strict=True))
+        to = sum(start * stride for (_, start, _), stride in zip(boxes, output.strides, strict=True))
+        ends = Access(1, to, output.strides), Access(0, own, source.strides)
+        moves.append(Move(tuple(count for _, _, count in boxes), *ends, source.element_size))
+    return tuple(moves)
+
+
+@function(_infer_roll, _lower_roll)
+def roll(x: Array, shift: int | Ints, axis: int | Ints, *, out: Array | None = None) -> Array:
+    """The elements further along axes; what leaves at the end comes back at the beginning, as `numpy.roll`.
+
+    Args:
+        x: array of any shape and dtype.
+        shift: by how many elements; one number for all axes, or one each. Negative ones go back.
+        axis: one or several, −rank to rank − 1; shifts of one axis that is there twice are added.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: an axis is out of range, or there are more or fewer shifts than axes.
+        BindingError: `out` does not fit, or overlaps x.
+    """
+
+
+def _infer_broadcast(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (sizes,) = shapes, arguments
+    whole = integers_or_symbols(name, "shape", sizes)
+    check_dimensions(name, "the result", len(whole))
+    more = len(whole) - len(shape)
+    fits = more >= 0 and all(
+        holds((size == n) | (size == 1)) and holds(n >= 0) for size, n in zip(shape, whole[max(more, 0) :], strict=True)
+    )
+    if not fits or not all(holds(n >= 0) for n in whole):
+        message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
+        raise DescError(message, name, "shape", "the last sizes are x's, or x's are 1")
+    return Inferred((), [whole])
+
+
+def _lower_broadcast(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,) = inputs, outputs
+    more = len(output.sizes) - len(source.sizes)
+    each = zip(source.sizes, source.strides, output.sizes[more:], strict=True)
+    strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
+    return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, strides), source.element_size),)
+
+
+@function(_infer_broadcast, _lower_broadcast)
+def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
+    """An array repeated to a larger shape by NumPy's rules, as the array API's, with memory of its own.
+
+    Args:
+        x: array of any shape and dtype.
+        shape: the result's; its last sizes are x's, where those are not 1.
+        out: array of this shape and x's dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: x does not fit.
+        BindingError: `out` does not fit, or overlaps x.
+    """
+
+
+def _infer_stack(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (axis,) = arguments
+    if not shapes:
+        raise DescError(f"{name}: there are no arrays to stack", name, "arrays", "at least one array")
+    first = tuple(shapes[0])
+    for i, shape in enumerate(shapes):
+        if not are_equal(shape, first):
+            message = f"{name}: arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {first}"
+            raise DescError(message, name, f"arrays[{i}]", "all arrays have one shape")
+    check_dimensions(name, "the result", len(first) + 1)
+    axis = infer.axis_of(name, len(first) + 1, axis)
+    return Inferred((axis,), [(*first[:axis], len(shapes), *first[axis:])])
+
+
+def _lower_stack(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (output,), (axis,) = outputs, parameters
+    along = (*output.strides[:axis], *output.strides[axis + 1 :])
+    return tuple(
+        Move(
+            each.sizes,
+            Access(len(inputs), k * output.strides[axis], along),
+            Access(k, 0, each.strides),
+            each.element_size,
+        )
+        for k, each in enumerate(inputs)
+    )
+
+
+@function(_infer_stack, _lower_stack)
+def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
+    """Arrays of one shape along a new axis, as the array API's.
+
+    Args:
+        arrays: at least one, of one shape and dtype.
+        axis: where the new axis stands in the result, −rank − 1 to rank.
+        out: array of the result's shape and dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: there are no arrays, their shapes or dtypes differ, or the axis is out of range.
+        BindingError: `out` does not fit, or overlaps an input.
+    """

@@ -1,0 +1,149 @@
+"""The functions of the whole family against NumPy: random shapes, dtypes, strides, `out`, fused, and as ONNX nodes."""
+
+import numpy as np
+import pytest
+from function_cases import DRAW, some
+from odd_arrays import odd, same
+
+import anydml as dml
+from anydml.operators import FUNCTIONS
+from anydml.operators.base import camel
+
+CALLS = 120
+SEVEN = {"split", "join", "slice", "slice1", "gather", "split_training", "concat_training"}
+
+
+FILLS_ZEROS = {"slice_grad", "unfold"}
+
+
+def dtype_for(rng, name):
+    plain = [np.dtype(dtype) for dtype in ("?", "i1", "u2", ">i4", "f4", "f8", "D", "U3", "S5", "V7")]
+    return some(rng, *plain, *([] if name in FILLS_ZEROS else [np.dtype(object)]))
+
+
+def test_every_function_is_drawn():
+    assert set(DRAW) == set(FUNCTIONS) - SEVEN
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_random_calls(name):
+    rng = np.random.default_rng([7, *name.encode()])
+    function = getattr(dml, name)
+    for _ in range(CALLS):
+        arguments, expected = DRAW[name](rng, dtype_for(rng, name))
+        found = function(*arguments)
+        same(found, expected)
+        assert found.flags.c_contiguous
+        out = odd(rng, np.empty_like(expected, order="C")) if rng.random() < 0.7 else np.empty_like(expected)
+        try:
+            assert function(*arguments, out=out) is out
+        except dml.BindingError:
+            # It overlaps itself, or is read-only.
+            continue
+        same(out, expected)
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_fused(name):
+    rng = np.random.default_rng([8, *name.encode()])
+    function, own = getattr(dml, name), FUNCTIONS[name]
+    for _ in range(25):
+        arguments, expected = DRAW[name](rng, np.dtype("f4"))
+        arrays = [k for k, each in enumerate(own.parameters) if each.is_array]
+        given = [arguments[k] for k in arrays]
+        if not own.is_of_lists:
+            # As they are looked up on a GPU, too.
+            given = [x.astype(np.int64) if x.dtype.kind in "iu" else x for x in given]
+
+        def traced(*inputs, arguments=arguments, arrays=arrays):
+            changed = [*arguments]
+            for k, each in zip(arrays, inputs, strict=True):
+                changed[k] = each
+            return function(*changed)
+
+        if own.is_of_lists:
+            fused = dml.fuse(lambda *parts, rest=arguments[1:]: function([*parts], *rest))
+            given = given[0]
+        else:
+            fused = dml.fuse(traced)
+        same(fused(*given), expected)
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_onnx_nodes(name):
+    onnx = pytest.importorskip("onnx")
+    from anydml.onnx import backend
+
+    rng = np.random.default_rng([9, *name.encode()])
+    own = FUNCTIONS[name]
+    for _ in range(10):
+        arguments, expected = DRAW[name](rng, np.dtype("f4"))
+        inputs, attributes = [], {}
+        for each, value in zip(own.parameters, arguments, strict=False):
+            if each.kind == "Arrays":
+                inputs += value
+            elif each.is_array:
+                inputs.append(value.astype(np.int64) if each.kind == "Indices" else value)
+            elif value is not None:
+                attributes[each.name] = float(value) if each.kind == "Scalar" else value
+        names = [f"x{k}" for k in range(len(inputs))]
+        node = onnx.helper.make_node(camel(name), names, ["y"], domain="anydml")
+        for key, value in attributes.items():
+            is_list = isinstance(value, list)
+            kind = onnx.AttributeProto.INTS if is_list else None
+            node.attribute.append(onnx.helper.make_attribute(key, value, attr_type=kind))
+        infos = [
+            onnx.helper.make_tensor_value_info(key, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for key, x in zip(names, inputs, strict=True)
+        ]
+        result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, expected.shape)
+        graph = onnx.helper.make_graph([node], "one", infos, [result])
+        opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("anydml", 1)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        (found,) = backend.prepare(model).run(inputs)
+        same(found, expected)
+
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: dml.tile(X, [-1]), r"tile: repeats is \[-1\]"),
+        (lambda: dml.pad(X, [1, 2]), "pad: pads has 2 entries, but x has 2 dimensions"),
+        (lambda: dml.pad(X, [1, 2, -1, 0]), "pad: pads of dimension 0 are 1 and -1"),
+        (lambda: dml.pad(X, [0] * 4, "mirror"), "pad: mode is 'mirror'"),
+        (lambda: dml.pad(X[:0], [1, 0, 0, 0], "edge"), "dimension 0 of x is empty, and mode is 'edge'"),
+        (lambda: dml.pad(X.astype("i1"), [0] * 4, value=1000), "value is 1000, which is no element of int8"),
+        (lambda: dml.permute_dims(X, [0, 0]), r"permute_dims: axes is \[0, 0\]"),
+        (lambda: dml.permute_dims(X, [0]), "axes has 1 entries"),
+        (lambda: dml.flip(X, 2), "flip: axis is 2"),
+        (lambda: dml.roll(X, [1, 2], [0, 1, 1]), "shift has 2 entries, but axis has 3"),
+        (lambda: dml.repeat(X, -1, 0), "repeat: repeats is -1"),
+        (lambda: dml.broadcast_to(X, [4, 3]), r"shape is \[4, 3\], but x has shape \[2, 3\]"),
+        (lambda: dml.stack([X, X[0]]), r"arrays\[1\] has shape \(3,\)"),
+        (lambda: dml.stack([]), "there are no arrays to stack"),
+        (lambda: dml.gather_elements(X, X), "gather_elements: indices are float64"),
+        (lambda: dml.gather_elements(X, [0]), "indices have 1 dimensions, but x has 2"),
+        (lambda: dml.gather_elements(X, np.zeros((1, 4), int)), r"indices.shape\[1\] is 4"),
+        (lambda: dml.scatter(X, [[0]], [[1.0, 2.0]]), "updates have shape"),
+        (lambda: dml.scatter(X, [[0]], np.array([[1]])), "updates is int64, but x is float64"),
+        (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates, but there are 2 dimensions"),
+        (lambda: dml.scatter_nd(X, [[0]], X[0]), "must have"),
+        (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),
+        (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "window 0 … 4 of dimension 1"),
+        (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
+        (lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2), r"x.shape\[1\] is 3, which 4 does not divide"),
+        (lambda: dml.unfold(np.zeros((1, 1, 3)), [4]), r"window_sizes\[0\] is 4, which does not fit"),
+        (lambda: dml.upsample(X, [0, 1]), r"upsample: scales is \[0, 1\]"),
+    ],
+)
+def test_broken_rules(call, message):
+    with pytest.raises(dml.DescError, match=message):
+        call()
+
+
+def test_dtypes_are_kept():
+    for name in ("f2", "i8", "?"):
+        assert dml.pad(np.zeros(3, name), [1, 1], value=1).dtype == np.dtype(name)
