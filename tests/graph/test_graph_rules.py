@@ -246,7 +246,7 @@ def test_the_graph_that_is_broken_is_right():
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_rule(name):
     desc, level, field, message, needs = BROKEN[name]
-    problem = next(desc.problems(level))
+    problem = next(iter(desc.problems(level)))
     assert problem.operator == "DML_GRAPH"
     assert problem.field == field
     assert problem.rule
