@@ -190,6 +190,16 @@ def test_notebooks_show_pictures():
     assert repr(dml.explain(desc)) == f"Explanation({desc!r})"
 
 
+def test_whatever_makes_a_program_is_explained():
+    class Chain:
+        def program(self):
+            return dml.TileOperatorDesc(T("INT8", [2]), T("INT8", [6]), [3]).program()
+
+    explanation = dml.explain(Chain(), np.array([4, 5], np.int8))
+    labels = follow(explanation.sections[0]).labels
+    assert [labels[1, k] for k in range(6)] == ["4", "5"] * 3
+
+
 def hostile_model(tmp_path):
     model = {
         "resources": {
