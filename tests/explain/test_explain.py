@@ -130,6 +130,14 @@ def test_what_is_large_is_drawn_to_scale():
     heights = [int(rect.get("height")) for rect in boxes_]
     assert heights[0] * 3 == pytest.approx(heights[2], abs=3)
     assert heights[:2] == pytest.approx(heights[1::-1], abs=1)
+    gather = dml.GatherOperatorDesc(T("FLOAT32", [900, 64]), T("INT64", [1, 300]), T("FLOAT32", [300, 64]), 0, 1)
+    picture = ElementTree.fromstring(dml.explain(gather, device="").svg())
+    whole, taken = ([int(rect.get("height")) for rect in picture.iter(f"{SVG}rect") if rect.get("class") == kind]
+                    for kind in ("cell", "cell f0"))  # fmt: skip
+    assert whole[0] == pytest.approx(3 * whole[2], abs=3)
+    assert taken == pytest.approx([whole[2], whole[0], whole[1]], abs=1)
+    lines = [line for line in picture.iter(f"{SVG}path") if line.get("class") == "line l0"]
+    assert len(lines) == 2, "from the rows, and from the indices that pick them"
     assert "2,150,400" in explanation.html()
     assert "rows: runs of" in str(explanation)
 
@@ -180,6 +188,16 @@ def test_notebooks_show_pictures():
     assert dml.SplitOperatorDesc(T("FLOAT32", [4]), [T("FLOAT32", [2])], 0)._repr_html_() is None
     assert repr(desc.program()) == "Program(DML_SPLIT: 3 operands, 2 moves)"
     assert repr(dml.explain(desc)) == f"Explanation({desc!r})"
+
+
+def test_whatever_makes_a_program_is_explained():
+    class Chain:
+        def program(self):
+            return dml.TileOperatorDesc(T("INT8", [2]), T("INT8", [6]), [3]).program()
+
+    explanation = dml.explain(Chain(), np.array([4, 5], np.int8))
+    labels = follow(explanation.sections[0]).labels
+    assert [labels[1, k] for k in range(6)] == ["4", "5"] * 3
 
 
 def hostile_model(tmp_path):

@@ -87,8 +87,8 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     """Explain what moves where.
 
     Args:
-        thing: an operator desc, a compiled or bound operator, a function that `fuse` made, a program, or a model:
-            what `dxdispatch.load` or `anydml.onnx.load` returned.
+        thing: an operator desc, a compiled or bound operator, a function that `fuse` made, a program or what has a
+            method `program` that makes one, or a model: what `dxdispatch.load` or `anydml.onnx.load` returned.
         arguments: of a desc, a compiled operator or a program: arrays for its first inputs, whose values are then
             shown, and whose indices are followed. Of a fused function: its arguments.
         device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
@@ -132,8 +132,9 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
         return _one(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
         return _one(subjects.of_desc(thing.desc, arguments, thing.device.name, str(thing)))
-    if isinstance(thing, Program):
-        return _one(subjects.of_program(thing, arguments, device))
+    made = thing.program() if callable(getattr(thing, "program", None)) else thing
+    if isinstance(made, Program):
+        return _one(subjects.of_program(made, arguments, device))
     if arguments:
         raise TypeError(f"explain takes arrays for what is not bound, but this is a {type(thing).__name__}")
     if isinstance(thing, BoundOperator):

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from anydml.explain.section import Section, Tensor
 from anydml.explain.svg import COLOURS, arrow, escaped, shortened, svg
-from anydml.moves.move import Access, Fill, Move
+from anydml.moves.move import Access, Move
 
-WIDTH, HEIGHT, LEAST = 220, 180, 6
+WIDTH, HEIGHT, LEAST, LEAST_TENSOR = 220, 180, 6, 28
+"""Pixels of the longest axes, and of the shortest parts and tensors: so much is not to scale."""
+
 LABEL, LINE, MARGIN, MIDDLE = 36, 16, 16, 150
 MOST_TENSORS, MOST_MOVES = 40, 64
 """What one picture shows; a page says the rest in its tables."""
@@ -97,7 +99,7 @@ def _sheets(section: Section) -> dict[int, Sheet]:
         y = MARGIN
         for k in chosen:
             high, wide = shapes[k]
-            size = max(WIDTH * wide // columns, LEAST), max(HEIGHT * high // rows, LEAST)
+            size = max(WIDTH * wide // columns, LEAST_TENSOR), max(HEIGHT * high // rows, LEAST_TENSOR)
             sheets[k] = Sheet(tensors[k], down[k], x, y, *size)
             y = sheets[k].bottom + MARGIN
         if chosen:
@@ -134,9 +136,11 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
 
 
 def _move(section: Section, sheets: dict[int, Sheet], move: Move, colour: int) -> Iterator[str]:
+    ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
+    ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
     places: list[tuple[int, int, int, int]] = []
-    for end in (move.source, move.destination):
-        if isinstance(end, Fill) or end.operand not in sheets:
+    for end in ends:
+        if end.operand not in sheets:
             continue
         x, y, width, height = place = sheets[end.operand].part(touched(section, end, move))
         places.append(place)
@@ -144,10 +148,11 @@ def _move(section: Section, sheets: dict[int, Sheet], move: Move, colour: int) -
             f'<rect class="cell f{colour}" fill-opacity="0.7" x="{x}" y="{y}" width="{width}" height="{height}">'
             f"<title>{escaped(move)}</title></rect>"
         )
-    if len(places) == 2:
-        source, to = places
-        start = source[0] + source[2], source[1] + source[3] // 2
-        yield from arrow(start, (to[0], to[1] + to[3] // 2), colour, f"{move.bytes_written:,} B: {move}")
+    if move.destination.operand in sheets:
+        to, *others = places
+        for x, y, width, height in others:
+            about = f"{move.bytes_written:,} B: {move}"
+            yield from arrow((x + width, y + height // 2), (to[0], to[1] + to[3] // 2), colour, about)
 
 
 def touched(section: Section, access: Access, move: Move) -> list[Range]:
@@ -158,7 +163,9 @@ def touched(section: Section, access: Access, move: Move) -> list[Range]:
     tensor = section.tensors[access.operand]
     varying = [*zip(move.sizes, access.strides, strict=True)]
     varying += [(lookup.size, lookup.stride) for lookup in access.lookups]
-    varying.append((move.element_size // tensor.element_size or 1, tensor.element_size))
+    # An index is one element, whatever its move copies.
+    is_end = access in (move.destination, move.source)
+    varying.append((move.element_size // tensor.element_size or 1 if is_end else 1, tensor.element_size))
     first = last = access.offset
     for size, stride in varying:
         reach = (size - 1) * stride
