@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,8 +28,11 @@ MOST_NODES = 256
 MOST_PIECES = 8192
 """Pieces of all values that a region has made: composing takes time for each."""
 
-MOST_FACTORS = 8192
-"""Pieces of a value times its dimensions, about: what has more is stored before it is used again."""
+MOST_FACTORS = 4096
+"""Factors of the pieces that a node composes; where there are more, its inputs are stored before."""
+
+MOST_WORK = 16 * MOST_FACTORS
+"""The same for all nodes of a region."""
 
 FOLDED = 64
 """Elements of inputs up to which a node that decides sizes runs at once, apart from the regions."""
@@ -47,6 +51,7 @@ class Region(Composer):
         nodes: what errors call its nodes.
         scratch: bytes that are stored in between.
         pieces: of all its values.
+        work: factors that its nodes have composed.
         held: keeps what nodes have made for it counted.
         texts: arrays of strings that it moves by position, one after the other.
     """
@@ -59,6 +64,7 @@ class Region(Composer):
         self.nodes: list[str] = []
         self.scratch = 0
         self.pieces = 0
+        self.work = 0
         self.held: list[Held] = []
         self.texts: list[Array] = []
         self._positions = 0
@@ -156,7 +162,7 @@ class Running(Moving):
             finally:
                 self._region, self._log, self.programs = region, log, programs
             if log:
-                log(f"{node.label}: decides sizes, runs at once")
+                log(f"Alone, because sizes depend on it: {node.label}")
             return found
         found = self._run(node, inputs)
         region = self._region
@@ -164,6 +170,7 @@ class Running(Moving):
             not self._is_fused
             or region.written
             or len(region.nodes) >= MOST_NODES
+            or region.work > MOST_WORK
             or region.pieces > MOST_PIECES
             or region.scratch > SMALL
         ):
@@ -201,11 +208,13 @@ class Running(Moving):
         if tensor.value is not None and any(_is_looked_up(piece.source) for piece in tensor.value.pieces):
             self.flush()
 
-    def values(self, *tensors: Tensor) -> list[Value]:
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """As `Moving.values`."""
-        for tensor in tensors:
-            if tensor.value is not None and len(tensor.value.pieces) * (1 + len(tensor.shape)) > MOST_FACTORS:
-                self.flush()
+        work = times * sum(map(_factors, tensors))
+        if work > MOST_FACTORS:
+            self.flush()
+        else:
+            self._region.work += work
         # Positions of strings take memory of their own.
         size = sum(tensor.size for tensor in tensors if tensor.dtype.hasobject and tensor.array is not None)
         if size:
@@ -243,7 +252,7 @@ class Running(Moving):
         tensor.array = make()
         tensor.held = Held(self.budget, tensor.array)
         if self._log:
-            self._log(f"{node.label}: runs by itself")
+            self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
 
     def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
@@ -301,8 +310,7 @@ class Running(Moving):
                 tensor.array = texts[target]
                 tensor.held = Held(self.budget, tensor.array)
         if self._log and program.moves:
-            self._log(f"{len(region.nodes)} node(s) as one program: {', '.join(region.nodes)}")
-            self._log(str(program))
+            self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(program), '    ')}")
 
 
 def _compiled(program: Program) -> Any:
@@ -319,6 +327,11 @@ def _compiled(program: Program) -> Any:
 
 def _is_looked_up(source: Access | Fill) -> bool:
     return isinstance(source, Access) and bool(source.lookups)
+
+
+def _factors(tensor: Tensor) -> int:
+    """Factors that a tensor is described by, about; 0 where it is stored."""
+    return 0 if tensor.value is None else len(tensor.value.pieces) * (1 + len(tensor.shape))
 
 
 def _are_few(inputs: Sequence[Flowing | None]) -> bool:

@@ -35,7 +35,7 @@ def split_to_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowin
         if any(each < 0 for each in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes are 0 or more and add up to the axis")
-    (value,) = at.values(x)
+    (value,) = at.values(x, times=len(sizes))
     parts = [*cut(at, value, axis, sizes)]
     if given is None and not node.integer("keepdims", 1):
         without = (*x.shape[:axis], *x.shape[axis + 1 :])
