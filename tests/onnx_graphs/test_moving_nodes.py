@@ -14,7 +14,7 @@ from anydml.onnx import backend
 from .random_nodes import MAKERS, model_of
 
 onnxruntime.set_default_logger_severity(4)
-CASES = 60
+CASES = 40
 
 
 def expected(model, feeds):

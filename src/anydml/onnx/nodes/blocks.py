@@ -147,7 +147,7 @@ def check_nearest(node: Node) -> None:
     mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
         message = f"mode is {mode}, but anydml moves data and computes nothing"
-        raise node.error(message, "mode", "mode is nearest")
+        raise node.computes(message, "mode", "mode is nearest")
 
 
 def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scaled]:

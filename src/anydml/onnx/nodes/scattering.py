@@ -48,7 +48,7 @@ def check_reduction(node: Node) -> None:
     """
     name = "none" if "reduction" not in node.attributes else node.text("reduction", "none", REDUCTIONS)
     if name != "none":
-        raise node.error(f"reduction is {name}: {NO_REDUCTION}", "reduction", NO_REDUCTION)
+        raise node.computes(f"reduction is {name}: {NO_REDUCTION}", "reduction", NO_REDUCTION)
 
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
