@@ -181,7 +181,8 @@ class Looking(Moving):
         self._composer = Composer("sizes")
 
     def ask(self, node: Node, size: int) -> None:
-        """Nothing is made."""
+        """As `Moving.ask`: what is already there is no longer available."""
+        Budget().ask(node.label, "looking at it", size)
 
     @property
     def composer(self) -> Composer:

@@ -176,7 +176,8 @@ def _chosen(
     condition, first = chosen
     if not at.runs or condition.array is None or 0 in shape:
         return at.moved(node, other, dtype)
-    at.ask(node, 5 * condition.size)
+    # Its opposite, as bytes and as indices; and the condition itself, which a node may have made.
+    at.ask(node, 6 * condition.size)
     # An index of 1, on an axis of size 1, is outside: nothing is written there.
     index = at.source(np.logical_not(condition.array).astype(np.int32))
 
