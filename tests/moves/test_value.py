@@ -1,6 +1,7 @@
 """Values: random chains of views, joins, pads and gathers give what NumPy gives, in as few moves as they need."""
 
 import collections
+import math
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from anydml.engines.common import scratch_arrays
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
+from anydml.moves import Access
 from anydml.moves.compose import Composer
+from anydml.moves.value import Value
 
 CHUNKS, CHAINS = 10, 60
 DTYPE = np.dtype(np.int32)
@@ -185,3 +188,12 @@ def test_chains_are_varied_and_seldom_need_scratch():
     assert min(steps.values()) > 60
     assert 0 < scratch < 120
     assert nested > 20
+
+
+def test_cutting_takes_no_time_in_proportion_to_an_axis():
+    """An axis that nothing is stored of may have any size."""
+    value = Value.stored(0, (2**50, 3), (12, 4), 4)
+    part = value.slice([2**40, 1], [5, 2], [1, 1])
+    assert [piece.source for piece in part.pieces] == [Access(0, 12 * 2**40 + 4, (12, 4))]
+    merged = value.reshape((3 * 2**50,)).slice([2**40 + 1], [7], [1])
+    assert sum(math.prod(factor.size for factor in piece.factors) for piece in merged.pieces) == 7

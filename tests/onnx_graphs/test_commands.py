@@ -248,6 +248,34 @@ def test_check_lists_every_problem(folder, anydml):
     assert len(lines) % 3 == 0
 
 
+def test_run_explains_its_programs(folder, anydml):
+    model("""g (float[N] x) => (float[A, B] y) <int64[2] two = {2, -1}> {
+        s = Shape (x) r = Reshape (x, two) t = Transpose (r) n = NonZero (t) c = Cast <to = 1> (n)
+        y = Transpose (c) }""")
+    code, out, err = anydml("run", "model.onnx", "--input", "x=x.npy", "--explain")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line for line in lines if not line.startswith("    ")] == [
+        'Program of node "Reshape_1" (Reshape), node "Transpose_2" (Transpose):',
+        'Alone, because NumPy makes it: node "NonZero_3" (NonZero)',
+        'Alone, because NumPy makes it: node "Cast_4" (Cast)',
+        'Program of node "Transpose_5" (Transpose):',
+        lines[-1],
+    ]
+    assert any("1 move(s), 0 B of scratch" in line for line in lines)
+
+
+def test_sequences_are_printed_and_not_written(folder, anydml):
+    model("g (float[N] x) => (seq(float[A]) y) { y = SplitToSequence <axis = 0, keepdims = 1> (x) }")
+    code, out, _ = anydml("run", "model.onnx", "--input", "x=x.npy")
+    assert code == 0
+    assert out.splitlines()[0] == "Output 'y', 0 (float32 [1]): 0"
+    assert out.splitlines()[-1] == "Output 'y' is a sequence of 6"
+    assert anydml("run", "model.onnx", "--input", "x=x.npy", "--output", "y=y.npy")[::2] == (
+        2, "anydml: --output y: it is a sequence, and a .npy file holds one array\n",
+    )  # fmt: skip
+
+
 def test_check_of_sizes_that_are_only_named(folder, anydml):
     model("g (float[N] x) => (float[A] y) { [cat] y = Concat <axis = 0> (x, x) }")
     code, out, err = anydml("check", "model.onnx")

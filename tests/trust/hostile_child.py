@@ -99,8 +99,8 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
     model.write_bytes(hostile_model(rng))
     return rng.choice(
         [
-            (["run", str(model), "--input", f"x={inside / 'x.npy'}"], {0, 2}),
-            (["check", str(model)], {0, 1, 2}),
+            (["run", str(model), "--input", f"x={inside / 'x.npy'}", *rng.choice([[], [], ["--explain"]])], {0, 2}),
+            (["check", str(model), *rng.choice([[], [], ["--size", "N=4"]])], {0, 1, 2}),
             (["explain", str(model), "--html", str(inside / PAGE)], {0, 2}),
             (["onnx", "portable", str(model), str(inside / "out.onnx")], {0, 2}),
         ]
@@ -122,12 +122,8 @@ def look_at_lines(out: str, errors: str, folder: Path) -> None:
     """Nothing in a file's names may be taken for a line of the command's own, nor change how one is shown."""
     hidden = {c for c in {*out, *errors} - {"\n"} if unicodedata.category(c) in HIDDEN}
     assert not hidden, f"this is shown as something else: {hidden}"
-    begins = (
-        "Output '",
+    begins = ("Output '", "Program of node ", "Alone, because ", f"{folder / 'model' / 'model.onnx'}: ", "    ")
         f"'{folder / 'model' / 'model.onnx'}' is explained in '",
-        f"{folder / 'model' / 'model.onnx'}: ",
-        "    ",
-    )
     for line in out.splitlines():
         assert line.startswith(begins), line
         assert not line.strip().startswith("FORGED"), line

@@ -249,4 +249,116 @@ def _pretending(rng: random.Random) -> ModelProto:
     return model
 
 
-_KINDS = (_many_results, _copies, _declared, _texts, _called, _nested, _long, _dimensions, _pretending)
+LARGE = [-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 5, 64, 1000, 2**20, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1]
+SMALL = [-2, -1, 0, 1, 2, 3, 4]
+
+
+def _some(rng: random.Random, name: str, least: int = 0) -> TensorProto:
+    """A vector of integers of all sizes, mostly harmless ones."""
+    pool = LARGE if rng.random() < 0.4 else SMALL
+    count = rng.choice([least, 1, 2, 2, 2, 3, 4, 8, rng.choice([64, 65, 200])])
+    return _integers(name, *(rng.choice(pool) for _ in range(count)))
+
+
+def _scalar(name: str, number: int) -> TensorProto:
+    return helper.make_tensor(name, TensorProto.INT64, [], [number])
+
+
+def _drawn(rng: random.Random, x: str, y: str, tag: str) -> tuple[NodeProto, list[TensorProto]]:
+    """A node that moves what `x` holds, with arguments of all sizes, most of which do not fit."""
+    names = {part: f"{part}{tag}" for part in ("a", "b", "c", "i", "u")}
+    a, b = _some(rng, names["a"]), _some(rng, names["b"])
+    sizes = rng.choice([[2], [1, 2], [4, 2], [2, 1], [4, 1], [1, 1, 2], [0, 2]])
+    count = 1
+    for size in sizes:
+        count *= size
+    pool = LARGE if rng.random() < 0.1 else [-2, -1, 0, 1]
+    index = helper.make_tensor(names["i"], TensorProto.INT64, sizes, [rng.choice(pool) for _ in range(count)])
+    updates = helper.make_tensor(names["u"], TensorProto.FLOAT, sizes, [1.0] * count)
+    truth = helper.make_tensor(names["c"], TensorProto.BOOL, sizes, [rng.random() < 0.5 for _ in range(count)])
+    number = rng.choice(LARGE if rng.random() < 0.4 else SMALL)
+    one = _scalar(names["a"], number)
+    axis, block = rng.choice([-3, -2, -1, 0, 1, 2]), rng.choice([-1, 0, 1, 2, 2**31, 2**62])
+    kinds: list[tuple[str, list[Any], dict[str, Any]]] = [
+        ("Transpose", [x], {"perm": rng.choice([[0, 1], [1, 0], [0, 0], [2, 1], [0, 1, 2]])}),
+        ("Reshape", [x, a], {"allowzero": rng.choice([0, 1])}),
+        ("Flatten", [x], {"axis": axis}),
+        ("Squeeze", [x, a], {}),
+        ("Unsqueeze", [x, a], {}),
+        ("Expand", [x, a], {}),
+        ("Tile", [x, a], {}),
+        ("Pad", [x, a], {"mode": rng.choice(["constant", "reflect", "edge"])}),
+        ("CenterCropPad", [x, a], {}),
+        ("ConstantOfShape", [a], {}),
+        ("Range", [one, _scalar(names["b"], rng.choice(LARGE)), _scalar(names["u"], rng.choice(LARGE))], {}),
+        ("Where", [truth, x, updates], {}),
+        ("Compress", [x, truth], rng.choice([{}, {"axis": axis}])),
+        ("GatherElements", [x, index], {"axis": axis}),
+        ("GatherND", [x, index], {"batch_dims": rng.choice([0, 0, 1, 2, -1])}),
+        ("ScatterElements", [x, index, updates], {"axis": axis}),
+        ("ScatterND", [x, index, updates], {}),
+        ("OneHot", [index, one, helper.make_tensor(names["u"], TensorProto.FLOAT, [2], [0.0, 1.0])], {"axis": axis}),
+        ("EyeLike", [x], {"k": number}),
+        ("Trilu", [x, one], {"upper": rng.choice([0, 1])}),
+        ("NonZero", [x], {}),
+        ("ReverseSequence", [x, index], {"batch_axis": rng.choice([0, 1]), "time_axis": rng.choice([0, 1])}),
+        ("DepthToSpace", [x], {"blocksize": block}),
+        ("SpaceToDepth", [x], {"blocksize": block}),
+        ("Resize", [x, "", "", a], {"mode": "nearest"}),
+        ("Resize", [x, "", helper.make_tensor(names["a"], TensorProto.FLOAT, [2], [rng.choice(
+            [0.0, -1.0, 0.3, 1.0, 2.0, 1e9, 1e38, float("inf"), float("nan")]) for _ in range(2)])],
+         {"mode": "nearest", "coordinate_transformation_mode": rng.choice(["asymmetric", "half_pixel",
+          "align_corners", "pytorch_half_pixel", "tf_crop_and_resize"])}),
+        ("Cast", [x], {"to": rng.choice([1, 3, 7, 8, 9, 10, 16, 17, 21, 22, 99])}),
+        ("Shape", [x], {"start": number if abs(number) < 2**63 else 0}),
+        ("Size", [x], {}),
+        ("Mul", [a, b], {}),
+        ("Div", [a, b], {}),
+        ("SplitToSequence", [x, one], {"axis": axis}),
+        ("Dropout", [x], {}),
+        ("Slice", [x, a, b], {}),
+        ("Identity", [x], {}),
+    ]  # fmt: skip
+    kind, inputs, attributes = rng.choice(kinds)
+    tensors = [each for each in inputs if not isinstance(each, str)]
+    given = [each if isinstance(each, str) else each.name for each in inputs]
+    return helper.make_node(kind, given, [y], **attributes), tensors
+
+
+def _moving(rng: random.Random) -> ModelProto:
+    """A chain of nodes that move, each with sizes that may be anything."""
+    nodes: list[NodeProto] = []
+    tensors: list[TensorProto] = []
+    name = rng.choice(["x", "x", "x", "c"])
+    for k in range(rng.choice([1, 1, 2, 3, 6])):
+        node, own = _drawn(rng, name, f"v{k}", str(k))
+        nodes.append(node)
+        tensors += own
+        name = rng.choice([f"v{k}", f"v{k}", f"v{k}", "x"])
+    kept = rng.sample([f"v{k}" for k in range(len(nodes))], rng.choice([1, len(nodes)]))
+    return _model(nodes, kept, [*tensors, _start()])
+
+
+def _much(rng: random.Random) -> ModelProto:
+    """Many small nodes, whose values have many pieces."""
+    count = rng.choice([10, 100, 1000])
+    nodes = [_node("Concat", ["x", "x"], ["v0"], axis=0)]
+    tensors = [_integers("two", 2, 1), _integers("flat", -1, 2), _integers("low", 1), _integers("high", -1)]
+    tensors += [_integers("pads", 1, 0, 0, 0), _integers("which", 0, -1, 1, 0)]
+    for k in range(count):
+        node = rng.choice([
+            ("Concat", [f"v{k}", "x"], {"axis": 0}), ("Concat", [f"v{k}", f"v{max(0, k - 1)}"], {"axis": 0}),
+            ("Transpose", [f"v{k}"], {"perm": [0, 1]}), ("Reshape", [f"v{k}", "flat"], {}),
+            ("Slice", [f"v{k}", "low", "high"], {}), ("Pad", [f"v{k}", "pads"], {}),
+            ("Gather", [f"v{k}", "which"], {"axis": 0}), ("ScatterND", [f"v{k}", "which2", "x2"], {}),
+        ])  # fmt: skip
+        nodes.append(_node(node[0], node[1], [f"v{k + 1}"], **node[2]))
+    tensors.append(helper.make_tensor("which2", TensorProto.INT64, [2, 1], [0, 1]))
+    tensors.append(helper.make_tensor("x2", TensorProto.FLOAT, [2, 2], [1.0] * 4))
+    return _model(nodes, [f"v{count}"], tensors)
+
+
+_KINDS = (
+    _many_results, _copies, _declared, _texts, _called, _nested, _long, _dimensions, _pretending, _moving, _moving,
+    _moving, _moving, _moving, _much,
+)  # fmt: skip

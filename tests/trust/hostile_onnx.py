@@ -26,6 +26,26 @@ MODELS = [
         c = Gather <axis = 0> (b, i)
         y = Concat <axis = 0> (a, c, w)
     }""",
+    """<ir_version: 8, opset_import: ["": 18]>
+    g (float[4, 2] x) => (float[N, M] y, float[A, B] z) <int64[2] two = {8, -1}, int64[4] pads = {0, 1, -1, 2},
+     int64[2] times = {2, 3}, float[2] values = {0, 1}, float[2] v = {2, 1}, int64 o = {-1}, int64[1] d = {0}> {
+        s = Shape (x)
+        n = ReduceProd <keepdims = 0> (s)
+        m = Mul (n, s)
+        f = Cast <to = 1> (m)
+        r = Reshape (x, two)
+        t = Transpose <perm = [1, 0]> (r)
+        p = Pad <mode = "edge"> (t, pads)
+        u = Tile (p, times)
+        h = OneHot <axis = -1> (s, n, values)
+        q = SplitToSequence <axis = 1> (u)
+        l = SequenceLength (q)
+        i = SequenceAt (q, o)
+        k = NonZero (i)
+        e = Trilu (u)
+        y = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric"> (e, , v)
+        z = Unsqueeze (f, d)
+    }""",
 ]
 NUMBERS = [-1, 0, 1, 2, 7, 127, 2**31 - 1, -(2**31), 2**31, 2**32, 2**62, 2**63 - 1, -(2**63)]
 TEXTS = ["", "x", "a", "Split", "Loop", "com.microsoft", "\0", "é" * 3, "x" * 10_000, "../outside.bin",

@@ -153,10 +153,10 @@ def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
         end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
         if end > begin:
             yield _digits(piece, k, begin, end - begin)
-        for digit in range(size):
-            at = first + digit * step
-            if not begin <= digit < end and at < high and at + rest >= low:
-                yield from between(_digits(piece, k, digit, 1), axis, low, high)
+        # The first and the last digits with which some do; an axis may have billions in between.
+        lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
+        for digit in (*range(lowest, min(begin, highest)), *range(max(end, lowest), highest)):
+            yield from between(_digits(piece, k, digit, 1), axis, low, high)
 
 
 def every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:

@@ -66,7 +66,7 @@ class Prepared(onnx.backend.base.BackendRep):
 
 
 class AnydmlBackend(onnx.backend.base.Backend):
-    """Graphs of Split, Slice, Gather, Concat, Identity, Constant, SplitTraining and ConcatTraining, on the CPU."""
+    """Graphs of the operators in `anydml.onnx.table`, on the CPU."""
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:

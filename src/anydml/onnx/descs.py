@@ -19,8 +19,9 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.inference import inferred
-from anydml.onnx.graph import Node, Opsets, decisive, last_use, opsets_of
+from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, plain_domain
 from anydml.onnx.moving import Looking, NotKnownError
+from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
@@ -130,7 +131,13 @@ class _Descriptions:
         drops = last_use([_Names(proto) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
             if isinstance(node, Node):
-                yield from self._ours(node, values, needed)
+                try:
+                    yield from self._ours(node, values, needed)
+                except ComputesError as error:
+                    if self._is_strict:
+                        raise
+                    self._foreign(proto, values)
+                    yield Finding(name, unchecked=str(error).removeprefix(f"{node.label}: "))
             else:
                 self._foreign(proto, values)
                 yield Finding(name, unchecked=node)
@@ -143,7 +150,9 @@ class _Descriptions:
         except ModelError as error:
             if self._is_strict:
                 raise
-            return str(error)
+            domain = plain_domain(proto.domain)
+            why = str(error).removeprefix(f"{label(name, domain, proto.op_type)}: ")
+            return printable(f"{f'{domain}:' * bool(domain)}{proto.op_type}: {why}")
 
     def _initializer(self, tensor: TensorProto, needed: Set[str]) -> Flowing | Unknown:
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
@@ -180,7 +189,8 @@ class _Descriptions:
         known = [value for value in inputs if not isinstance(value, Unknown)]
         if unknown is not None:
             self._forget(node, values, unknown)
-            yield Finding(node.name, unchecked=f"its sizes depend on {unknown.why}")
+            if node.entry.describe is not None or node.operator in ARITHMETIC:
+                yield Finding(node.name, unchecked=f"its sizes depend on {unknown.why}")
             return
         at = Looking()
         try:
@@ -190,9 +200,11 @@ class _Descriptions:
             if self._is_strict:
                 message += f"; descs need it as a constant of at most {FOLLOWED} integers"
                 raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
-            self._forget(node, values, Unknown(f"{node.label}, whose {message}"))
+            self._forget(node, values, Unknown(f"{node.label}, of which {message}"))
             yield Finding(node.name, unchecked=message)
             return
+        except ComputesError:
+            raise
         except ModelError as error:
             if self._is_strict:
                 raise
@@ -206,7 +218,11 @@ class _Descriptions:
         node = known.node
         if node.entry.describe is None:
             return
-        if not self._is_strict and all(isinstance(each, Tensor) and not each.size for each in known.outputs):
+        outputs = [each for each in known.outputs if isinstance(each, Tensor)]
+        # What sizes are made of stays on the CPU, and what is empty is skipped, as ONNX Runtime's provider has it.
+        if not self._is_strict and (
+            all(not each.size for each in outputs) or all(e.array is not None for e in outputs)
+        ):
             return
         try:
             desc = node.entry.describe(known)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from anydml.operators import OperatorDesc
 
 MICROSOFT = "com.microsoft"
+
+
+class ComputesError(ModelError):
+    """A node computes what anydml does not, though it has the operator."""
+
 
 Opsets = Mapping[str, int]
 """Opset versions by domain."""
@@ -64,7 +70,7 @@ class Node:
     attributes: Mapping[str, AttributeProto]
     entry: Entry
 
-    @property
+    @cached_property
     def label(self) -> str:
         """What errors call it: ``node "split" (Split)``."""
         return label(self.name, self.domain, self.operator)
@@ -72,6 +78,10 @@ class Node:
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message` about this node."""
         return ModelError(f"{self.label}: {message}", self.operator, field, rule)
+
+    def computes(self, message: str, field: str | None = None, rule: str | None = None) -> ComputesError:
+        """The error that says `message` about this node, which is no mistake in it."""
+        return ComputesError(f"{self.label}: {message}", self.operator, field, rule)
 
     def reworded(self, error: Exception) -> ModelError:
         """What a function of anydml's says, as an error of this node: the node's label says of which operator."""

@@ -72,8 +72,13 @@ class Moving(abc.ABC):
         """Have a tensor's elements where no index has to be looked up for them: lookups in lookups are slow."""
 
     @abc.abstractmethod
-    def values(self, *tensors: Tensor) -> list[Value]:
-        """What inputs are made of. Asked for once for each node, for all inputs that are composed."""
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
+        """What inputs are made of. Asked for once for each node, for all inputs that are composed.
+
+        Args:
+            tensors: the inputs.
+            times: how often each is used, about.
+        """
 
     @abc.abstractmethod
     def source(self, array: Array) -> Value:
@@ -176,7 +181,8 @@ class Looking(Moving):
         self._composer = Composer("sizes")
 
     def ask(self, node: Node, size: int) -> None:
-        """Nothing is made."""
+        """As `Moving.ask`: what is already there is no longer available."""
+        Budget().ask(node.label, "looking at it", size)
 
     @property
     def composer(self) -> Composer:
@@ -196,7 +202,7 @@ class Looking(Moving):
     def direct(self, tensor: Tensor) -> None:
         """They are nowhere."""
 
-    def values(self, *tensors: Tensor) -> list[Value]:
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Tensors without memory."""
         self._composer = Composer("sizes")
         return [self._stored(tensor.shape, tensor.dtype) for tensor in tensors]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import textwrap
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import BindingError, DescError
-from anydml.moves.compose import OUTPUT, Composer
 from anydml.moves.move import Access, Fill
 from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import POSITION, Moving, Write, moved_type, packed
+from anydml.onnx.moving import POSITION, Moving, Write, moved_type
+from anydml.onnx.region import Region
 from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
 
 MOST_NODES = 256
@@ -27,84 +27,20 @@ MOST_NODES = 256
 MOST_PIECES = 8192
 """Pieces of all values that a region has made: composing takes time for each."""
 
-MOST_FACTORS = 8192
-"""Pieces of a value times its dimensions, about: what has more is stored before it is used again."""
+MOST_FACTORS = 4096
+"""Factors of the pieces that a node composes; where there are more, its inputs are stored before."""
+
+MOST_WORK = 16 * MOST_FACTORS
+"""The same for all nodes of a region."""
 
 FOLDED = 64
 """Elements of inputs up to which a node that decides sizes runs at once, apart from the regions."""
 
+MOVE_WEIGHT = 1024
+"""Bytes that a program and its key keep for each move, about."""
+
 PROGRAMS = ProgramCache()
 """Programs compiled before, by their moves."""
-
-
-class Region(Composer):
-    """Nodes in a row that become one program.
-
-    Attributes:
-        sources: the arrays that the program reads, by the number of the input.
-        made: the results that are described in it, those that are still needed.
-        written: the results among its outputs, with what is written over them.
-        nodes: what errors call its nodes.
-        scratch: bytes that are stored in between.
-        pieces: of all its values.
-        held: keeps what nodes have made for it counted.
-        texts: arrays of strings that it moves by position, one after the other.
-    """
-
-    def __init__(self) -> None:
-        super().__init__("onnx")
-        self.sources: list[Array] = []
-        self.made: list[weakref.ref[Tensor]] = []
-        self.written: list[Tensor] = []
-        self.nodes: list[str] = []
-        self.scratch = 0
-        self.pieces = 0
-        self.held: list[Held] = []
-        self.texts: list[Array] = []
-        self._positions = 0
-        self._values: dict[int, tuple[Tensor, Value]] = {}
-
-    def stored(self, value: Value, reason: str) -> Value:
-        """The value in scratch of its own."""
-        stored = super().stored(value, reason)
-        self.scratch += math.prod(value.sizes) * value.element_size
-        return stored
-
-    def value_of(self, tensor: Tensor) -> Value:
-        """What a tensor is made of."""
-        if tensor.array is None:
-            assert tensor.value is not None, "what is described is part of the region"
-            return tensor.value
-        if id(tensor) not in self._values:
-            self._values[id(tensor)] = tensor, self.source(tensor.array)
-        return self._values[id(tensor)][1]
-
-    def source(self, array: Array) -> Value:
-        """An array that the program reads."""
-        if array.dtype.hasobject:
-            array = self.positions_of(array)
-        self.sources.append(array)
-        return self.input(f"source {len(self.sources) - 1}", array.shape, array.strides, array.itemsize)
-
-    def positions_of(self, texts: Array) -> Array:
-        """Where strings stand among all those of the region."""
-        first = self._positions
-        self.texts.append(texts.reshape(-1))
-        self._positions += texts.size
-        return np.arange(first, self._positions, dtype=POSITION).reshape(texts.shape)
-
-    def overwrite(self, tensor: Tensor, write: Write) -> None:
-        """Store a result now, and write over it."""
-        assert tensor.value is not None, "it is new"
-        number = OUTPUT + len(self.written)
-        self.output(tensor.maker, tensor.value)
-        self._moves += write(number, packed(tensor.shape, tensor.value.element_size))
-        self.written.append(tensor)
-
-    def results(self) -> list[Tensor]:
-        """Its results that are still needed, in the order of the program's outputs."""
-        alive = [tensor for reference in self.made if (tensor := reference()) is not None]
-        return [*self.written, *(tensor for tensor in alive if tensor.array is None and tensor not in self.written)]
 
 
 class Running(Moving):
@@ -156,7 +92,7 @@ class Running(Moving):
             finally:
                 self._region, self._log, self.programs = region, log, programs
             if log:
-                log(f"{node.label}: decides sizes, runs at once")
+                log(f"Alone, because sizes depend on it: {node.label}")
             return found
         found = self._run(node, inputs)
         region = self._region
@@ -164,6 +100,7 @@ class Running(Moving):
             not self._is_fused
             or region.written
             or len(region.nodes) >= MOST_NODES
+            or region.work > MOST_WORK
             or region.pieces > MOST_PIECES
             or region.scratch > SMALL
         ):
@@ -201,11 +138,13 @@ class Running(Moving):
         if tensor.value is not None and any(_is_looked_up(piece.source) for piece in tensor.value.pieces):
             self.flush()
 
-    def values(self, *tensors: Tensor) -> list[Value]:
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """As `Moving.values`."""
-        for tensor in tensors:
-            if tensor.value is not None and len(tensor.value.pieces) * (1 + len(tensor.shape)) > MOST_FACTORS:
-                self.flush()
+        work = times * sum(map(_factors, tensors))
+        if work > MOST_FACTORS:
+            self.flush()
+        else:
+            self._region.work += work
         # Positions of strings take memory of their own.
         size = sum(tensor.size for tensor in tensors if tensor.dtype.hasobject and tensor.array is not None)
         if size:
@@ -243,7 +182,7 @@ class Running(Moving):
         tensor.array = make()
         tensor.held = Held(self.budget, tensor.array)
         if self._log:
-            self._log(f"{node.label}: runs by itself")
+            self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
 
     def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
@@ -287,12 +226,11 @@ class Running(Moving):
         for tensor in results[len(region.written) :]:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
-        program = region.program()
-        own = program.scratch_bytes + sum(constant.nbytes for constant in program.constants)
-        if own:
-            self.budget.ask(results[0].maker, "what is stored in between", own)
-        if program.moves:
-            _compiled(program).run((*region.sources, *targets))
+        made = _made(region)
+        if made.own_bytes:
+            self.budget.ask(results[0].maker, "what is stored in between", made.own_bytes)
+        if made.compiled is not None:
+            made.compiled.run((*region.sources, *targets))
             self.programs += 1
         for tensor, target, hold in zip(results, targets, held, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
@@ -300,25 +238,51 @@ class Running(Moving):
                 texts = np.concatenate([*region.texts, np.empty(0, object)])
                 tensor.array = texts[target]
                 tensor.held = Held(self.budget, tensor.array)
-        if self._log and program.moves:
-            self._log(f"{len(region.nodes)} node(s) as one program: {', '.join(region.nodes)}")
-            self._log(str(program))
+        if self._log and made.compiled is not None:
+            self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.program()), '    ')}")
 
 
-def _compiled(program: Program) -> Any:
-    """A program as the engine runs it; programs without constants are the same where their moves are."""
-    if program.constants:
-        return array_engine(program.name, []).compile_program(program)
-    key = tuple((operand.role, operand.size) for operand in program.operands), program.moves
-    found = PROGRAMS.get(key)
-    if found is None:
-        found = array_engine(program.name, []).compile_program(program)
-        PROGRAMS.keep(key, found)
-    return found
+class _Made:
+    """A region's program, compiled.
+
+    Attributes:
+        program: the program.
+        own_bytes: of its scratch and its constants.
+        compiled: None where nothing moves.
+    """
+
+    __slots__ = ("compiled", "own_bytes", "program")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.own_bytes = program.scratch_bytes + sum(constant.nbytes for constant in program.constants)
+        self.compiled = array_engine(program.name, []).compile_program(program) if program.moves else None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept, about."""
+        own: int = MOVE_WEIGHT * (1 + 2 * len(self.program.moves)) + self.own_bytes
+        return own + (self.compiled.weight if self.compiled else 0)
+
+
+def _made(region: Region) -> _Made:
+    """A region's program; two are the same where their moves are, and they have no constants."""
+    key = region.key()
+    made: _Made | None = None if key is None else PROGRAMS.get(key)
+    if made is None:
+        made = _Made(region.program())
+        if key is not None:
+            PROGRAMS.keep(key, made)
+    return made
 
 
 def _is_looked_up(source: Access | Fill) -> bool:
     return isinstance(source, Access) and bool(source.lookups)
+
+
+def _factors(tensor: Tensor) -> int:
+    """Factors that a tensor is described by, about; 0 where it is stored."""
+    return 0 if tensor.value is None else len(tensor.value.pieces) * (1 + len(tensor.shape))
 
 
 def _are_few(inputs: Sequence[Flowing | None]) -> bool:

@@ -64,7 +64,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     # Values
     ("", "Constant"): Entry((1, 9, 11, 12, 13, 19, *_RECENT), making.constant),
     ("", "ConstantOfShape"): Entry((9, 20, *_RECENT), making.constant_of_shape, as_values.constant_of_shape, (0,)),
-    ("", "NonZero"): Entry((9, 13), making.non_zero, as_values.other("DML_OPERATOR_NONZERO_COORDINATES"), (0,)),
+    ("", "NonZero"): Entry((9, 13), making.non_zero, as_values.other("DML_OPERATOR_NONZERO_COORDINATES")),
     ("", "Range"): Entry((11, 27), making.range_, as_values.range_, (0, 1, 2)),
     ("", "Shape"): Entry((1, 13, 15, 19, *_RECENT), making.shape),
     ("", "Size"): Entry((1, 13, 19, *_RECENT), making.size),

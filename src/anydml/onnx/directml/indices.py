@@ -70,12 +70,13 @@ def one_hot(known: Described) -> OperatorDesc | None:
 
 
 def reverse_sequence(known: Described) -> OperatorDesc | None:
-    """REVERSE_SUBSEQUENCES; its lengths are unsigned, and INT64 lengths are read as they are."""
+    """REVERSE_SUBSEQUENCES; its lengths are unsigned, INT64 ones are read as they are, once for each row."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
     time = known.node.integer("time_axis", 0)
     assert time is not None, "it has a default"
     more = len(source.sizes) - len(x.shape)
-    lengths = [1] * len(source.sizes)
-    lengths[more + 1 - time] = x.shape[1 - time]
-    return ReverseSubsequencesOperatorDesc(source, TensorDesc(DataType.UINT64, lengths), output, more + time)
+    sizes, strides = [*source.sizes], [0] * len(source.sizes)
+    sizes[more + time], strides[more + 1 - time] = 1, 1
+    lengths = TensorDesc(DataType.UINT64, sizes, strides)
+    return ReverseSubsequencesOperatorDesc(source, lengths, output, more + time)

@@ -147,7 +147,7 @@ def check_nearest(node: Node) -> None:
     mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
         message = f"mode is {mode}, but anydml moves data and computes nothing"
-        raise node.error(message, "mode", "mode is nearest")
+        raise node.computes(message, "mode", "mode is nearest")
 
 
 def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scaled]:
@@ -239,14 +239,20 @@ def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     """The indices of the nearest neighbours, and how many at both ends have none inside."""
     mode = _coordinates(node)
     y, scale = np.arange(axis.size, dtype=np.float64), axis.scale
+    # Exact where the scale is that of the sizes: a place halfway between two neighbours stays there.
+    is_exact = scale == axis.size / size
+
+    def scaled(places: Array) -> Array:
+        return places * size / axis.size if is_exact else places / scale
+
     outside = np.zeros(axis.size, bool)
     if mode == "align_corners":
         whole = scale * size - 1
         x = y * ((size - 1) / whole) if whole else np.zeros_like(y)
     elif mode == "asymmetric":
-        x = y / scale
+        x = scaled(y)
     elif mode == "tf_half_pixel_for_nn":
-        x = (y + 0.5) / scale
+        x = scaled(y + 0.5)
     elif mode == "tf_crop_and_resize":
         first, last = axis.region
         if axis.size > 1:
@@ -257,9 +263,9 @@ def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     elif mode == "pytorch_half_pixel" and axis.size <= 1:
         x = np.zeros_like(y)
     elif mode == "half_pixel_symmetric":
-        x = size / 2 * (1 - axis.size / (scale * size)) + (y + 0.5) / scale - 0.5
+        x = size / 2 * (1 - axis.size / (scale * size)) + scaled(y + 0.5) - 0.5
     else:
-        x = (y + 0.5) / scale - 0.5
+        x = scaled(y + 0.5) - 0.5
     rounded = {
         "round_prefer_floor": lambda: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda: np.floor(x + 0.5),

@@ -110,6 +110,9 @@ BINARY: Mapping[str, Callable[[Array, Array], Array]] = {
 UNARY: Mapping[str, Callable[[Array], Array]] = {
     "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Abs": np.abs, "Not": np.logical_not,
 }  # fmt: skip
+ARITHMETIC = frozenset((*BINARY, *UNARY, "Mod", "ReduceProd"))
+"""Operators that compute on anything but shapes."""
+
 _LOGIC = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Not")
 
 
@@ -148,7 +151,7 @@ def _check_few(node: Node, tensor: Tensor, count: int) -> None:
     kinds = tensor.dtype in (np.int64, bool) or (tensor.dtype in (np.float32, np.float64) and len(tensor.shape) < 2)
     if not kinds or max(count, tensor.size) > FEW:
         message = f"computes on {tensor.dtype} of shape {list(tensor.shape)}, but anydml moves data"
-        raise node.error(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
+        raise node.computes(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
 
 
 def reduce_prod(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

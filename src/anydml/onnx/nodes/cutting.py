@@ -20,7 +20,7 @@ def split(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """Split and SplitTraining."""
     x = required(node, inputs, 0, "input")
     axis, sizes = split_parts(node, x.shape, _known(node, at, inputs, 1, "split"))
-    (value,) = at.values(x)
+    (value,) = at.values(x, times=len(sizes))
     return [at.moved(node, part, x.dtype) for part in cut(at, value, axis, sizes)]
 
 

@@ -89,7 +89,7 @@ def gather_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
     # The batch is looked up too, by numbers that count it: all of it is one lookup for each axis.
     rank, places = len(indices.shape) - 1, []
-    at.ask(node, INDEX_BYTES * sum(x.shape[:batch]) * at.runs)
+    at.ask(node, INDEX_BYTES * sum(x.shape[:batch]))
     for k in range(batch):
         counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
         places.append((k, at.composer.broadcast(at.source(counting), indices.shape[:-1]), "int64"))

@@ -48,7 +48,7 @@ def check_reduction(node: Node) -> None:
     """
     name = "none" if "reduction" not in node.attributes else node.text("reduction", "none", REDUCTIONS)
     if name != "none":
-        raise node.error(f"reduction is {name}: {NO_REDUCTION}", "reduction", NO_REDUCTION)
+        raise node.computes(f"reduction is {name}: {NO_REDUCTION}", "reduction", NO_REDUCTION)
 
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -176,7 +176,8 @@ def _chosen(
     condition, first = chosen
     if not at.runs or condition.array is None or 0 in shape:
         return at.moved(node, other, dtype)
-    at.ask(node, 5 * condition.size)
+    # Its opposite, as bytes and as indices; and the condition itself, which a node may have made.
+    at.ask(node, 6 * condition.size)
     # An index of 1, on an axis of size 1, is outside: nothing is written there.
     index = at.source(np.logical_not(condition.array).astype(np.int32))
 

@@ -13,8 +13,11 @@ from anydml.onnx.nodes.cutting import cut, joined_axis
 from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import Flowing, Tensor, Tensors
 
-MOST_PARTS = 1_000_000
+MOST_PARTS = 1 << 16
 """Tensors of a sequence that one node makes."""
+
+PART = 2048
+"""Bytes that one takes beside its elements: as a value, as a move, as an array."""
 
 
 def split_to_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -35,7 +38,8 @@ def split_to_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowin
         if any(each < 0 for each in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes are 0 or more and add up to the axis")
-    (value,) = at.values(x)
+    at.ask(node, PART * len(sizes))
+    (value,) = at.values(x, times=len(sizes))
     parts = [*cut(at, value, axis, sizes)]
     if given is None and not node.integer("keepdims", 1):
         without = (*x.shape[:axis], *x.shape[axis + 1 :])
@@ -47,7 +51,7 @@ def _equal(node: Node, size: int, part: int) -> list[int]:
     count = -(-size // part)
     if count > MOST_PARTS:
         message = f"makes {count} parts, but anydml makes at most {MOST_PARTS}"
-        raise node.error(message, "split", "a sequence has at most a million tensors")
+        raise node.error(message, "split", f"a sequence has at most {MOST_PARTS} tensors")
     return [min(part, size - k * part) for k in range(count)]
 
 

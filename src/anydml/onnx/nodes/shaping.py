@@ -200,7 +200,9 @@ def dropout(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         # Nothing is dropped at random where the ratio is 0.
         trains = trains and (ratio is None or scalar(node, at, ratio, "ratio") != 0)
     if trains:
-        raise node.error("is in training mode, but anydml moves data and draws nothing", "training_mode", "inference")
+        raise node.computes(
+            "is in training mode, but anydml moves data and draws nothing", "training_mode", "inference"
+        )
     if len(node.outputs) < 2 or not node.outputs[1]:
         return (x,)
     kind = np.dtype(bool) if node.version >= 10 else x.dtype

@@ -1,0 +1,202 @@
+"""`anydml check` on models that anydml has a part of: what it says, what it leaves out, and the code it ends with."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from anydml.cli import main
+from anydml.onnx.descs import describe
+
+
+def parsed(body, opset=18):
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}, "custom": 1]> {body}')
+
+
+@pytest.fixture
+def check(tmp_path, monkeypatch, capsys):
+    """Check a model: the code, and the lines."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(model, *options):
+        onnx.save(model, "m.onnx")
+        with pytest.raises(SystemExit) as ended:
+            main(["check", "m.onnx", *options])
+        out, err = capsys.readouterr()
+        assert (err == "") == (ended.value.code != 2)
+        return ended.value.code, out.splitlines(), err
+
+    return run
+
+
+def found(model, **sizes):
+    """Descs and reasons by node."""
+    descs, reasons = {}, {}
+    for finding in describe(model, sizes):
+        if finding.desc is not None:
+            descs[finding.node] = finding.desc
+        else:
+            reasons[finding.node] = str(finding.error or finding.unchecked)
+    return descs, reasons
+
+
+def transformer():
+    """A small transformer with a dynamic batch, as PyTorch exports it."""
+    torch = pytest.importorskip("torch")
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.norm = torch.nn.Embedding(50, 16), torch.nn.LayerNorm(16)
+            self.heads, self.out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+
+        def forward(self, tokens):
+            x = self.embed(tokens)
+            batch, length, _ = x.shape
+            parts = self.heads(self.norm(x)).split(16, -1)
+            q, k, v = (part.reshape(batch, length, 2, 8).transpose(1, 2) for part in parts)
+            weights = torch.softmax(q @ k.transpose(-1, -2) / 8**0.5, -1)
+            return x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, 16))
+
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Block().eval(), (torch.zeros(2, 5, dtype=torch.long),), file, dynamo=False, input_names=["tokens"],
+            output_names=["y"], dynamic_axes={"tokens": {0: "N"}}, opset_version=17,
+        )  # fmt: skip
+    return onnx.load_model_from_string(file.getvalue())
+
+
+def test_a_transformer_that_pytorch_exports(check):
+    model = transformer()
+    foreign = {node.name for node in model.graph.node if node.op_type in ("MatMul", "Add", "Softmax", "Div")}
+    descs, reasons = found(model, N=4)
+    assert foreign <= reasons.keys()
+    assert [desc.OPERATOR for desc in descs.values()] == ["DML_GATHER", "DML_SPLIT", *["DML_ELEMENT_WISE_IDENTITY"] * 4]
+    assert [*descs.values()][1].input_tensor.sizes == (1, 4, 5, 48)
+    heads = next(desc for name, desc in descs.items() if name.endswith("/Transpose"))
+    assert (heads.input_tensor.sizes, heads.input_tensor.strides) == ((4, 2, 5, 8), (80, 8, 16, 1))
+    code, lines, _ = check(model, "--size", "N=4")
+    assert code == 0
+    assert {line.split(": ")[1] for line in lines if ": not checked: " in line} == reasons.keys()
+    assert lines[-1].startswith("m.onnx: no problems at DML_FEATURE_LEVEL_6_4; ")
+    code, lines, _ = check(model, "--size", "N=4", "--json", "--feature-level", "2_0")
+    said = json.loads(lines[0])
+    assert code == 1
+    assert (said["model"], said["feature_level"]) == ("m.onnx", "DML_FEATURE_LEVEL_2_0")
+    assert {problem["field"] for problem in said["problems"]} == {"IndicesTensor.DataType"}
+    assert {problem["needs"] for problem in said["problems"]} == {"DML_FEATURE_LEVEL_3_0"}
+    assert {each["place"] for each in said["not_checked"]} == reasons.keys()
+    # Without the size, what depends on it is not checked, and the rest is.
+    code, lines, _ = check(model)
+    assert code == 0
+    assert any("give --size N=4" in line for line in lines)
+    assert all(any(f": {name}: not checked: " in line for line in lines) for name in foreign)
+
+
+def test_what_does_not_depend_on_a_size_is_checked():
+    model = parsed(
+        """g (float[N, 4] x, float64[3, 2] z) => (float[A, B] y, float64[C, D] t) <int64[2] two = {1, 2}> {
+        [free] y = Transpose (x)
+        [bound] t = Tile (z, two)
+    }""".replace("float64", "double")
+    )
+    descs, reasons = found(model)
+    assert [*descs] == ["bound"]
+    assert "DataType" in next(problem.field for problem in descs["bound"].problems())
+    assert [*reasons] == ["free"]
+
+
+def test_sizes_of_foreign_nodes_are_inferred_or_declared():
+    model = parsed("""g (float[2, 3] x, float[3, 5] w) => (float[5, 2] y, float[A, B] z, float[C, D] r) {
+        m = MatMul (x, w)
+        [known] y = Transpose (m)
+        [own] o, p = custom.Thing (x)
+        [declared] z = Transpose (o)
+        [unknown] r = Transpose (p)
+    }""")
+    model.graph.value_info.append(helper.make_tensor_value_info("o", TensorProto.FLOAT, [7, 9]))
+    descs, reasons = found(model)
+    assert descs["known"].output_tensor.sizes == (1, 1, 5, 2)
+    assert descs["declared"].output_tensor.sizes == (1, 1, 9, 7)
+    assert reasons["own"] == "custom:Thing: anydml has no such operator; docs/onnx.md has a list of them"
+    assert reasons["unknown"] == 'its sizes depend on "p", whose sizes the model does not say'
+
+
+def test_a_known_operator_that_computes_is_listed(check):
+    model = parsed("""g (float[1, 1, 4, 4] x) => (float[A, B, C, D] y, float[E] z) <float[4] by = {1, 1, 2, 2}> {
+        [blur] r = Resize <mode = "linear"> (x, , by)
+        [turn] y = Transpose <perm = [0, 1, 3, 2]> (r)
+        [pick] z = Gather (y, nothing)
+    }""")
+    del model.graph.node[2], model.graph.output[1]
+    descs, reasons = found(model)
+    assert reasons == {"blur": "mode is linear, but anydml moves data and computes nothing"}
+    assert descs["turn"].output_tensor.sizes == (1, 1, 8, 8)
+    assert check(model)[0] == 0
+
+
+def test_tensors_without_elements_are_skipped():
+    model = parsed("""g (float[0, 3] e, float[2, 3] x) => (float[A, B] y, float[C, D] z) {
+        [join] y = Concat <axis = 0> (e, x, e)
+        [nothing] z = Transpose (e)
+    }""")
+    descs, reasons = found(model)
+    assert [*descs] == ["join"]
+    assert not reasons
+    assert [tensor.sizes for tensor in descs["join"].input_tensors] == [(1, 1, 2, 3)]
+    descs["join"].check()
+
+
+def test_what_sizes_are_made_of_is_not_checked_as_a_tensor():
+    model = parsed("""g (float[2, 6] x) => (float[A, B, C] y) <int64 zero = {0}, int64[1] first = {0},
+        int64[2] rest = {2, 3}> {
+            s = Shape (x) n = Gather (s, zero) one = Unsqueeze (n, first) sizes = Concat <axis = 0> (one, rest)
+            y = Reshape (x, sizes) }""")
+    assert found(model) == ({}, {})
+
+
+def test_the_codes(check):
+    sound = parsed("g (float[2, 3] x) => (float[3, 2] y) { y = Transpose (x) }")
+    assert check(sound)[:2] == (0, ["m.onnx: no problems at DML_FEATURE_LEVEL_6_4"])
+    broken = parsed("g (float[2, 3] x) => (float[A] y) { y = Concat <axis = 7> (x, x) z = Transpose (y) }")
+    code, lines, _ = check(broken)
+    assert code == 1
+    assert lines[0].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
+    assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[3]
+    invalid = parsed("g (float[2] x) => (float[A] y) { y = Identity (nothing) }")
+    code, lines, err = check(invalid)
+    assert (code, lines) == (2, [])
+    assert err.count("\n") == 1
+
+
+def test_huge_sizes_take_no_time():
+    """An axis is never counted through."""
+    model = parsed("""g (float[1099511627776, 2] x, bool[1073741824] c) => (float[A, B] y) <int64[2] low = {5, 0},
+        int64[2] high = {9, 2}, int64[4] pads = {1000000, 0, 0, 0}, int64[2] batch = {2, 1}> {
+            [cut] s = Slice (x, low, high)
+            [around] p = Pad <mode = "reflect"> (x, pads)
+            [wide] y = Tile (s, batch)
+            [triangle] t = Trilu (x)
+    }""")
+    descs, reasons = found(model)
+    assert not reasons
+    assert descs["wide"].output_tensor.sizes == (1, 1, 8, 2)
+
+
+def test_a_small_constant_that_a_foreign_node_makes_decides_no_size():
+    model = parsed(
+        """g (float[2, 6] x) => (float[A, B] y) { s = custom.Sizes () y = Reshape (x, s) z = Transpose (y) }"""
+    )
+    model.graph.value_info.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(3, np.float32), "unused"))
+    _, reasons = found(model)
+    assert reasons["Reshape_1"].startswith("shape is known only when the graph runs")
+    assert reasons["Transpose_2"].startswith('its sizes depend on node "Reshape_1" (Reshape), of which shape is known')

@@ -1,0 +1,44 @@
+"""Random nodes that move, against ONNX Runtime, or onnx's reference evaluator where it does not have a type."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from anydml.onnx import backend
+
+from .random_nodes import MAKERS, model_of
+
+onnxruntime.set_default_logger_severity(4)
+CASES = 40
+
+
+def expected(model, feeds):
+    """What ONNX Runtime makes of it, or the reference evaluator."""
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return ReferenceEvaluator(model).run(None, feeds)[0]
+    return session.run(None, feeds)[0]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_random_nodes(make):
+    rng = random.Random(make.__name__)
+    for _ in range(CASES):
+        kind, arrays, attributes = make(rng)
+        model, feeds = model_of(kind, arrays, attributes)
+        theirs = expected(model, feeds)
+        (ours,) = backend.run_model(model, feeds)
+        shown = (
+            kind,
+            attributes,
+            [None if array is None else (array.shape, array.dtype) for array in arrays],
+            arrays[1:],
+        )
+        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), shown
+        assert np.array_equal(ours, theirs), shown
