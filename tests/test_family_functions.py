@@ -152,6 +152,7 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.scatter(X, [[0]], np.array([[1]])), "updates is int64, but x is float64"),
         (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates, but there are 2 dimensions"),
         (lambda: dml.scatter_nd(X, [[0]], X[0]), "must have"),
+        (lambda: dml.diagonal_matrix(X[0], 1), "diagonal_matrix: x has 1 dimensions"),
         (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),
         (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "window 0 … 4 of dimension 1"),
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
