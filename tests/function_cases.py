@@ -185,6 +185,17 @@ def one_hot(rng, dtype):
     return (indices, values, depth, axis), np.moveaxis(expected, -1, axis)
 
 
+def diagonal_matrix(rng, dtype):
+    x = array(rng, shape_of(rng, int(rng.integers(2, 5))), dtype)
+    value = "any" if dtype.hasobject else random_array(rng, dtype, (1,))[0]
+    begin, end = numbers(rng, -6, 7, 2)
+    row, column = np.indices(x.shape[-2:])
+    t = column - row
+    expected = x.copy()
+    expected[..., (t >= begin) & (t < end) if begin <= end else (t >= begin) | (t < end)] = value
+    return (x, value, begin, end), expected
+
+
 def zeros(shape, dtype):
     """Elements whose bytes are 0."""
     return np.frombuffer(bytearray(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
@@ -249,7 +260,7 @@ DRAW = {
     each.__name__: each
     for each in (
         *(tile, pad, permute_dims, flip, roll, repeat, upsample, broadcast_to, stack, gather_elements, scatter),
-        *(gather_nd, scatter_nd, one_hot, slice_grad, space_to_depth, depth_to_space, unfold),
+        *(gather_nd, scatter_nd, one_hot, diagonal_matrix, slice_grad, space_to_depth, depth_to_space, unfold),
     )
 }
 """By the functions' names: a generator and a dtype in, arguments and the expected result out."""

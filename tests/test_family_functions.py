@@ -69,6 +69,27 @@ def test_fused(name):
         same(fused(*given), expected)
 
 
+COMPOSED = ("tile", "pad", "permute_dims", "flip", "roll", "repeat", "broadcast_to", "stack")
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_what_composes_takes_no_memory(name):
+    calls = {
+        "tile": ([2, 2],), "pad": ([1, 0, 0, 2], "reflect"), "permute_dims": ([1, 0],), "flip": (), "roll": (1, 0),
+        "repeat": (2, 1), "broadcast_to": ([2, 6, 4],),
+    }  # fmt: skip
+    function = getattr(dml, name)
+    arguments = calls.get(name)
+    x = np.arange(24).reshape(4, 6)
+
+    def called(x):
+        return function([x, x[::-1]]) if arguments is None else function(x.T, *arguments)
+
+    fused = dml.fuse(called)
+    assert np.array_equal(fused(x), called(x))
+    assert fused.lower(x).scratch_bytes == 0
+
+
 @pytest.mark.parametrize("name", DRAW)
 def test_onnx_nodes(name):
     onnx = pytest.importorskip("onnx")
@@ -131,6 +152,7 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.scatter(X, [[0]], np.array([[1]])), "updates is int64, but x is float64"),
         (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates, but there are 2 dimensions"),
         (lambda: dml.scatter_nd(X, [[0]], X[0]), "must have"),
+        (lambda: dml.diagonal_matrix(X[0], 1), "diagonal_matrix: x has 1 dimensions"),
         (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),
         (lambda: dml.slice_grad(X, [2, 3], [0, 0], [2, 4], [1, 1]), "window 0 … 4 of dimension 1"),
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),

@@ -244,3 +244,11 @@ def test_sixty_four_dimensions(name):
     }
     assert np.array_equal(work[name](), x)
     assert np.array_equal(dml.slice1(x, zeros, ones, ones), x[(slice(1),) * 64])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, ">f4", object])
+def test_what_has_no_dimensions_stays_an_array(dtype):
+    x = np.array(5, dtype)
+    for found in (dml.slice(x, [], []), dml.slice1(x, [], [], []), dml.flip(x), dml.copy(x)):
+        assert type(found) is np.ndarray
+        assert (found.shape, found.dtype, found.item()) == ((), x.dtype, x.item())

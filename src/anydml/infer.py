@@ -101,5 +101,22 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     return result
 
 
+def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
+    """The axis from 0 to rank − 1 of an operator that has an index for every element.
+
+    Raises:
+        DescError: ranks differ, the axis is out of range, or indices reach further than x in another dimension.
+    """
+    if len(indices) != len(shape):
+        message = f"{name}: indices have {len(indices)} dimensions, but x has {len(shape)}"
+        raise DescError(message, name, "indices", "indices have x's dimensions")
+    axis = axis_of(name, len(shape), axis)
+    for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
+        if i != axis and not holds(count <= size):
+            message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
+            raise DescError(message, name, "indices", "indices are no longer than x, but along axis")
+    return axis
+
+
 def _some(values: Sizes) -> str:
     return str(list(values)) if len(values) <= 16 else f"[{', '.join(map(str, values[:16]))}, … {len(values)} in all]"

@@ -122,8 +122,14 @@ def look_at_lines(out: str, errors: str, folder: Path) -> None:
     """Nothing in a file's names may be taken for a line of the command's own, nor change how one is shown."""
     hidden = {c for c in {*out, *errors} - {"\n"} if unicodedata.category(c) in HIDDEN}
     assert not hidden, f"this is shown as something else: {hidden}"
-    begins = ("Output '", "Program of node ", "Alone, because ", f"{folder / 'model' / 'model.onnx'}: ", "    ")
+    begins = (
+        "Output '",
+        "Program of node ",
+        "Alone, because ",
         f"'{folder / 'model' / 'model.onnx'}' is explained in '",
+        f"{folder / 'model' / 'model.onnx'}: ",
+        "    ",
+    )
     for line in out.splitlines():
         assert line.startswith(begins), line
         assert not line.strip().startswith("FORGED"), line

@@ -3,7 +3,7 @@
 An array is NumPy's, PyTorch's, JAX's, CuPy's, or of any library that speaks DLPack; results are of its library, dtype
 and device. It is read where it lies: in host memory by the CPU engine, on a GPU by the GPU engine, on the caller's
 current stream, where the parts of a split share one block of memory. Lists and scalars are NumPy's. All arrays of one
-call are of one library and on one device; only sizes and `gather`'s indices may be lists, or NumPy's, beside another's.
+call are of one library and on one device; only sizes and indices may be lists, or NumPy's, beside another's.
 A mask is not moved, so masked arrays are refused.
 
 No feature level binds them, nor a limit on elements; arrays have at most 64 dimensions, as NumPy's do; empty arrays and

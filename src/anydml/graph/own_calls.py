@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
-from anydml.graph import refusing, shaping
+from anydml.graph import numpy_calls, refusing, shaping
 from anydml.graph.refusing import named, refused
 from anydml.graph.trace import Trace, TracedArray
 from anydml.operators.function import Element, Function, Parameter
@@ -132,7 +132,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
-    """What a function moves, into scratch."""
+    """What a function moves: composed, or into scratch."""
     given = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
     values = [given.get(each.name, each.default) for each in function.parameters]
     label = function.label
@@ -158,6 +158,10 @@ def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
     rest += [each.element for each in indices]
     inputs = [*arrays, *indices]
     inferred = function.infer(label, [each.shape for each in inputs], tuple(rest))
+    if function.name in _COMPOSED:
+        numpys, keywords = _COMPOSED[function.name](*values)
+        given_arrays = (arrays,) if function.is_of_lists else tuple(arrays)
+        return numpy_calls.called(trace, numpys, given_arrays, keywords)
     made = trace.composer.moved(
         [each.value for each in inputs],
         inferred.shapes,
@@ -167,6 +171,26 @@ def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
     )
     results = [arrays[0].made(value) for value in made]
     return results if function.has_parts else results[0]
+
+
+def _padding(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> tuple[Any, dict[str, Any]]:
+    if not x.ndim:
+        return np.copy, {}
+    around = [*zip(pads[: x.ndim], pads[x.ndim :], strict=True)]
+    return np.pad, {"pad_width": around, "mode": mode, **({"constant_values": value} if mode == "constant" else {})}
+
+
+_COMPOSED: dict[str, Callable[..., tuple[Any, dict[str, Any]]]] = {
+    "broadcast_to": lambda x, shape: (np.broadcast_to, {"shape": tuple(shape)}),
+    "flip": lambda x, axis: (np.flip, {"axis": axis if axis is None or isinstance(axis, int) else tuple(axis)}),
+    "pad": _padding,
+    "permute_dims": lambda x, axes: (np.transpose, {"axes": tuple(axes)}),
+    "repeat": lambda x, repeats, axis: (np.repeat, {"repeats": repeats, "axis": axis}),
+    "roll": lambda x, shift, axis: (np.roll, {"shift": shift, "axis": axis}),
+    "stack": lambda arrays, axis: (np.stack, {"axis": axis}),
+    "tile": lambda x, repeats: (np.tile, {"reps": tuple(repeats)}),
+}
+"""What is composed as NumPy's function of the same elements; rules are those of the function."""
 
 
 def _indices(trace: Trace, label: str, given: Any) -> TracedArray:

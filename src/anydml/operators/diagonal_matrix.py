@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.bands import band
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
 from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
@@ -20,6 +22,26 @@ from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 
 EVERY = UINT_MAX + 1
 """Beyond every diagonal."""
+
+
+def band_moves(operand: int, output: Layout, bands: Sequence[tuple[int, int]], pattern: bytes) -> tuple[Move, ...]:
+    """A value on bands of diagonals ``first ≤ column − row < end`` of matrices, in a few boxes a band.
+
+    Args:
+        operand: the output's number.
+        output: matrices, of 2 dimensions or more.
+        bands: first and end of each.
+        pattern: the bytes of the value.
+    """
+    *batch, height, width = output.sizes
+    *steps, down, right = output.strides
+    moves = []
+    for first, end in bands:
+        for box in band(height, width, first, end):
+            strides = (rows * down + columns * right for rows, columns in box.steps)
+            to = Access(operand, box.row * down + box.column * right, (*steps, *strides))
+            moves.append(Move((*batch, *box.sizes), to, Fill(pattern), output.element_size))
+    return tuple(moves)
 
 
 class _DiagonalMatrix(OperatorDesc):
@@ -47,17 +69,8 @@ class _DiagonalMatrix(OperatorDesc):
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """What the others hold, everywhere; then the value, in a few boxes a band."""
         *inputs, output = layouts or self.layouts()
-        whole, size = len(inputs), output.element_size
-        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(size))
-        *batch, height, width = output.sizes
-        *steps, down, right = output.strides
-        moves = [under]
-        for first, end in self.bands():
-            for box in band(height, width, first, end):
-                strides = (rows * down + columns * right for rows, columns in box.steps)
-                to = Access(whole, box.row * down + box.column * right, (*steps, *strides))
-                moves.append(Move((*batch, *box.sizes), to, Fill(self.pattern), size))
-        return tuple(moves)
+        under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(output.element_size))
+        return (under, *band_moves(len(inputs), output, self.bands(), self.pattern))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """The value where the diagonal holds it, else the input's element, else 0."""
@@ -192,3 +205,38 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         """From begin to end, or, where begin is greater, all before end and all from begin on."""
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
         return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,) = shapes
+    if len(shape) < 2:
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is matrices, of 2 dimensions or more")
+    return Inferred(tuple(arguments), [tuple(shape)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (value, begin, end) = inputs, outputs, parameters
+    bands = [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
+    return copied((0, source), (1, output)), *band_moves(1, output, bands, value.pattern)
+
+
+@function(_infer, _lower)
+def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, out: Array | None = None) -> Array:
+    """A copy with a value on some diagonals (DML_OPERATOR_DIAGONAL_MATRIX1, without its limits).
+
+    Args:
+        x: matrices of any dtype: the last two of its dimensions are rows and columns.
+        value: an element.
+        begin: the first diagonal with the value; 0 is the main one, 1 the one above it.
+        end: the diagonal behind the last one. Less than `begin`: all diagonals have it but those from `end` to `begin`.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has fewer than two dimensions, or `value` is no element of its dtype.
+        BindingError: `out` does not fit, or overlaps x.
+    """

@@ -90,26 +90,9 @@ class GatherElementsOperatorDesc(OperatorDesc):
             yield 2, at, 0, tuple(source)
 
 
-def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
-    """The axis from 0 to rank − 1 of an operator that has an index for every element.
-
-    Raises:
-        DescError: ranks differ, the axis is out of range, or indices reach further than x in another dimension.
-    """
-    if len(indices) != len(shape):
-        message = f"{name}: indices have {len(indices)} dimensions, but x has {len(shape)}"
-        raise DescError(message, name, "indices", "indices have x's dimensions")
-    axis = infer.axis_of(name, len(shape), axis)
-    for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
-        if i != axis and not holds(count <= size):
-            message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
-            raise DescError(message, name, "indices", "indices are no longer than x, but along axis")
-    return axis
-
-
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     (shape, indices), (axis, dtype) = shapes, arguments
-    axis = check_along(name, shape, indices, axis)
+    axis = infer.check_along(name, shape, indices, axis)
     if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {axis} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there is an element to read")

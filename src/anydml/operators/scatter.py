@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
-from anydml.operators.gather_elements import check_along
 from anydml.operators.regions import copied
 from anydml.operators.types import (
     ALL_TYPES,
@@ -121,7 +121,7 @@ class ScatterOperatorDesc(OperatorDesc):
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     (shape, updates, indices), (axis, dtype) = shapes, arguments
-    axis = check_along(name, shape, indices, axis)
+    axis = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index an update")

@@ -3,13 +3,8 @@
 They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times) and
 under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here
 have the same names, take the arguments of those but for ``out``, call the operators, and work under all of
-``torch.func`` and in forward mode too, outside of ``torch.compile``. All are derived from the operators' files:
-
-    split, split_training    a gradient is joined
-    join, concat_training    a gradient is split
-    slice, slice1            a gradient is laid into zeros
-    gather                   a gradient is added up by index, as often as an element was read
-    all others               a gradient is added up where the operator takes each element from
+``torch.func`` and in forward mode too, outside of ``torch.compile``. All are derived from the operators' files. A
+gradient is made of the operators, too: see `gradients` for those of the first, and `generic` for all others.
 """
 
 from __future__ import annotations
