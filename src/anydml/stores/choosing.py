@@ -15,14 +15,17 @@ GAPS = (0, 4 << 10, 64 << 10)
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """Bytes of a block's rows that are tried."""
 
-GOOD = 8 << 20
+GOOD = 4 << 20
 """Bytes of a block that is no larger than it has to be for the requests to be long."""
+
+CACHED = 8 << 20
+"""Bytes of a block that are still in a cache when they are written."""
 
 MOST_PITCHES = 6
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK = 5e-6, 50e-6, 300e-6
-SECONDS_A_BYTE = 0.4e-9
-"""What requests, moves, blocks and bytes cost, about; only their ratios matter."""
+SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
+"""What requests, moves, blocks and bytes cost, about, and those that have left the caches; only ratios matter."""
 
 
 class Block(NamedTuple):
@@ -136,6 +139,7 @@ def seconds_of(layout: Layout) -> float:
         + SECONDS_A_REQUEST * layout.requests
         + SECONDS_A_MOVE * len(layout.moves)
         + SECONDS_A_BLOCK
+        + (COLD_SECONDS_A_BYTE * transferred if sum(layout.sizes) > CACHED else 0)
     )
 
 
