@@ -28,6 +28,10 @@ SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 """What requests, moves, blocks and bytes cost, about, and those that have left the caches; only ratios matter."""
 
 
+GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
+"""Seconds a byte: all is read, moved and written once, and requests are long."""
+
+
 class Block(NamedTuple):
     """A block of some work."""
 
@@ -37,16 +41,29 @@ class Block(NamedTuple):
 
 
 def chosen(work: Work, most: int) -> Cut | None:
-    """The best way to cut work into blocks of at most `most` bytes; None where there is none."""
+    """The best way to cut work into blocks of at most `most` bytes; None where there is none.
+
+    Others are not looked for where one takes hardly more than reading, moving and writing everything once.
+    """
     best: tuple[float, Cut] | None = None
+    for cut in _candidates(work, most):
+        cost = _cost(work, cut, most)
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, cut
+            if cost <= GOOD_ENOUGH:
+                break
+    return best and best[1]
+
+
+def _candidates(work: Work, most: int) -> Iterator[Cut]:
+    """Ways to cut work, the simplest first."""
+    for side in work.sides:
+        yield from _sized(work, Cut(side, 0, 0, 1, 0), most)
     for side in work.sides:
         for pitch in _pitches(work, side):
             for gap in GAPS if side == "destination" else GAPS[:1]:
-                for cut in _sized(work, Cut(side, pitch, gap, 1, 0), most):
-                    cost = _cost(work, cut, most)
-                    if cost is not None and (best is None or cost < best[0]):
-                        best = cost, cut
-    return best and best[1]
+                if pitch or gap:
+                    yield from _sized(work, Cut(side, pitch, gap, 1, 0), most)
 
 
 def _pitches(work: Work, side: Side) -> Iterator[int]:
