@@ -20,7 +20,7 @@ from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.blocks import laid_out
 from anydml.stores.journal import Journal
-from anydml.stores.plan import SPARE, Plan, identity
+from anydml.stores.planning import SPARE, Plan, identity
 from anydml.stores.staging import Staging, open_file
 from anydml.stores.transfers import Transfer
 

@@ -247,6 +247,10 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
     for moves in _apart(simplify(resolved(program, read)), count):
         used = {move.destination.operand for move in moves}
         used |= {move.source.operand for move in moves if isinstance(move.source, Access)}
+        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in moves):
+            raise BindingError(
+                f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
+            )
         yield Work(
             tuple(moves),
             {k: sizes[k] for k in used if k < count},
