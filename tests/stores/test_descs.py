@@ -73,12 +73,12 @@ def test_random_descs(tmp_path, monkeypatch, operator):
     monkeypatch.setattr("anydml.stores.planning.LEAST", 0)
     monkeypatch.setattr("anydml.stores.choosing.GOOD", 64)
     results = []
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng([seed, len(operator)])
         desc = packed(FAMILY[operator](rng) if operator in FAMILY else random_desc(rng, operator))
         results.append(check(tmp_path, desc, seed))
     if operator in REFUSED:
-        assert False in results
+        assert False in results or None in results
     else:
         assert not any(result is False for result in results)
         assert operator in SMALL or any(result and result > 1 for result in results)
