@@ -275,6 +275,28 @@ def test_pytorch_consolidates_to_the_same(tmp_path):
     assert_equal(ours, {name: store.read() for name, store in stores.open(file).items()})
 
 
+def test_the_function_of_pytorch_is_replaced(tmp_path):
+    theirs = pytest.importorskip("torch.distributed.checkpoint._consolidate_hf_safetensors")
+    from anydml.torch import consolidate_safetensors_files
+
+    tensors = {name: array for name, array in llama(1, np.float32).items() if array.size > 8}
+    distributed(tmp_path / "in", tensors, 3)
+    numbers = {name: 1 + k % 2 for k, name in enumerate([*tensors][:-1])}
+    for name, function in (("theirs", theirs.consolidate_safetensors_files), ("ours", consolidate_safetensors_files)):
+        (tmp_path / name).mkdir()
+        for _ in range(2):
+            function(str(tmp_path / "in"), str(tmp_path / name), numbers, 2)
+    assert sorted(os.listdir(tmp_path / "ours")) == sorted(os.listdir(tmp_path / "theirs"))
+    indexes = [
+        json.loads((tmp_path / name / "model.safetensors.index.json").read_text()) for name in ("ours", "theirs")
+    ]
+    assert indexes[0] == indexes[1]
+    theirs = stores.open(tmp_path / "theirs")
+    assert_equal(stores.open(tmp_path / "ours"), {name: store.read() for name, store in theirs.items()})
+    with pytest.raises(dml.ModelError, match='no tensor "none"'):
+        consolidate_safetensors_files(str(tmp_path / "in"), str(tmp_path / "ours"), {"none": 1})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,7 +1,6 @@
 """What is under the final name is whole, whatever happens; and what was stopped goes on."""
 
 import errno
-import fcntl
 import os
 import subprocess
 import sys
@@ -159,6 +158,7 @@ def test_an_output_that_is_its_own_input_is_refused(tmp_path, x, way):
 
 
 def test_two_at_once_do_not_write_the_same(tmp_path, x):
+    fcntl = pytest.importorskip("fcntl")
     with open(tmp_path / ".y.npy.anydml-journal", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(dml.ModelError, match="another process is writing"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 from anydml.moves import Access, Move
 from anydml.moves.move import extent
 from anydml.moves.order import stages
+from anydml.moves.program import renumbered
 from anydml.stores.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.transfers import Transfer, aligned, direct, together
 
@@ -95,6 +96,13 @@ class Work:
             found.append("source")
         return tuple(found)
 
+    def shape(self) -> Hashable:
+        """What this work has in common with other work that differs by its files alone."""
+        used = sorted({*self.sizes, *self.constants})
+        numbers = {operand: k for k, operand in enumerate(used)}
+        moves = tuple(renumbered(move, numbers) for move in self.moves)
+        return moves, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
+
     def operands(self, side: Side) -> list[int]:
         """The files' operands on one side."""
         return sorted({end_of(move, side).operand for move in self.moves})
@@ -160,11 +168,11 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
         inside[k] = move
     own = _own_transfer(operand, pitch, area, width)
     constants = {number: 2 + k for k, number in enumerate(sorted(work.constants))}
-    renumbered = tuple(_renumbered(move, constants) for move in inside)
+    own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         is_covered = written == whole and not work.is_ordered
-        return Layout(tuple(transfers), renumbered, (own,), (room, aligned(whole)), is_covered)
-    return Layout((own,), renumbered, tuple(transfers), (aligned(whole), room), True)
+        return Layout(tuple(transfers), own_moves, (own,), (room, aligned(whole)), is_covered)
+    return Layout((own,), own_moves, tuple(transfers), (aligned(whole), room), True)
 
 
 def _other(side: Side) -> Side:

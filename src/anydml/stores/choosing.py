@@ -15,14 +15,21 @@ GAPS = (0, 4 << 10, 64 << 10)
 WIDTHS = tuple(1 << k for k in range(10, 21, 1))
 """Bytes of a block's rows that are tried."""
 
-GOOD = 8 << 20
+GOOD = 4 << 20
 """Bytes of a block that is no larger than it has to be for the requests to be long."""
+
+CACHED = 8 << 20
+"""Bytes of a block that are still in a cache when they are written."""
 
 MOST_PITCHES = 6
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK = 5e-6, 50e-6, 300e-6
-SECONDS_A_BYTE = 0.4e-9
-"""What requests, moves, blocks and bytes cost, about; only their ratios matter."""
+SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
+"""What requests, moves, blocks and bytes cost, about, and those that have left the caches; only ratios matter."""
+
+
+GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
+"""Seconds a byte: all is read, moved and written once, and requests are long."""
 
 
 class Block(NamedTuple):
@@ -34,16 +41,29 @@ class Block(NamedTuple):
 
 
 def chosen(work: Work, most: int) -> Cut | None:
-    """The best way to cut work into blocks of at most `most` bytes; None where there is none."""
+    """The best way to cut work into blocks of at most `most` bytes; None where there is none.
+
+    Others are not looked for where one takes hardly more than reading, moving and writing everything once.
+    """
     best: tuple[float, Cut] | None = None
+    for cut in _candidates(work, most):
+        cost = _cost(work, cut, most)
+        if cost is not None and (best is None or cost < best[0]):
+            best = cost, cut
+            if cost <= GOOD_ENOUGH:
+                break
+    return best and best[1]
+
+
+def _candidates(work: Work, most: int) -> Iterator[Cut]:
+    """Ways to cut work, the simplest first."""
+    for side in work.sides:
+        yield from _sized(work, Cut(side, 0, 0, 1, 0), most)
     for side in work.sides:
         for pitch in _pitches(work, side):
             for gap in GAPS if side == "destination" else GAPS[:1]:
-                for cut in _sized(work, Cut(side, pitch, gap, 1, 0), most):
-                    cost = _cost(work, cut, most)
-                    if cost is not None and (best is None or cost < best[0]):
-                        best = cost, cut
-    return best and best[1]
+                if pitch or gap:
+                    yield from _sized(work, Cut(side, pitch, gap, 1, 0), most)
 
 
 def _pitches(work: Work, side: Side) -> Iterator[int]:
@@ -136,6 +156,7 @@ def seconds_of(layout: Layout) -> float:
         + SECONDS_A_REQUEST * layout.requests
         + SECONDS_A_MOVE * len(layout.moves)
         + SECONDS_A_BLOCK
+        + (COLD_SECONDS_A_BYTE * transferred if sum(layout.sizes) > CACHED else 0)
     )
 
 

@@ -12,7 +12,7 @@ from anydml.graph.plan import Result, results_of
 from anydml.graph.structure import paired, rebuilt
 from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.operators.base import OperatorDesc
-from anydml.stores.plan import Plan
+from anydml.stores.planning import Plan
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.tensor import Layout

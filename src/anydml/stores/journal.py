@@ -54,6 +54,8 @@ class Journal:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise JsonPath(str(path)).error("another process is writing the same output") from None
+                if not _is_same(self._file, path):
+                    raise JsonPath(str(path)).error("another process has just written the same output")
             self.finished, self.is_whole = self._read(digest)
             self._count = len(self.finished)
             if not self._count and not self.is_whole:
@@ -111,9 +113,21 @@ class Journal:
 
     def close(self, is_over: bool) -> None:
         """Let others have it; remove it if it is over."""
+        if fcntl is None:
+            # Without locks files can be removed only when they are closed.
+            os.close(self._file)
         if is_over:
             self.path.unlink(missing_ok=True)
-        os.close(self._file)
+        if fcntl is not None:
+            os.close(self._file)
+
+
+def _is_same(descriptor: int, path: Path) -> bool:
+    """Whether a file that was opened still has its name: whoever had it before may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def boot() -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from anydml.errors import ModelError
 from anydml.files import npy
-from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
 from anydml.stores.store import Checkpoint, Store
@@ -126,16 +126,17 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
 
 def _inside(folder: Path, written: str, place: JsonPath) -> Path:
     """A file that an index names; a link may lead to where the cache of Hugging Face's hub keeps its files."""
-    path = folder / written
     try:
-        is_cached = (
-            Path(written).name == written
-            and path.is_symlink()
-            and path.is_file()
-            and path.resolve().parent == folder.resolve().parents[1] / "blobs"
-        )
-    except (OSError, ValueError, IndexError, RuntimeError):
-        is_cached = False
-    if is_cached:
-        return path
-    return Folder(folder).source(written, place)
+        root, path = folder.resolve(), folder / written
+        real = path.resolve()
+        cache = root.parents[1] / "blobs" if len(root.parents) > 1 else root
+        is_cached = Path(written).name == written and path.is_symlink() and real.parent == cache
+        if not is_cached and not real.is_relative_to(root):
+            raise place.error(f"is {show(written)}, which leaves the folder {root}")
+        if not real.is_file():
+            raise place.error(f"is {show(written)}, which is no file")
+    except ModelError:
+        raise
+    except (OSError, ValueError, RuntimeError) as error:
+        raise place.error(f"is {show(written)}, which is no path: {error}") from None
+    return path

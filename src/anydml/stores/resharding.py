@@ -16,13 +16,16 @@ from anydml.stores.applying import Described, Tensors, apply_rule
 from anydml.stores.axes import Axes, Axis
 from anydml.stores.layout import read_layout
 from anydml.stores.opening import INDEX
-from anydml.stores.plan import Plan
+from anydml.stores.planning import Plan
 from anydml.stores.sizes import parse_size
 from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
 from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
 
 MOST_RANKS = 4096
+
+Part = tuple[Path, Tensors, dict[str, str]]
+"""A file, its tensors and its metadata."""
 
 
 def reshard(
@@ -80,14 +83,59 @@ def reshard(
         parts = [*_shards(described, out, metadata, parse_size(shard_size))]
         if len(parts) > 1:
             others[out / f"model{INDEX}"] = _index(parts)
+    targets = _outputs(composer, parts)
+    return Plan(composer.program(), stores, targets, memory, overwrite, None if is_file else out, others)
+
+
+def consolidate(
+    folder: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    numbers: Mapping[str, int],
+    memory: int | str = "256MB",
+) -> Plan:
+    """Plan to write the tensors of a checkpoint into numbered files of a folder, as PyTorch names them.
+
+    Args:
+        folder: a distributed checkpoint of PyTorch's, or any that `reshard` reads.
+        output: a folder, in which files of the same names are replaced.
+        numbers: the numbers of the files, from 1, by the tensors' names; the other tensors are left out.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ModelError: a file is broken, or has no tensor of a name.
+        BindingError: the memory is too small, or an output is an input.
+    """
+    tensors, _ = read_sources([folder], Axes())
+    if missing := [name for name in numbers if name not in tensors]:
+        raise JsonPath(str(folder)).error(f"has no tensor {show(missing[0])}")
+    if not numbers:
+        raise JsonPath(str(output)).error("would have no tensor")
+    composer, stores = Composer("consolidate"), list[Store]()
+    most = max(numbers.values())
+    groups: dict[int, Tensors] = {}
+    for name, number in numbers.items():
+        groups.setdefault(number, {})[name] = _described(composer, tensors[name], stores)
+    out = Path(output)
+    parts: list[Part] = [
+        (out / f"model-{number:05}-of-{most:05}.safetensors", own, {"format": "pt"})
+        for number, own in sorted(groups.items())
+    ]
+    targets = _outputs(composer, parts)
+    return Plan(composer.program(), stores, targets, memory, True, None, {out / f"model{INDEX}": _index(parts)})
+
+
+def _outputs(composer: Composer, parts: Sequence[Part]) -> list[Target]:
+    """Targets for all tensors of files, which are outputs of the program from here on."""
     targets: list[Target] = []
     for path, own, said in parts:
         made = new_safetensors(path, {name: (each.shape, each.dtype) for name, each in own.items()}, said)
         for name, each in own.items():
             composer.output(f"{path.name}: {name}", each.value)
             targets.append(made[name])
-    program = composer.program()
-    return Plan(program, stores, targets, memory, overwrite, None if is_file else out, others)
+    return targets
 
 
 def _check_output(out: Path, tp: int | None) -> bool:
@@ -118,10 +166,6 @@ def _dropped(tensors: Tensors, match: object, place: JsonPath) -> Tensors:
     if len(kept) == len(tensors):
         raise place.error("is for no tensor: none is called so by then")
     return kept
-
-
-Part = tuple[Path, Tensors, dict[str, str]]
-"""A file, its tensors and its metadata."""
 
 
 def _shards(tensors: Tensors, out: Path, metadata: dict[str, str], most: int) -> Iterator[Part]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines import array_engine
+from anydml.engines import array_engine, open_engine
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
@@ -20,9 +20,15 @@ from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.blocks import laid_out
 from anydml.stores.journal import Journal
-from anydml.stores.plan import SPARE, Plan, identity
+from anydml.stores.planning import SPARE, Plan, identity
 from anydml.stores.staging import Staging, open_file
 from anydml.stores.transfers import Transfer
+
+LONG, LONG_AT_ALL = 256, 4096
+"""Bytes of a run from which NumPy moves it: in a plan that is over before kernels would be compiled, and in any."""
+
+LARGE = 2 << 30
+"""Bytes of a plan that kernels are worth it for."""
 
 MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
@@ -81,6 +87,7 @@ class _Run:
         self.staging = staging
         self.journal = journal
         self.stopped = threading.Event()
+        self._long = LONG_AT_ALL if plan.totals.bytes_written >= LARGE else LONG
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
@@ -137,23 +144,25 @@ class _Run:
             self._transfer(transfer, written if transfer.is_direct else read, True)
         if layout.moves:
             constants = [work.constants[k] for k in sorted(work.constants)]
-            with self._engine:
-                self._program(layout.moves, len(constants)).run((read, *constants, written))
+            self._move(layout.moves, [read, *constants, written])
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
         self.journal.add(number, sum(each.bytes for each in layout.writes))
 
-    def _program(self, moves: tuple[Move, ...], constants: int) -> Any:
+    def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
+        constants = len(operands) - 2
+        if all(move.element_size >= self._long for move in moves):
+            open_engine("numpy").compile(_program(moves, constants)).bind(operands)()
+            return
+        with self._engine:
+            self._kernels(moves, constants).run(operands)
+
+    def _kernels(self, moves: tuple[Move, ...], constants: int) -> Any:
         found = self._compiled.get(moves)
         if found is None:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
-            last = constants + 1
-            names = ("what was read", *(f"constant {k}" for k in range(constants)))
-            operands = (*(Operand("input", name) for name in names), Operand("output", "what is written"))
-            numbers = {0: 0, 1: last, **{2 + k: 1 + k for k in range(constants)}}
-            program = Program("a block", operands, tuple(renumbered(move, numbers) for move in moves))
-            found = array_engine("plan", ()).compile_program(program)
+            found = array_engine("plan", ()).compile_program(_program(moves, constants))
             self._compiled[moves] = found
         return found
 
@@ -165,6 +174,14 @@ class _Run:
             (transfer.file.reshape(-1) + base).tolist(), transfer.buffer.reshape(-1).tolist(), strict=True
         ):
             request(view[start : start + length], at)
+
+
+def _program(moves: tuple[Move, ...], constants: int) -> Program:
+    """A block's program: from what was read and constants to what is written."""
+    names = ("what was read", *(f"constant {k}" for k in range(constants)))
+    operands = (*(Operand("input", name) for name in names), Operand("output", "what is written"))
+    numbers = {0: 0, 1: constants + 1, **{2 + k: 1 + k for k in range(constants)}}
+    return Program("a block", operands, tuple(renumbered(move, numbers) for move in moves))
 
 
 def _buffer(size: int) -> np.ndarray[Any, Any]:

@@ -36,4 +36,26 @@ if TYPE_CHECKING:
 else:
     globals().update({_name: called(_function) for _name, _function in FUNCTIONS.items()})
 
-__all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names
+def consolidate_safetensors_files(
+    input_dir: str, output_dir: str, fqn_to_index_mapping: dict[str, int], num_threads: int = 1
+) -> None:
+    """Write the tensors of a sharded checkpoint whole, as PyTorch's function of this name does.
+
+    It is ``torch.distributed.checkpoint._consolidate_hf_safetensors.consolidate_safetensors_files`` with at most 256 MB
+    of buffers; what is stopped goes on when it is called again, and no file is seen before it is whole.
+
+    Args:
+        input_dir: folder with the shards that ``HuggingFaceStorageWriter`` wrote.
+        output_dir: folder for the files and their index; files of the same names are replaced.
+        fqn_to_index_mapping: numbers of the files, from 1, by the tensors' names; other tensors are left out.
+        num_threads: is not needed: several blocks are read and written at once in any case.
+
+    Raises:
+        ModelError: a file is broken or cannot be written, or has no tensor of a name.
+    """
+    from anydml.stores.resharding import consolidate
+
+    consolidate(input_dir, output_dir, fqn_to_index_mapping).run()
+
+
+__all__ = ["consolidate_safetensors_files", *FUNCTIONS]  # noqa: PLE0604  # its keys are names

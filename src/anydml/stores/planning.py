@@ -14,7 +14,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, Program
 from anydml.moves.simplify import simplify
-from anydml.stores.blocks import Work
+from anydml.stores.blocks import Cut, Work
 from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.indices import resolved
 from anydml.stores.sizes import bytes_text, parse_size
@@ -131,11 +131,16 @@ class Plan:
 
     def _cut(self) -> tuple[list[Block], Totals]:
         blocks: list[Block] = []
-        self.cuts = []
+        self.cuts: list[Cut] = []
         reads = writes = bytes_read = bytes_written = largest = 0
         spans: dict[Path, list[np.ndarray[Any, Any]]] = {}
+        known: dict[Any, Cut | None] = {}
         for number, work in enumerate(self.works):
-            cut = chosen(work, self.most)
+            # Layers are alike but for the files.
+            key = work.shape()
+            if key not in known:
+                known[key] = chosen(work, self.most)
+            cut = known[key]
             if cut is None:
                 raise BindingError(
                     f"{self.name}: no way was found to move {self.outputs[0]!r} in blocks of {bytes_text(self.most)}"
@@ -242,6 +247,10 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
     for moves in _apart(simplify(resolved(program, read)), count):
         used = {move.destination.operand for move in moves}
         used |= {move.source.operand for move in moves if isinstance(move.source, Access)}
+        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in moves):
+            raise BindingError(
+                f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
+            )
         yield Work(
             tuple(moves),
             {k: sizes[k] for k in used if k < count},
