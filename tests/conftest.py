@@ -44,6 +44,11 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+def pytest_unconfigure():
+    """Let the end of the process find everything: some libraries tell what is left then."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """Keep slow tests out of the quick ones, where those are asked for: others may run on any machine."""

@@ -7,21 +7,21 @@ import pytest
 TESTS = Path(__file__).parent
 
 SLOW = (
-    "trust/test_guard_pages.py",
-    "trust/test_many_at_once.py",
-    "trust/test_signals.py",
-    "trust/test_hostile_files.py",
-    "engines/test_large.py",
-    "engines/test_program_cache.py",
     "engines/cuda/test_compile.py",
+    "trust/test_guard_pages.py",
+    "fuzz/test_fuzz.py",
     "engines/cuda/test_agreement.py",
+    "trust/test_many_at_once.py",
+    "engines/test_large.py",
     "engines/cuda/test_functions.py",
+    "torch_operators/test_compile.py",
+    "trust/test_signals.py",
+    "test_docs.py",
     "engines/cuda/test_programs.py",
+    "arrays/test_memory.py",
     "engines/cpu/test_lines.py",
     "engines/test_agreement.py",
-    "fuzz/test_fuzz.py",
-    "torch_operators/test_compile.py",
-    "test_docs.py",
+    "trust/test_hostile_files.py",
 )
 """Files that take ten seconds of a processor or more, the slowest first."""
 
