@@ -82,7 +82,6 @@ sys.path[:0] = {path!r}
 import numpy as np
 from array_libraries import open_library
 import anydml as dml
-from anydml.memory.warm import CACHE
 
 def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
@@ -126,7 +125,6 @@ import resource, sys
 sys.path[:0] = {path!r}
 from array_libraries import open_library
 import anydml as dml
-from anydml.memory.warm import CACHE
 
 def faults(name):
     library = open_library(name)

@@ -49,7 +49,11 @@ class TorchAdapter(ArrayAdapter):
         except (RuntimeError, NotImplementedError) as error:
             return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
         shape, strides, size = tuple(tensor.shape), None, tensor.nbytes
-        if not tensor.is_contiguous():
+        if tensor.is_contiguous():
+            # Without what is asked of few: an offset, and strides.
+            if size <= held and address and not tensor.storage_offset():
+                return device_array(tensor) if tensor.is_cuda else array_at(address, tensor, shape, dtype)
+        else:
             # What a tensor spans is more than its elements.
             strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
             size = dtype.itemsize + sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any
 
@@ -34,6 +34,9 @@ FEW_BYTES = 4 << 10
 
 PLANS = ProgramCache()
 """Plans for layouts seen before."""
+
+FEW_OPERANDS = 32
+"""Inputs and results that programs are remembered for to have."""
 
 _NUMBERS = "biufc"
 
@@ -110,11 +113,14 @@ def call(
         BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
     """
     quick: Hashable = None
-    if adapter is None and engine is None:
+    if engine is None:
         # A few words of the key; whether the rest is the same is seen by the step itself.
         quick = operation, arguments, inputs[0].shape, out is None
         plan = PLANS.quick.get(quick)
-        if plan is not None:
+        if plan is not None and adapter is not None:
+            if (taken := _taken(name, operation, plan, inputs, out, adapter)) is not None:
+                return taken
+        elif plan is not None:
             if out is None:
                 dtype = plan.dtype
                 if plan.sizes is None:
@@ -127,6 +133,37 @@ def call(
             if not plan.start(id(given)):
                 return results
     return _call(name, operation, inputs, arguments, out, adapter, engine, quick)
+
+
+def _taken(
+    name: str,
+    operation: Operation,
+    plan: Plan,
+    inputs: Sequence[Array],
+    out: Sequence[Any] | None,
+    adapter: ArrayAdapter,
+) -> list[Any] | None:
+    """What a call on another library's arrays gives in one step, or None where that does not fit."""
+    engine = array_engine(name, inputs)
+    if engine.launches is None or plan.start is None:
+        return None
+    if out is None:
+        given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
+    else:
+        operands = _targets(name, _out_names(operation, out), out, adapter, engine)
+    arrays = (*inputs, *operands)
+    if plan.start(id(arrays)):
+        return None
+    if out is None:
+        return [engine.give(adapter, result) for result in given]
+    _say_written(out, adapter)
+    return [*out]
+
+
+def _say_written(out: Sequence[Any], adapter: ArrayAdapter) -> None:
+    kind = type(adapter)
+    for each in out:
+        kind(each).written()
 
 
 def _call(
@@ -169,8 +206,7 @@ def _call(
     elif not plan.is_empty:
         operation.by_numpy(inputs, plan.inferred, targets)
     if adapter is not None:
-        for each in out:
-            type(adapter)(each).written()
+        _say_written(out, adapter)
     return [*out]
 
 
@@ -288,10 +324,18 @@ def _program(
     results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
     is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
     moves = operation.lower(layouts, results, inferred.parameters, is_packed)
-    fields = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
-    operands = [Operand("input", field) for field in fields]
-    operands += [Operand("output", f"result {k}") for k in range(len(results))]
-    return Program(name, tuple(operands), moves)
+    make = _few_operands if len(inputs) + len(results) <= FEW_OPERANDS else _operands
+    return Program(name, make(operation.input_names, len(inputs), len(results)), moves)
+
+
+def _operands(names: tuple[str, ...], inputs: int, results: int) -> tuple[Operand, ...]:
+    """Operands by the names of inputs, or by their numbers where they have none."""
+    fields = names or [f"arrays[{i}]" for i in range(inputs)]
+    outputs = [Operand("output", f"result {k}") for k in range(results)]
+    return (*[Operand("input", field) for field in fields], *outputs)
+
+
+_few_operands = lru_cache(64)(_operands)
 
 
 def _is_few(operation: Operation, inputs: Sequence[Array], inferred: Inferred, written: int) -> bool:

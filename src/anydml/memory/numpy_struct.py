@@ -29,7 +29,7 @@ ITEMS = tuple.__basicsize__
 WRITEABLE = 0x0400
 """The flag of arrays that may be written."""
 
-_WRITEABLE_BYTE, _WRITEABLE_BIT = FLAGS + 1, WRITEABLE >> 8
+_WRITEABLE_BYTE, WRITEABLE_BIT = FLAGS + 1, WRITEABLE >> 8
 
 
 def _word(address: int) -> int:
@@ -67,7 +67,8 @@ def watching(run: Callable[[], object], arrays: tuple[Array, ...], refuse: Calla
         arrays: what it writes; kept alive.
         refuse: called where one of them is read-only now; raises.
     """
-    if not IS_KNOWN:
+    flags = writeable_bytes(arrays)
+    if flags is None:
 
         def ask() -> None:
             for array in arrays:
@@ -76,15 +77,22 @@ def watching(run: Callable[[], object], arrays: tuple[Array, ...], refuse: Calla
             run()
 
         return ask
-    flags = tuple([memoryview(_Flag.of(array)).cast("B") for array in arrays])
 
     def look() -> None:
         for flag in flags:
-            if not flag[0] & _WRITEABLE_BIT:
+            if not flag[0] & WRITEABLE_BIT:
                 refuse()
         run()
 
     return look
+
+
+def writeable_bytes(arrays: tuple[Array, ...]) -> tuple[memoryview, ...] | None:
+    """For each array, now and later, a byte that has `WRITEABLE_BIT` if it may be written; keeps them alive.
+
+    None where nobody knows where those bytes are.
+    """
+    return tuple([memoryview(_Flag.of(array)).cast("B") for array in arrays]) if IS_KNOWN else None
 
 
 class _Flag(ctypes.c_uint8):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 else:
     globals().update({_name: called(_function) for _name, _function in FUNCTIONS.items()})
 
+
 def consolidate_safetensors_files(
     input_dir: str, output_dir: str, fqn_to_index_mapping: dict[str, int], num_threads: int = 1
 ) -> None:

@@ -256,3 +256,32 @@ def test_bound_work_that_comes_often(kind):
         output.flags.writeable = True
     bound.dispatch()
     assert same(outputs, expected())
+
+
+def test_tensors_take_the_same_step():
+    torch = pytest.importorskip("torch")
+    x = torch.arange(48.0).reshape(4, 12)
+    assert often(lambda: dml.split(x, 3, 1))
+    for _ in range(3):
+        x += 1
+        parts = dml.split(x, 3, 1)
+        assert all(torch.equal(part, own) for part, own in zip(parts, x.split(4, 1), strict=True))
+        assert all(type(part) is torch.Tensor and part.is_contiguous() for part in parts)
+    out = [torch.zeros(4, 4) for _ in range(3)]
+    assert often(lambda: dml.split(x, 3, 1, out=out))
+    versions = [each._version for each in out]
+    assert all(one is other for one, other in zip(dml.split(x, 3, 1, out=out), out, strict=True))
+    assert [each._version for each in out] == [version + 1 for version in versions]
+    for wrong, message in (
+        ([*out[:2], x[:, :4]], r"out\[2\] overlaps x"),
+        ([*out[:2], out[0]], r"out\[2\] overlaps out\[0\]"),
+        ([*out[:2], out[0].numpy()], "out.2. is a NumPy array"),
+        ([*out[:2], out[2].double()], "out.2. is torch.float64"),
+        (out[:2], "out has 2 arrays"),
+    ):
+        with pytest.raises(dml.BindingError, match=message):
+            dml.split(x, 3, 1, out=wrong)
+    # NumPy's arrays of the same sizes go the same way, but are no tensors.
+    assert all(type(part) is np.ndarray for part in dml.split(x.numpy(), 3, 1))
+    lazy = torch.complex(x, -x).conj().imag
+    assert torch.equal(torch.cat(dml.split(lazy, 3, 1), 1), x)

@@ -12,7 +12,7 @@ from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.launch import LOADER, often
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
-from anydml.memory.numpy_struct import watching
+from anydml.memory.numpy_struct import WRITEABLE_BIT, watching, writeable_bytes
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
@@ -45,7 +45,9 @@ class SmallCall:
 
     def watched(self, arrays: tuple[Array, ...], refuse: Callable[[], object]) -> Callable[[], None]:
         """The same, but that it refuses where one of some arrays is read-only (see `watching`)."""
-        by_numpy = watching(self._views, arrays, refuse)
+        views, flags = self._views, writeable_bytes(arrays)
+        if flags is None:
+            return watching(views, arrays, refuse)
         start: Callable[[], int] | None = None
         calls, wait = 0, ASKED
 
@@ -59,7 +61,10 @@ class SmallCall:
                 if start():
                     refuse()
                 return
-            by_numpy()
+            for flag in flags:
+                if not flag[0] & WRITEABLE_BIT:
+                    refuse()
+            views()
             calls += 1
             if calls == wait and (enough := often()):
                 wait = enough

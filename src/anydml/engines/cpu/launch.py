@@ -138,13 +138,17 @@ class Loader:
                 self._turn.release()
 
     def _run(self, turn: _thread.LockType) -> None:
-        try:
-            while self._pending:
-                work = self._pending.popleft()
-                with contextlib.suppress(compiler.NoCompilerError, MemoryError):
-                    work()
-        finally:
-            turn.release()
+        while True:
+            try:
+                while self._pending:
+                    work = self._pending.popleft()
+                    with contextlib.suppress(compiler.NoCompilerError, MemoryError):
+                        work()
+            finally:
+                turn.release()
+            # Somebody may have asked after the last look, and seen the turn taken.
+            if not self._pending or not turn.acquire(blocking=False):
+                return
 
     def settle(self, seconds: float) -> bool:
         """Wait until nothing is left to do, for tests; whether that came in time."""

@@ -155,8 +155,10 @@ def _rows(moves: Sequence[Move], streamed: bool) -> KernelCall:
     parts: list[Word] = []
     for move in moves:
         to, source, run = move.destination, move.reads, move.element_size
-        strides = [0] * (2 * len(sizes))
-        strides[::2], strides[1::2] = to.strides, source.strides
+        strides = [stride for pair in zip(to.strides, source.strides, strict=True) for stride in pair]
+        if run <= cut:
+            parts += ((to.operand, to.offset), (source.operand, source.offset), run, *strides)
+            continue
         for start in range(0, run, cut):
             size = min(cut, run - start)
             parts += ((to.operand, to.offset + start), (source.operand, source.offset + start), size, *strides)
