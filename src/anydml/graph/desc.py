@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from anydml.feature_level import FeatureLevel
 from anydml.fields import integer, wrong
@@ -183,18 +183,20 @@ class GraphDesc(OperatorDesc):
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
         """Names and tensors of the graph's inputs: each has the tensor of the first node input that it feeds."""
         found: dict[int, TensorDesc] = {}
+        tensors = node_tensors(self)
         for edge in self.input_edges:
-            tensor = self.nodes[edge.to_node_index].inputs[edge.to_node_input_index][1]  # type: ignore[union-attr]
+            tensor = tensors[edge.to_node_index].inputs[edge.to_node_input_index][1]
             found.setdefault(edge.graph_input_index, tensor)
         return tuple((f"Inputs[{k}]", found[k]) for k in range(self.input_count))
 
     @property
     def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
         """Names and tensors of the graph's outputs: those of the node outputs that they come from."""
-        found = {}
-        for edge in self.output_edges:
-            node: Any = self.nodes[edge.from_node_index]
-            found[edge.graph_output_index] = node.outputs[edge.from_node_output_index][1]
+        tensors = node_tensors(self)
+        found = {
+            edge.graph_output_index: tensors[edge.from_node_index].outputs[edge.from_node_output_index][1]
+            for edge in self.output_edges
+        }
         return tuple((f"Outputs[{k}]", found[k]) for k in range(self.output_count))
 
     @property
@@ -221,6 +223,21 @@ class GraphDesc(OperatorDesc):
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """The program's moves, between its operands."""
         return self.program(layouts).moves
+
+
+class NodeTensors(NamedTuple):
+    """Fields and tensors of a node's inputs and outputs; a constant has none."""
+
+    inputs: Sequence[tuple[str, TensorDesc]]
+    outputs: Sequence[tuple[str, TensorDesc]]
+
+
+def node_tensors(desc: GraphDesc) -> list[NodeTensors]:
+    """Those of all nodes: an operator of many tensors lists them anew each time."""
+    return [
+        NodeTensors(node.inputs, node.outputs) if isinstance(node, OperatorGraphNodeDesc) else NodeTensors((), ())
+        for node in desc.nodes
+    ]
 
 
 def node_label(desc: GraphDesc, number: int) -> str:

@@ -71,6 +71,7 @@ def lowered(desc: GraphDesc, layouts: tuple[Layout, ...]) -> Program:
     leave = defaultdict[tuple[int, int], list[int]](list)
     for edge in desc.output_edges:
         leave[edge.from_node_index, edge.from_node_output_index].append(edge.graph_output_index)
+    read = {_from(edge) for edge in desc.intermediate_edges}
     held: dict[tuple[int, int], _Held] = {}
     for number in order(desc)[0]:
         node, label = desc.nodes[number], node_label(desc, number)
@@ -83,7 +84,7 @@ def lowered(desc: GraphDesc, layouts: tuple[Layout, ...]) -> Program:
             feed = feeds.get((number, k))
             source = graph_inputs[given[number, k]] if feed is None else held[_from(feed)]
             values.append(source.seen(composer, tensor, label))
-        _run(composer, Node(composer, label, node.operator, values), (number, node), desc, held, leave, places, strides)
+        _run(composer, Node(composer, label, node.operator, values), (number, node), read, held, leave, places, strides)
     return composer.program()
 
 
@@ -91,7 +92,7 @@ def _run(
     composer: GraphComposer,
     node: Node,
     which: tuple[int, OperatorGraphNodeDesc],
-    desc: GraphDesc,
+    read: set[tuple[int, int]],
     held: dict[tuple[int, int], _Held],
     leave: dict[tuple[int, int], list[int]],
     places: list[int],
@@ -99,7 +100,6 @@ def _run(
 ) -> None:
     """What a node gives to other nodes, and to the graph."""
     number, own = which
-    read = {_from(edge) for edge in desc.intermediate_edges}
     for k, (_, tensor) in enumerate(own.outputs):
         outputs = leave[number, k]
         try:

@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.feature_level import FeatureLevel
-from anydml.graph.desc import NAME, ConstantDataGraphNodeDesc, GraphDesc, OperatorGraphNodeDesc, node_label
+from anydml.graph.desc import (
+    NAME,
+    ConstantDataGraphNodeDesc,
+    GraphDesc,
+    NodeTensors,
+    OperatorGraphNodeDesc,
+    node_label,
+    node_tensors,
+)
 from anydml.operators.base import Problem
 from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
 
@@ -23,13 +31,14 @@ def graph_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
     yield from broken
     if any(problem.needs is None for problem in broken):
         return
-    ends = [*_range_problems(desc)]
+    tensors = node_tensors(desc)
+    ends = [*_range_problems(desc, tensors)]
     yield from ends
     if not ends:
-        joins = [*_edge_problems(desc), *_cycle_problems(desc)]
+        joins = [*_edge_problems(desc, tensors), *_cycle_problems(desc)]
         yield from joins
         if not joins:
-            yield from _tensor_problems(desc)
+            yield from _tensor_problems(desc, tensors)
 
 
 def order(desc: GraphDesc) -> tuple[list[int], list[int]]:
@@ -74,7 +83,7 @@ def _node_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
             yield _problem(f"{field}.{name}", message, "tensors of nodes lie where the graph runs")
 
 
-def _range_problems(desc: GraphDesc) -> Iterator[Problem]:
+def _range_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Ends of edges that are not there."""
     for field, edge in _edges(desc):
         for name, number in _numbers(edge):
@@ -87,10 +96,12 @@ def _range_problems(desc: GraphDesc) -> Iterator[Problem]:
                 yield _problem(f"{field}.{name}", message, f"{name} is 0 to {count - 1}")
                 break
         else:
-            yield from _tensor_range_problems(desc, field, edge)
+            yield from _tensor_range_problems(desc, tensors, field, edge)
 
 
-def _tensor_range_problems(desc: GraphDesc, field: str, edge: object) -> Iterator[Problem]:
+def _tensor_range_problems(
+    desc: GraphDesc, tensors: Sequence[NodeTensors], field: str, edge: object
+) -> Iterator[Problem]:
     for side, kind in (("To", "Input"), ("From", "Output")):
         given = dict(_numbers(edge))
         number, name = given.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
@@ -99,7 +110,7 @@ def _tensor_range_problems(desc: GraphDesc, field: str, edge: object) -> Iterato
         node, label = desc.nodes[number], node_label(desc, number)
         index = given[name]
         if isinstance(node, OperatorGraphNodeDesc):
-            count = len(node.inputs if kind == "Input" else node.outputs)
+            count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
                 what = f"{label} ({node.operator.OPERATOR}) has {count} {kind.lower()}s"
                 rule = f"{name} is 0 to {count - 1}: optional tensors that are left out are not counted"
@@ -116,7 +127,7 @@ def _tensor_range_problems(desc: GraphDesc, field: str, edge: object) -> Iterato
             yield _problem(f"{field}.FromNodeIndex", message, rule)
 
 
-def _edge_problems(desc: GraphDesc) -> Iterator[Problem]:
+def _edge_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Ends with no edge, or with too many."""
     ends = defaultdict[tuple[str | int, ...], list[str]](list)
     for field, edge in _edges(desc):
@@ -126,7 +137,7 @@ def _edge_problems(desc: GraphDesc) -> Iterator[Problem]:
                 ends[kind, at[f"{side}NodeIndex"], at[f"{side}Node{kind}Index"]].append(field)
             if f"Graph{kind}Index" in at:
                 ends[kind, at[f"Graph{kind}Index"]].append(field)
-    yield from _ends_of_nodes(desc, ends)
+    yield from _ends_of_nodes(desc, tensors, ends)
     for k in range(desc.input_count):
         if not ends["Input", k]:
             yield _problem(f"Inputs[{k}]", f"no edge comes from Inputs[{k}]", "each input of the graph feeds a node")
@@ -135,11 +146,13 @@ def _edge_problems(desc: GraphDesc) -> Iterator[Problem]:
             yield _problem(f"Outputs[{k}]", f"Outputs[{k}]: {problem}", "one edge leads to each output of the graph")
 
 
-def _ends_of_nodes(desc: GraphDesc, ends: Mapping[tuple[str | int, ...], Sequence[str]]) -> Iterator[Problem]:
+def _ends_of_nodes(
+    desc: GraphDesc, tensors: Sequence[NodeTensors], ends: Mapping[tuple[str | int, ...], Sequence[str]]
+) -> Iterator[Problem]:
     for number, node in enumerate(desc.nodes):
         label, place = node_label(desc, number), f"Nodes[{number}]"
         is_constant = isinstance(node, ConstantDataGraphNodeDesc)
-        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in each] for each in _tensors(node))
+        inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in each] for each in tensors[number])
         for k, name in enumerate(inputs):
             if problem := _not_one(ends["Input", number, k]):
                 rule = "one edge leads to each input of a node"
@@ -156,17 +169,14 @@ def _not_one(edges: Sequence[str]) -> str | None:
     return f"{' and '.join(edges)} lead to it" if edges else "no edge leads to it"
 
 
-def _tensors(node: object) -> tuple[Sequence[tuple[str, TensorDesc]], ...]:
-    return (node.inputs, node.outputs) if isinstance(node, OperatorGraphNodeDesc) else ()
-
-
 def _cycle_problems(desc: GraphDesc) -> Iterator[Problem]:
     _, rest = order(desc)
     if not rest:
         return
+    waiting = {*rest}
     # Of nodes that wait, each waits for another such: so going back ends in a circle.
     before = {
-        edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in rest
+        edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in waiting
     }
     path = [rest[0]]
     while before[path[-1]] not in path:
@@ -176,16 +186,19 @@ def _cycle_problems(desc: GraphDesc) -> Iterator[Problem]:
     yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph has no circles")
 
 
-def _tensor_problems(desc: GraphDesc) -> Iterator[Problem]:
+def _tensor_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """What does not fit at the two ends of an edge, and at all ends of a graph's input."""
     for k, edge in enumerate(desc.intermediate_edges):
         field = f"IntermediateEdges[{k}]"
-        target, (name, tensor) = _input(desc, edge.to_node_index, edge.to_node_input_index)
+        target, (name, tensor) = (
+            node_label(desc, edge.to_node_index),
+            tensors[edge.to_node_index].inputs[edge.to_node_input_index],
+        )
         node, label = desc.nodes[edge.from_node_index], node_label(desc, edge.from_node_index)
         if isinstance(node, ConstantDataGraphNodeDesc):
             source, size = f"{label}.DataSize", node.data_size
         else:
-            output, own = node.outputs[edge.from_node_output_index]
+            output, own = tensors[edge.from_node_index].outputs[edge.from_node_output_index]
             source, size = f"{label}.{output}.TotalTensorSizeInBytes", own.size_in_bytes
         yield from _sizes_agree(field, source, size, f"{target}.{name}", tensor)
         if tensor.flags & TensorFlags.OWNED_BY_DML:
@@ -195,7 +208,10 @@ def _tensor_problems(desc: GraphDesc) -> Iterator[Problem]:
     first: dict[int, tuple[str, TensorDesc]] = {}
     for k, each in enumerate(desc.input_edges):
         field = f"InputEdges[{k}]"
-        target, (name, tensor) = _input(desc, each.to_node_index, each.to_node_input_index)
+        target, (name, tensor) = (
+            node_label(desc, each.to_node_index),
+            tensors[each.to_node_index].inputs[each.to_node_input_index],
+        )
         known, other = first.setdefault(each.graph_input_index, (f"{target}.{name}", tensor))
         yield from _sizes_agree(
             field, f"{known}.TotalTensorSizeInBytes", other.size_in_bytes, f"{target}.{name}", tensor
@@ -210,13 +226,6 @@ def _sizes_agree(field: str, source: str, size: int, target: str, tensor: Tensor
     if tensor.size_in_bytes != size:
         message = f"{field}: {source} is {size}, but {target}.TotalTensorSizeInBytes is {tensor.size_in_bytes}"
         yield _problem(field, message, "the tensors at both ends of an edge have one TotalTensorSizeInBytes")
-
-
-def _input(desc: GraphDesc, number: int, index: int) -> tuple[str, tuple[str, TensorDesc]]:
-    node = desc.nodes[number]
-    if isinstance(node, ConstantDataGraphNodeDesc):
-        raise AssertionError("edges to constants are refused before")
-    return node_label(desc, number), node.inputs[index]
 
 
 def _edges(desc: GraphDesc) -> Iterator[tuple[str, object]]:
