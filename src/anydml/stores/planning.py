@@ -22,8 +22,8 @@ from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.stores.transfers import Transfer
 
-SLOTS = 3
-"""Blocks that are in memory at once: one is read, one moved, one written."""
+SLOTS = min(4, max(2, os.cpu_count() or 2))
+"""Blocks that are in memory at once: while one is moved, others are read and written."""
 
 LEAST = 4 << 10
 """Bytes of memory that a plan can do with."""
