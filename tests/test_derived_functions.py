@@ -45,3 +45,11 @@ def test_tracebacks_show_lines():
         dml.slice(np.arange(3), [0], [4])
     lines = [linecache.getline(each.filename, each.lineno) for each in traceback.extract_tb(caught.tb)]
     assert any("call('slice', OPERATION" in line for line in lines)
+
+
+def test_functions_are_made_once_and_listed():
+    assert {*FUNCTIONS} <= {*dir(dml)} & {*dir(functions)}
+    assert all(getattr(dml, name) is getattr(dml, name) for name in FUNCTIONS)
+    for module in (dml, functions):
+        with pytest.raises(AttributeError, match="has no attribute 'no_such_function'"):
+            _ = module.no_such_function

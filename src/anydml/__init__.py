@@ -37,7 +37,16 @@ else:
     from anydml import functions, operators
 
     globals().update({name: getattr(operators, name) for name in DESCS})
-    globals().update({name: getattr(functions, name) for name in FUNCTIONS})
+
+    def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
+        """A function, made when it is first asked for."""
+        if name not in FUNCTIONS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, getattr(functions, name))
+
+    def __dir__():  # noqa: ANN202  # as above
+        return sorted({*globals(), *FUNCTIONS})
+
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "BindingError",

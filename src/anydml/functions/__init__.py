@@ -13,7 +13,7 @@ nothing is written before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anydml.functions.derived import derived as _derived
 from anydml.operators.registry import FUNCTIONS
@@ -21,6 +21,15 @@ from anydml.operators.registry import FUNCTIONS
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    globals().update({name: _derived(function) for name, function in FUNCTIONS.items()})
+
+    def __getattr__(name: str) -> Any:
+        """A function, made when it is first asked for: importing the package makes none."""
+        if name not in FUNCTIONS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return globals().setdefault(name, _derived(FUNCTIONS[name]))
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *FUNCTIONS})
+
 
 __all__ = [*FUNCTIONS]  # noqa: PLE0604  # its keys are names
