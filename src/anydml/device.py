@@ -10,10 +10,10 @@ import numpy as np
 
 from anydml.binding import bind_tensors, check_host_values, check_output, has_host_values
 from anydml.engines import CompiledProgram, open_engine
-from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.graph.desc import ExecutionFlags, GraphDesc
 from anydml.memory.numpy_struct import watching
+from anydml.notebooks import page
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
 
@@ -121,8 +121,8 @@ class CompiledOperator:
         # Code has addresses: a copy, or what another process reads, is compiled there.
         return _compile, (self.device, self.desc)
 
-    def _repr_html_(self) -> str:
-        return explain(self)._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return page(self)
 
     def __repr__(self) -> str:
         return f"CompiledOperator({self.desc.OPERATOR} on {self.device.name!r})"
@@ -217,8 +217,8 @@ class BoundOperator:
         own: object = type(self._run).__str__
         return str(self._program if own is object.__str__ else self._run)
 
-    def _repr_html_(self) -> str:
-        return explain(self)._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return page(self)
 
     def __repr__(self) -> str:
         return f"BoundOperator({self.desc.OPERATOR}, {len(self._operands)} tensors)"

@@ -101,7 +101,8 @@ def test_the_table_has_every_version_from_opset_7_on():
         ours = set(NODES["", name].versions)
         first = max((version for version in versions if version <= 7), default=min(versions))
         assert {version for version in versions if version >= first} <= ours, name
-        assert ours <= versions, name
+        # Of operators that have changed since, an older onnx knows the first versions only.
+        assert {version for version in ours if version <= defs.onnx_opset_version()} <= versions, name
 
 
 def test_a_version_that_is_missing_is_refused():

@@ -7,7 +7,7 @@ import click
 from anydml.text import printable
 
 
-@click.command()
+@click.command(short_help="List the arrays of a file or checkpoint.")
 @click.argument("model", type=click.Path())
 def stores(model: str) -> None:
     """List the arrays of MODEL: a .npy or .safetensors file, an index, or a folder of safetensors files."""
@@ -29,7 +29,7 @@ def stores(model: str) -> None:
             click.echo(printable(f"  {key}: {value[:200]}"))
 
 
-@click.command()
+@click.command(short_help="Consolidate, share or lay out a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML.")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.explain.section import Section
+from anydml.notebooks import shown_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -162,5 +163,7 @@ def _several(title: str, found: Any) -> Explanation:
         notes.append("Nothing moves.")
     return Explanation(title, [each for each in first if not isinstance(each, str)], notes)
 
+
+shown_by(explain)
 
 __all__ = ["Explanation", "Section", "explain"]

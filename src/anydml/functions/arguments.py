@@ -123,7 +123,7 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
     """
     if value not in words:
         text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
-        raise DescError(f"{name}: {field} is {value!r}", name, field, f"{field} is {text}")
+        raise DescError(f"{name}: {field} is {value!r}; it is {text}", name, field, f"{field} is {text}")
 
 
 def all_parts(name: str, field: str, values: Any) -> Listed:
@@ -154,7 +154,8 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
         DescError: they are no integers.
     """
     if not are_indices(array, given):
-        raise DescError(f"{name}: {field} are {array.dtype}", name, field, f"{field} are integers")
+        message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
+        raise DescError(message, name, field, f"{field} are integers")
     return index_array(array, x, adapter)
 
 

@@ -201,7 +201,8 @@ def _indices(trace: Trace, label: str, given: Any) -> TracedArray:
     if not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.int64)
     if found.dtype.kind not in "iu":
-        raise DescError(f"{label}: indices are {found.dtype}", label, "indices", "indices are integers")
+        message = f"{label}: indices are {found.dtype}, but only integers count: convert them first"
+        raise DescError(message, label, "indices", "indices are integers")
     return trace.array(found.astype(np.uint64 if found.dtype.kind == "u" and found.itemsize == 8 else np.int64))
 
 

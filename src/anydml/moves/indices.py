@@ -1,4 +1,4 @@
-"""What an index stands for: wrapped once if it is negative, then held against its axis."""
+"""What an index stands for: wrapped once if it is negative, then clamped to its axis; and NumPy's `take` by such."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ from typing import Any
 import numpy as np
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
+
+TAKE_MODES = {
+    dtype: "raise" if dtype.kind == "i" else "clip"
+    for dtype in map(np.dtype, ("int32", "int64", "uint32"))
+    if np.can_cast(dtype, np.intp)
+}
+"""Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
 
 
 def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
@@ -45,3 +52,22 @@ def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.d
     # A negative number, read as an unsigned one, is larger than any axis.
     outside: np.ndarray[Any, np.dtype[np.bool_]] = wrapped(indices, size).view(np.uint64) >= np.uint64(size)
     return outside
+
+
+def take(x: Any, indices: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
+    """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
+
+    Args:
+        x: array that is contiguous, or small: of others, NumPy makes a copy.
+        indices: INT32, INT64, UINT32 or UINT64, in native byte order.
+        axis: has elements, if there are indices.
+    """
+    mode = TAKE_MODES.get(indices.dtype)
+    if mode is None:
+        indices, mode = resolve(indices, x.shape[axis]), "clip"
+    try:
+        taken: np.ndarray[Any, Any] = x.take(indices, axis, None, mode)
+    except IndexError:
+        # One is outside.
+        taken = x.take(resolve(indices, x.shape[axis]), axis, None, "clip")
+    return taken

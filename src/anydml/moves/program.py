@@ -15,6 +15,7 @@ import numpy as np
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
+from anydml.notebooks import page
 
 Role = Literal["input", "output", "constant", "scratch"]
 ROLES: tuple[Role, ...] = ("input", "output", "constant", "scratch")
@@ -137,10 +138,8 @@ class Program:
     def __repr__(self) -> str:
         return f"Program({self.name}: {len(self.operands)} operands, {len(self.moves)} moves)"
 
-    def _repr_html_(self) -> str:
-        from anydml.explain import explain
-
-        return explain(self, device="")._repr_html_()
+    def _repr_html_(self) -> str | None:
+        return page(self, device="")
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {len(self.moves)} move(s), {self.scratch_bytes} B of scratch"]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
-from anydml.engines.numpy.views import take
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
+from anydml.moves.indices import take
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import (

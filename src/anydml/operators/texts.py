@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from anydml.notebooks import page
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -57,10 +58,8 @@ class Printed:
         return _short_text(cast("OperatorDesc", self))
 
     def _repr_html_(self) -> str | None:
-        from anydml.explain import explain
-
         desc = cast("OperatorDesc", self)
-        return None if desc.problems() else explain(desc, device="")._repr_html_()
+        return None if desc.problems() else page(desc, device="")
 
     def describe(self) -> str:
         """Every field, one a line, with what follows from it: strides and bytes of each tensor."""

@@ -98,7 +98,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
         first = first or adapter
         if parameter.kind == "Indices":
             if not is_integer(value.dtype, value.shape):
-                message = f"{label}: {field} are {_name(value.dtype)}"
+                message = f"{label}: {field} are {_name(value.dtype)}, but only integers count: convert them first"
                 raise DescError(message, label, field, f"{field} are integers")
         elif first_data is None:
             first_data = field, value.dtype

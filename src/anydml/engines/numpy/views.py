@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,13 +15,7 @@ from anydml.engines.numpy import general
 from anydml.engines.protocol import Array
 from anydml.memory.host import element_dtype, window
 from anydml.moves import Access, Move, resolve
-
-_TAKE_MODES = {
-    dtype: "raise" if dtype.kind == "i" else "clip"
-    for dtype in map(np.dtype, ("int32", "int64", "uint32"))
-    if np.can_cast(dtype, np.intp)
-}
-"""Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
+from anydml.moves.indices import TAKE_MODES, take
 
 
 def bind_views(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
@@ -92,29 +85,10 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     indices = window(operands[lookup.operand], lookup.offset, sizes, lookup.strides or (0,), np.dtype(lookup.dtype))
     if not (table.flags.aligned and rows.flags.aligned and indices.flags.aligned):
         return None
-    mode = _TAKE_MODES.get(indices.dtype)
+    mode = TAKE_MODES.get(indices.dtype)
     if mode == "clip":
         return partial(table.take, indices, None, rows, mode)
     return partial(_take_whole if mode and rows.nbytes <= general.CHUNK_BYTES else _take_resolved, table, indices, rows)
-
-
-def take(x: Any, indices: Array, axis: int) -> Array:
-    """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
-
-    Args:
-        x: array that is contiguous, or small: of others, NumPy makes a copy.
-        indices: INT32, INT64, UINT32 or UINT64, in native byte order.
-        axis: has elements, if there are indices.
-    """
-    mode = _TAKE_MODES.get(indices.dtype)
-    if mode is None:
-        indices, mode = resolve(indices, x.shape[axis]), "clip"
-    try:
-        taken: Array = x.take(indices, axis, None, mode)
-    except IndexError:
-        # One is outside.
-        taken = x.take(resolve(indices, x.shape[axis]), axis, None, "clip")
-    return taken
 
 
 def _take_whole(table: Array, indices: Array, rows: Array) -> None:
