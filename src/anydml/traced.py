@@ -6,7 +6,6 @@ traces them they are part of its program.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,8 +26,12 @@ def registered_for(x: Any) -> Any:
     """
     if (functions := fused_functions(x)) is not None:
         return functions
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
+    # Not by sys.modules: a compiler that sees it looks at every module, while other threads import more.
+    if not hasattr(type(x), "__torch_function__"):
+        return None
+    import torch
+
+    if not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
         return None
     from anydml import torch as registered
 

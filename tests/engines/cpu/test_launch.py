@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,15 @@ CASES = {
     ),
     "copy": (lambda x, out: [dml.copy(x.transpose(2, 0, 1), out=out and out[0])], lambda x: [x.transpose(2, 0, 1)]),
 }  # fmt: skip
+
+
+@pytest.fixture
+def without_threads(monkeypatch):
+    """Kernels are loaded by whoever asks for them."""
+    here = SimpleNamespace(
+        start_new_thread=lambda run, arguments: run(*arguments), allocate_lock=launch._thread.allocate_lock
+    )
+    monkeypatch.setattr(launch, "_thread", here)
 
 
 def same(results, expected):
@@ -285,3 +295,36 @@ def test_tensors_take_the_same_step():
     assert all(type(part) is np.ndarray for part in dml.split(x.numpy(), 3, 1))
     lazy = torch.complex(x, -x).conj().imag
     assert torch.equal(torch.cat(dml.split(lazy, 3, 1), 1), x)
+
+
+@pytest.mark.parametrize("copies", [1, 400, 40_000])
+@pytest.mark.parametrize("name", CASES)
+def test_whoever_asks_loads_kernels_where_there_is_one_thread(without_threads, name, copies):
+    call, expected = CASES[name]
+    # Slices name their sizes.
+    x = np.tile(X, (1, 1, 1 if name in ("slice", "slice1") else copies))
+    out = [np.zeros_like(array, order="C") for array in expected(x)]
+    assert often(lambda: call(x, out), OFTEN + 1) or copies > 1
+    for array in out:
+        array[...] = 0
+    call(x, out)
+    assert same(out, expected(x))
+    assert same(call(x, None), expected(x))
+    out[0].flags.writeable = False
+    with pytest.raises(dml.BindingError, match="read-only"):
+        call(x, out)
+
+
+@pytest.mark.parametrize("size", [1, 300, 100_000])
+def test_a_bound_operator_loads_its_kernels_where_there_is_one_thread(without_threads, size):
+    x, out = np.arange(4 * size, dtype=np.int32), np.zeros(4 * size, np.int32)
+    tensor = dml.TensorDesc("INT32", x.shape)
+    desc = dml.Slice1OperatorDesc(tensor, tensor, [0], x.shape, [-1])
+    bound = dml.Device().compile_operator(desc).bind([x], [out])
+    for _ in range(2 * OFTEN):
+        out[...] = 0
+        bound.dispatch()
+        assert np.array_equal(out, x[::-1])
+    out.flags.writeable = False
+    with pytest.raises(dml.BindingError, match="read-only"):
+        bound.dispatch()
