@@ -34,7 +34,7 @@ from anydml.tracing import fuse
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    from anydml import functions, operators
+    from anydml import _loading, functions, operators  # noqa: F401  # _loading for what functions leave open
 
     globals().update({name: getattr(operators, name) for name in DESCS})
 

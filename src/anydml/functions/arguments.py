@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +16,6 @@ from anydml.operators.split_training import known_sizes
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
-
-APART = 64 << 10
-"""Bytes of an array whose single elements lie far apart: where at least all of more are picked, they are found faster
-in a copy in which they lie side by side."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -170,31 +165,6 @@ def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Ar
     check_word(function.label, field, word, function.parameter(field).words)
     if function.check is not None:
         function.check(function.label, inputs[-1], inputs[0].shape, inferred.parameters)
-
-
-def packed(name: str, operation: Any, inputs: tuple[Array, ...], arguments: Parameters, out: Any) -> tuple[Array, ...]:
-    """The inputs, the first of them packed where so much of it is picked that its elements should lie side by side.
-
-    Args:
-        name: what errors call the function.
-        operation: what it does.
-        inputs: NumPy's; the first has more than `APART` bytes.
-        arguments: those of `operation`.
-        out: the caller's.
-    """
-    x = inputs[0]
-    if x.strides[-1] == x.itemsize or not is_movable(x.dtype):
-        return inputs
-    # Where `out` may lie over x, x itself is what the checks must see.
-    if out is not None and not (type(out) is np.ndarray and not np.may_share_memory(x, out)):
-        return inputs
-    (shape,) = operation.infer(name, [array.shape for array in inputs], arguments).shapes
-    if math.prod(shape) < x.size:
-        return inputs
-    from anydml.functions.calling import call
-    from anydml.functions.operations import COPY
-
-    return (*call(name, COPY, (x,), (), None, None), *inputs[1:])
 
 
 def with_lengths(

@@ -14,11 +14,11 @@ import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
 from anydml.fields import integer, integers
-from anydml.functions import arguments
+from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
+from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, Element, Function, Parameter
-from anydml.traced import all_copied, copied, fused_functions, registered_for
 
 _NAMES: dict[str, Any] = {
     "Element": Element,
@@ -36,7 +36,7 @@ _NAMES: dict[str, Any] = {
     "listed": arguments.listed,
     "ndarray": np.ndarray,
     "number": np.integer,
-    "packed": arguments.packed,
+    "packed": packing.packed,
     "parts_of": arguments.parts_of,
     "received": received,
     "received_all": received_all,
@@ -98,7 +98,7 @@ def _source(function: Function) -> Iterator[str]:
             yield f"    if {each.name} != 'clamp':"
             yield f"        check_outside(FUNCTION, {each.name!r}, {each.name}, inputs, arguments)"
     if indices:
-        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {arguments.APART}:"
+        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {packing.APART}:"
         yield f"        inputs = packed({label}, OPERATION, inputs, arguments, out)"
     if function.is_of_lists:
         yield "    if not inputs:"

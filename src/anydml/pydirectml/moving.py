@@ -16,8 +16,9 @@ from anydml.operators.join import JoinOperatorDesc
 from anydml.operators.padding import PaddingOperatorDesc
 from anydml.operators.slice1 import Slice1OperatorDesc
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc
-from anydml.pydirectml.builder import Expression, GraphBuilder
+from anydml.pydirectml.builder import GraphBuilder
 from anydml.pydirectml.enums import TensorDataType
+from anydml.pydirectml.expressions import Expression
 from anydml.pydirectml.tensors import Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 

@@ -2,7 +2,7 @@
 
 from anydml.stores.functions import plan
 from anydml.stores.opening import open  # read as anydml.stores.open
-from anydml.stores.planning import Plan
+from anydml.stores.plans import Plan
 from anydml.stores.resharding import reshard
 from anydml.stores.store import Checkpoint, Store
 from anydml.stores.targets import Target, create

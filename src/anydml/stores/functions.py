@@ -9,13 +9,14 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
-from anydml.stores.planning import Plan
+from anydml.stores.plans import Plan
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.tensor import Layout
+from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Result, results_of
 from anydml.tracing.structure import paired, rebuilt
-from anydml.tracing.trace import Trace, TracedArray, check_dtype
+from anydml.tracing.trace import Trace, check_dtype
 
 MEMORY = "256MB"
 
@@ -25,7 +26,7 @@ def plan_function(
 ) -> Plan:
     """As `Fused.plan` says."""
     stores: list[Store] = []
-    trace = Trace(name)
+    trace = Trace(name, TracedNdarray)
 
     def traced(leaf: Any, path: str) -> Any:
         if not isinstance(leaf, Store):
@@ -33,7 +34,7 @@ def plan_function(
         check_dtype(leaf.dtype, path)
         stores.append(leaf)
         value = trace.composer.input(path, leaf.shape, leaf.strides, leaf.dtype.itemsize)
-        return TracedArray(trace, value, leaf.dtype, len(stores) - 1)
+        return trace.made(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     given = [rebuilt(each, traced, f"inputs[{k}]") for k, each in enumerate(arguments)]

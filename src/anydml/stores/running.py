@@ -20,7 +20,7 @@ from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.blocks import laid_out
 from anydml.stores.journal import Journal
-from anydml.stores.planning import SPARE, Plan, identity
+from anydml.stores.planning import SPARE, Planned, identity
 from anydml.stores.staging import Staging, open_file
 from anydml.stores.transfers import Transfer
 
@@ -34,7 +34,7 @@ MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
 
 
-def run(plan: Plan) -> None:
+def run(plan: Planned) -> None:
     """As `Plan.run` says."""
     staging = Staging(plan.files, plan.others, plan.folder, plan.overwrite)
     place = JsonPath(str(staging.top[0]))
@@ -73,7 +73,7 @@ def run(plan: Plan) -> None:
         journal.close(is_over)
 
 
-def _check_inputs(plan: Plan) -> None:
+def _check_inputs(plan: Planned) -> None:
     for path, known in plan.identities.items():
         if identity(path) != known:
             raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
@@ -82,7 +82,7 @@ def _check_inputs(plan: Plan) -> None:
 class _Run:
     """One run of a plan."""
 
-    def __init__(self, plan: Plan, staging: Staging, journal: Journal) -> None:
+    def __init__(self, plan: Planned, staging: Staging, journal: Journal) -> None:
         self.plan = plan
         self.staging = staging
         self.journal = journal

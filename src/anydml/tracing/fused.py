@@ -20,6 +20,7 @@ from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.fields import check_dimensions
 from anydml.moves import Program
+from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import rebuilt, static_key
@@ -70,6 +71,14 @@ def fuse(function: Callable[..., Any]) -> Fused:
         array([3, 4, 5, 0, 1, 2])
     """
     return Fused(function)
+
+
+_PLAN: list[Callable[..., Any]] = []
+
+
+def planned_by(plan: Callable[..., Any]) -> None:
+    """Have `Fused.plan` done by a function: what reads and writes files stands above this package."""
+    _PLAN[:] = [plan]
 
 
 class Fused:
@@ -141,9 +150,7 @@ class Fused:
             FuseError: as for a call.
             BindingError: targets do not fit the results, the memory is too small, or an output is an input.
         """
-        from anydml.stores.functions import plan_function
-
-        return plan_function(self._function, self._name, inputs, outputs, memory, overwrite)
+        return _PLAN[0](self._function, self._name, inputs, outputs, memory, overwrite)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method: the instance is an argument that is hashed."""
@@ -178,7 +185,9 @@ class Fused:
             raise broken(f"{self._name} was called without arrays")
         first = adapters[0]
         is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
-        trace = Trace(self._name, TracedTensor if is_pytorchs else None, None if first is None else first.device)
+        trace = Trace(
+            self._name, TracedTensor if is_pytorchs else TracedNdarray, None if first is None else first.device
+        )
         names: list[str] = []
 
         def traced(leaf: Any, path: str) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.ndarray import TracedNdarray
 
 
-class TracedTensor(TracedArray):
+class TracedTensor(TracedNdarray):
     """A traced array whose methods are those of `torch.Tensor`."""
 
     __slots__ = ()

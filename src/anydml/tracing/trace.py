@@ -1,9 +1,8 @@
-"""A traced array: what a function gets while it is traced. It stands for elements and knows where they come from."""
+"""A traced array: it stands for elements that are not there yet, and knows where they come from."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,13 +23,13 @@ class Trace:
 
     Args:
         name: the function's.
-        kind: what its arrays are; tensors have PyTorch's methods.
+        kind: what its arrays are: a subclass that has the methods of their library.
         device: where they lie, as their library calls it; None for NumPy's.
     """
 
-    def __init__(self, name: str, kind: type[TracedArray] | None = None, device: Any = None) -> None:
+    def __init__(self, name: str, kind: type[TracedArray], device: Any = None) -> None:
         self.name = name
-        self.kind = kind or TracedArray
+        self.kind = kind
         self.device = device
         self.composer = Composer(name)
         self.is_over = False
@@ -144,65 +143,13 @@ class TracedArray:
         """Bytes of all elements."""
         return self.count * self.itemsize
 
-    @property
-    def T(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
-        """All axes reversed."""
-        return self.transpose()
-
-    @property
-    def mT(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
-        """The last two axes exchanged."""
-        return self.swapaxes(-1, -2)
-
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[TracedArray]:
-        if not self.ndim:
-            raise broken("iteration over a 0-d array")
-        return (self[k] for k in range(self.shape[0]))
-
-    def __getitem__(self, key: Any) -> TracedArray:
-        from anydml.tracing.indexing import taken
-
-        return taken(self, key)
-
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise refused(f"an assignment into {self!r}", "join parts to a new array instead")
-
-    def reshape(self, *shape: Any, **named: Any) -> TracedArray:
-        """As NumPy's, in row-major order."""
-        return self._called(np.reshape, shape[0] if len(shape) == 1 else shape, **named)
-
-    def transpose(self, *axes: Any) -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.transpose, None if not axes else axes[0] if len(axes) == 1 else axes)
-
-    def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.swapaxes, axis1, axis2)
-
-    def ravel(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in row-major order."""
-        return self._called(np.ravel, order)
-
-    def flatten(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in row-major order."""
-        return self._called(np.ravel, order)
-
-    def squeeze(self, axis: Any = None) -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.squeeze, axis)
-
-    def repeat(self, repeats: Any, axis: Any = None) -> TracedArray:
-        """As NumPy's; counts are constants."""
-        return self._called(np.repeat, repeats, axis)
-
-    def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.take, indices, axis, out, mode)
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same: results of a fused function are always new."""
@@ -218,15 +165,6 @@ class TracedArray:
             raise refused(f"{self!r} as {np.dtype(dtype)}")
         return self.trace.array(self)
 
-    def _called(self, function: Any, *arguments: Any, **named: Any) -> TracedArray:
-        found: TracedArray = self.__array_function__(function, (), (self, *arguments), named)
-        return found
-
-    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        from anydml.tracing.numpy_calls import called
-
-        return called(self.trace, function, arguments, named)
-
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
         raise refused(f"numpy.{ufunc.__name__} of {self!r}")
 
@@ -239,13 +177,6 @@ class TracedArray:
         raise broken(
             f"{getattr(function, '__name__', function)} of PyTorch takes no traced array: NumPy's functions do"
         )
-
-    @property
-    def anydml_functions(self) -> Any:
-        """The functions of anydml for traced arrays."""
-        from anydml.tracing import own_calls
-
-        return own_calls
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -6,13 +6,23 @@ traces them they are part of its program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
+
+_REGISTERED: list[Callable[[], Any]] = []
+
+
+def registered_by(load: Callable[[], Any]) -> None:
+    """Have calls on tensors that PyTorch compiles made by the functions of what `load` gives.
+
+    Those stand above this package, which does not import them.
+    """
+    _REGISTERED[:] = [load]
 
 
 def registered_for(x: Any) -> Any:
@@ -33,9 +43,7 @@ def registered_for(x: Any) -> Any:
 
     if not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
         return None
-    from anydml import torch as registered
-
-    return registered
+    return _REGISTERED[0]()
 
 
 def fused_functions(*arrays: Any) -> Any:
