@@ -15,11 +15,11 @@ from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
-from anydml.graph.refusing import broken
-from anydml.graph.structure import PLAIN, paired, rebuilt
-from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
+from anydml.tracing.refusing import broken
+from anydml.tracing.structure import PLAIN, paired, rebuilt
+from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]

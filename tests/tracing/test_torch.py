@@ -10,7 +10,7 @@ import anydml as dml
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402  # where there is PyTorch
-from graph.random_torch import Program  # noqa: E402
+from tracing.random_torch import Program  # noqa: E402
 
 CHUNKS, PROGRAMS = 8, int(os.environ.get("ANYDML_RANDOM_PROGRAMS", "400")) // 8
 X = torch.arange(24.0).reshape(2, 3, 4)

@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 import pytest
-from graph.random_numpy import Program
+from tracing.random_numpy import Program
 
 import anydml as dml
 
