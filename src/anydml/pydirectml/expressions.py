@@ -30,12 +30,12 @@ class Expression:
     """
 
     def __init__(self) -> None:
-        self.builder: object = None
+        self.builder: Any = None
         self._source: Source | None = None
         self._tensor: Tensor | None = None
 
     @classmethod
-    def made(cls, builder: object, source: Source, tensor: Tensor) -> Expression:
+    def made(cls, builder: Any, source: Source, tensor: Tensor) -> Expression:
         """What an input, or an output of a node, is."""
         expression = cls()
         expression.builder, expression._source, expression._tensor = builder, source, tensor

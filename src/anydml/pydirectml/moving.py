@@ -130,7 +130,8 @@ def reinterpret(
 def _scope(expression: Expression) -> GraphBuilder:
     if expression.builder is None:
         raise DescTypeError("an empty Expression is part of no graph", "Expression")
-    return expression.builder
+    builder: GraphBuilder = expression.builder
+    return builder
 
 
 def _read(expression: Expression) -> TensorDesc:
