@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -21,6 +22,9 @@ def modules():
 
 
 MODULES = modules()
+
+CHANGED = "anydml.moves.move"
+"""To which tests add what they want to see found."""
 
 
 def floors():
@@ -42,31 +46,38 @@ def nearest(name):
     return name
 
 
-def imported(module, tree):
-    """The modules that a tree imports, wherever it does, and whether only for a type checker.
+@cache
+def imported(module, text):
+    """The modules that a module's text imports, wherever it does, each with whether only for a type checker.
 
     A text that is the name of a module counts as well, as tables of what is imported later have them; a package's
     modules may say its own name.
     """
-    pending = [(tree, False)]
+    found, pending = [], [(ast.parse(text), False)]
     while pending:
         node, is_typing = pending.pop()
         if isinstance(node, ast.Import):
-            yield from ((each.name, is_typing) for each in node.names)
+            found += [(each.name, is_typing) for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: a relative import"
-            yield from ((f"{node.module}.{each.name}", is_typing) for each in node.names)
+            found += [(f"{node.module}.{each.name}", is_typing) for each in node.names]
         elif isinstance(node, ast.Constant) and node.value in MODULES and not module.startswith(node.value):
-            yield node.value, is_typing
+            found.append((node.value, is_typing))
         is_checkers = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         inside = node.body if is_checkers else []
         pending += [(each, is_typing or each in inside) for each in ast.iter_child_nodes(node)]
+    return found
 
 
-def arrows(text_of=lambda path: path.read_text("utf-8")):
-    """All imports of one module of the package by another, each with whether it is only for a type checker."""
+def arrows(more=""):
+    """All imports of one module of the package by another, each with whether it is only for a type checker.
+
+    Args:
+        more: text to add to the module `CHANGED`.
+    """
     for module, path in MODULES.items():
-        for name, is_typing in imported(module, ast.parse(text_of(path))):
+        text = path.read_text("utf-8") + (more if module == CHANGED else "")
+        for name, is_typing in imported(module, text):
             target = nearest(name) if name.split(".")[0] == "anydml" else ""
             if target and target != module:
                 yield module, target, is_typing
@@ -119,13 +130,10 @@ def test_no_modules_import_each_other():
     ],
 )
 def test_an_import_that_leads_upward_is_seen(line):
-    changed = MODULES["anydml.moves.move"]
-    found = arrows(lambda path: path.read_text("utf-8") + (f"\n{line}\n" if path == changed else ""))
+    found = arrows(f"\n{line}\n")
     assert len(upward(found)) == 1
 
 
 def test_a_circle_is_seen():
-    changed = MODULES["anydml.moves.move"]
-    line = "\ndef later():\n    from anydml.moves.program import Program\n"
-    found = arrows(lambda path: path.read_text("utf-8") + (line if path == changed else ""))
-    assert {"anydml.moves.move", "anydml.moves.program"} <= {*circle(found)}
+    found = arrows("\ndef later():\n    from anydml.moves.program import Program\n")
+    assert {CHANGED, "anydml.moves.program"} <= {*circle(found)}
