@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import integer
+from anydml.fields import check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols
 
 Sizes = tuple[int, ...]
@@ -143,3 +143,32 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
 
 def _some(values: Sizes) -> str:
     return str(list(values)) if len(values) <= 16 else f"[{', '.join(map(str, values[:16]))}, … {len(values)} in all]"
+
+
+def picked_axis(
+    name: str, shape: Sizes, axis: Any, index_rank: int, count: int, dtype: Any, is_integer: bool = True
+) -> int:
+    """The axis along which indices pick, from 0 to rank − 1. In the result the indices' sizes stand in its place.
+
+    Args:
+        name: what errors call the function.
+        shape: of x.
+        axis: −rank to rank − 1.
+        index_rank: dimensions of the indices.
+        count: how many indices there are.
+        dtype: of the indices, for errors.
+        is_integer: whether it is a dtype of integers.
+
+    Raises:
+        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
+            has more than 64 dimensions.
+    """
+    if not is_integer:
+        message = f"{name}: indices are {dtype}, but only integers count: convert them first"
+        raise DescError(message, name, "indices", "indices are integers")
+    found = axis_of(name, len(shape), axis)
+    check_dimensions(name, "the result", len(shape) - 1 + index_rank)
+    if not holds((shape[found] >= 1) | (count == 0)):
+        message = f"{name}: axis {found} of x is empty, but there are {count} indices"
+        raise DescError(message, name, "x", "there is an element to read")
+    return found

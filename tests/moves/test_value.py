@@ -111,10 +111,10 @@ class Chain:
             # Indices that are themselves composed.
             by = self.rng.integers(0, len(numbers), 3)
             more, by = self.new_input(by.shape, "int64", by)
-            indices, numbers = self.composer.gather(indices, more, "int64", 0), numbers[by]
+            indices, numbers = self.composer.pick(indices, more, "int64", 0), numbers[by]
         positions = numbers.astype(np.int64)
         positions = np.clip(np.where(positions < 0, positions + size, positions), 0, size - 1)
-        return self.composer.gather(value, indices, dtype, axis), np.take(array, positions, axis)
+        return self.composer.pick(value, indices, dtype, axis), np.take(array, positions, axis)
 
     def along(self, value, array):
         if 0 in array.shape:
@@ -123,7 +123,7 @@ class Chain:
         shape[axis] = int(self.rng.integers(1, 4))
         numbers = self.rng.integers(0, array.shape[axis], shape)
         indices, numbers = self.new_input(shape, "int64", numbers)
-        return self.composer.gather_along(value, indices, "int64", axis), np.take_along_axis(array, numbers, axis)
+        return self.composer.pick_along(value, indices, "int64", axis), np.take_along_axis(array, numbers, axis)
 
     def points(self, value, array):
         if array.ndim < 2 or 0 in array.shape:
@@ -145,7 +145,7 @@ class Chain:
         found = np.moveaxis(array, (first, second), (0, 1))[key[first], key[second]]
         count = len(shape)
         places = [*range(first, first + count)]
-        return self.composer.gather_points(value, picks), np.moveaxis(found, range(count), places)
+        return self.composer.pick_points(value, picks), np.moveaxis(found, range(count), places)
 
 
 def random_chain(seed):

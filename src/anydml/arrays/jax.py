@@ -42,7 +42,7 @@ class JaxAdapter(ArrayAdapter):
             self.refuse(name, field, f"of {array.dtype}", "pass jax.random.key_data of it")
         devices = array.devices()
         if len(devices) > 1:
-            self.refuse(name, field, f"on {self.device}", "pass one shard, or gather it with jax.device_put")
+            self.refuse(name, field, f"on {self.device}", "pass one shard, or collect it with jax.device_put")
         platform = next(iter(devices)).platform
         if platform == "cpu":
             return np.asarray(array)

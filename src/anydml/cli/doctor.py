@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import warnings
 from collections.abc import Iterator
 from importlib import metadata
@@ -103,16 +102,13 @@ def _kernels() -> Facts:
 
 
 def _gpu() -> Facts:
-    from anydml.engines.cuda.available import require_gpu
+    from anydml.engines import gpu
 
     try:
         with warnings.catch_warnings():
             # What PyTorch says of a driver is said by its answer.
             warnings.simplefilter("ignore")
-            number = require_gpu("cuda")
+            name, slow = gpu()
     except ValueError as error:
         return [("gpu", f"none: {error}")], []
-    if number is None:
-        return [("gpu", "Triton's interpreter")], ["TRITON_INTERPRET is set, so GPU kernels run in Python: unset it"]
-    torch = sys.modules["torch"]
-    return [("gpu", f"cuda:{number}, {torch.cuda.get_device_name(number)}")], []
+    return [("gpu", name)], [slow] if slow else []

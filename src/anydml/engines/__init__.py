@@ -56,4 +56,14 @@ def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
     return engine
 
 
-__all__ = ["ENGINES", "CompiledProgram", "Engine", "array_engine", "open_engine"]
+def gpu() -> tuple[str, str]:
+    """What the engine behind arrays on a GPU runs on, and what makes it slow there, if anything does.
+
+    Raises:
+        ValueError: what it takes is missing.
+    """
+    found: tuple[str, str] = import_module(ON_DEVICE).machine()
+    return found
+
+
+__all__ = ["ENGINES", "CompiledProgram", "Engine", "array_engine", "gpu", "open_engine"]

@@ -248,12 +248,12 @@ class Node:
             shape += [size] if axis in picks else [box[d] for d in dims]
         part = value.slice((*starts, 0), (*sizes, value.sizes[-1]), (*by, 1)).reshape((*shape, value.sizes[-1]))
         for axis in sorted(picks, reverse=True):
-            part, labels[axis] = self._gathered(
+            part, labels[axis] = self._looked_up(
                 part, picks[axis], sum(map(len, labels[:axis])) + sum(other in picks for other in range(axis)), box
             )
         return over_box(part, [d for dims in labels for d in dims], box)
 
-    def _gathered(self, value: Value, lookup: Lookup, axis: int, box: Sizes) -> tuple[Value, list[int]]:
+    def _looked_up(self, value: Value, lookup: Lookup, axis: int, box: Sizes) -> tuple[Value, list[int]]:
         """A value with an axis picked by indices, and the dimensions of the box that stand there instead."""
         used = [d for d, stride in enumerate(lookup.strides) if stride and box[d] > 1]
         access = Access(lookup.operand, lookup.offset, tuple(lookup.strides[d] for d in used))
@@ -262,7 +262,7 @@ class Node:
         if indices.sizes[-1] != 1:
             raise NotComposableError("its indices are made of parts of numbers")
         indices = self._composer.indexable(indices.reshape(own))
-        return value.gather(indices, lookup.dtype, axis, lookup.outside), used
+        return value.pick(indices, lookup.dtype, axis, lookup.outside), used
 
     def _picked_axis(self, lookup: Lookup, rank: int) -> int:
         along = digits(lookup.stride, rank)

@@ -71,12 +71,12 @@ class Composer:
         """NumPy's broadcasting."""
         return self._try(value, lambda each: each.broadcast(sizes))
 
-    def gather(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Elements along an axis picked by stored or described integers."""
         indices = self._without_fills(indices)
-        return self._try(value, lambda each: each.gather(indices, dtype, axis, outside))
+        return self._try(value, lambda each: each.pick(indices, dtype, axis, outside))
 
-    def gather_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
+    def pick_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
         """Elements picked by one index along each of several axes at once.
 
         Args:
@@ -93,7 +93,7 @@ class Composer:
         def points(each: Value) -> Value:
             place = 0
             for number, (axis, indices, dtype) in enumerate(reversed(known)):
-                each = each.gather(indices, dtype, axis, outside)
+                each = each.pick(indices, dtype, axis, outside)
                 for k in reversed(range(count if number else 0)):
                     each = each.diagonal(axis + k, place + count - 1 + k)
                 place = axis
@@ -101,13 +101,13 @@ class Composer:
 
         return self._try(value, points)
 
-    def gather_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``: other sizes agree."""
         indices = self._without_fills(indices)
 
         def along(each: Value, by: Value) -> Value:
             rank = len(each.sizes)
-            found = each.gather(by, dtype, axis, outside)
+            found = each.pick(by, dtype, axis, outside)
             # Its axes: those before, the indices', those behind. Each other axis is there twice.
             for k in reversed(range(axis + 1, rank)):
                 found = found.diagonal(axis + k, rank + k - 1)

@@ -1,4 +1,4 @@
-"""Values: tensors that are not there yet. What a chain of views, joins, pads and gathers reads, as a few pieces.
+"""Values: tensors that are not there yet. What a chain of views, joins, pads and lookups reads, as a few pieces.
 
 A value is a box of elements, covered by pieces. A piece is what a move would be: it has *factors*, each with a size,
 the axis of the value along which it steps, and how far; and the source that it reads, with one stride per factor.
@@ -6,7 +6,7 @@ Element ``start + Σ digit·step`` of the value is found at ``offset + Σ digit�
 made of several factors, as after a transposition and a merge of axes, and nothing is copied:
 
     slicing intersects pieces     joining shifts them     permuting renames axes
-    merging axes scales steps     splitting axes cuts factors     gathering puts lookups where an axis was
+    merging axes scales steps     splitting axes cuts factors     picking puts lookups where an axis was
 
 Composition is exact or it raises `NotComposableError`, which says why; then the value has to be stored first.
 """
@@ -186,7 +186,7 @@ class Value:
             pieces += diagonal(piece, axis, other)
         return _value((*self.sizes[:other], *self.sizes[other + 1 :]), self.element_size, pieces)
 
-    def gather(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
+    def pick(self, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.
 
         Args:
@@ -203,7 +203,7 @@ class Value:
         for piece in map(tidy, self.pieces):
             whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]
             if piece.start[axis] or whole != [Factor(axis, size, 1)] * (size > 1):
-                raise NotComposableError(f"it is gathered along axis {axis}, which is made of several pieces")
+                raise NotComposableError(f"it is looked up along axis {axis}, which is made of several pieces")
             for index in indices.pieces:
                 if isinstance(index.source, Fill):
                     raise NotComposableError("its indices are in part a fill")

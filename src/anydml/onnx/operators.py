@@ -1,6 +1,6 @@
 """One node run by itself: arrays in, arrays out.
 
-What differs from DirectML is ONNX's: a gather index outside raises, slice ends clamp, Split 18 may be uneven.
+What differs from DirectML is ONNX's: an index outside raises, slice ends clamp, Split 18 may be uneven.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, st
     return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
 
 
-def gathered_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
+def picked_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
     """The sizes of Gather's result.
 
     Args:

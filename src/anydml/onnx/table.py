@@ -44,9 +44,9 @@ NODES: Mapping[tuple[str, str], Entry] = {
     (MICROSOFT, "ConcatTraining"): Entry((1,), cutting.concat, as_parts.join),
     (MICROSOFT, "SplitTraining"): Entry((1,), cutting.split, as_parts.split, (1,)),
     # Indices
-    ("", "Gather"): Entry((1, 11, 13), indexing.gather, by_index.gather),
-    ("", "GatherElements"): Entry((11, 13), indexing.gather_elements, by_index.gather_elements),
-    ("", "GatherND"): Entry((11, 12, 13), indexing.gather_nd, by_index.gather_nd),
+    ("", "Gather"): Entry((1, 11, 13), indexing.pick, by_index.pick),
+    ("", "GatherElements"): Entry((11, 13), indexing.pick_along, by_index.pick_along),
+    ("", "GatherND"): Entry((11, 12, 13), indexing.pick_points, by_index.pick_points),
     ("", "ReverseSequence"): Entry((10, 28), indexing.reverse_sequence, by_index.reverse_sequence),
     # What is written over
     ("", "EyeLike"): Entry((9, 22), scattering.eye_like, as_values.eye_like),

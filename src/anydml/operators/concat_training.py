@@ -12,7 +12,7 @@ from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes, function
-from anydml.operators.join import concatenate, infer_join, lower_join
+from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.tensor import Layout, TensorDesc
 
@@ -99,7 +99,7 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
     return tuple([shape[axis] for shape in shapes])
 
 
-@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, few=1, lengths=_lengths)
+@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, few=1, lengths=_lengths, compose=compose_join)
 def concat_training(  # type: ignore[empty-body]
     arrays: Arrays, axis: int = 0, *, out: Array | None = None
 ) -> tuple[Array, HostInts]:

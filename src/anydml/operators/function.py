@@ -20,7 +20,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -138,6 +138,22 @@ class Parameter(NamedTuple):
         return self.kind in (INDICES, MASK)
 
 
+class Composing(Protocol):
+    """What arrays of a fused function can do without being moved."""
+
+    def cut(self, x: Any, axis: int, start: int, size: int) -> Any:
+        """A part of an axis."""
+
+    def sliced(self, x: Any, starts: Sizes, sizes: Sizes, steps: Sizes) -> Any:
+        """``result[c] = x[starts + steps·c]``."""
+
+    def joined(self, arrays: Sequence[Any], axis: int) -> Any:
+        """One after the other."""
+
+    def picked_by(self, x: Any, indices: Any, axis: int, out_of_range: str) -> Any:
+        """Elements along an axis, by indices that count from either end."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Function:
     """A function on arrays, without any array.
@@ -160,6 +176,9 @@ class Function:
         lengths: of the inputs, from shapes and parameters, where they are a second result.
         check: raises IndexError for indices (and the sizes of x, and `infer`'s parameters) that lie outside.
         expand: arguments in which lists of sizes stand for their number.
+        compose: in a fused function, the results from what composes, the arrays (indices that are known are NumPy's),
+            what `infer` made of the arguments, and what an index outside its axis does. Without it, what is lowered
+            moves into scratch.
     """
 
     stub: Callable[..., Any]
@@ -175,6 +194,7 @@ class Function:
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
     check: Callable[[str, Any, Sizes, Parameters], None] | None = None
     expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
+    compose: Callable[[Composing, Sequence[Any], Inferred, str], list[Any]] | None = None
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:

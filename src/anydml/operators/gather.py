@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
-from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
-from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.indices import take
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import (
-    OUT_OF_RANGE,
     Array,
+    Composing,
     Indices,
     Inferred,
     OutOfRange,
@@ -27,7 +25,6 @@ from anydml.operators.function import (
     function,
 )
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
-from anydml.symbols import holds
 from anydml.tensor import DataType, Layout, TensorDesc
 
 
@@ -199,45 +196,12 @@ class GatherOperatorDesc(OperatorDesc):
             yield 2, at, 0, (*logical[:axis], index, *logical[axis + count :])
 
 
-def gathered_axis(
-    name: str, shape: Sizes, axis: Any, index_rank: int, count: int, dtype: Any, is_integer: bool, out_of_range: Any
-) -> int:
-    """GATHER's axis, from 0 to rank − 1. The result's shape is x's, with the indices' instead of the axis.
-
-    Args:
-        name: what errors call the function.
-        shape: of x.
-        axis: −rank to rank − 1.
-        index_rank: dimensions of the indices.
-        count: how many indices there are.
-        dtype: of the indices, for errors.
-        is_integer: whether it is a dtype of integers.
-        out_of_range: ``"clamp"`` or ``"error"``.
-
-    Raises:
-        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
-            has more than 64 dimensions.
-    """
-    if not is_integer:
-        message = f"{name}: indices are {dtype}, but only integers count: convert them first"
-        raise DescError(message, name, "indices", "indices are integers")
-    found = infer.axis_of(name, len(shape), axis)
-    check_dimensions(name, "the result", len(shape) - 1 + index_rank)
-    if out_of_range not in OUT_OF_RANGE:
-        message = f"{name}: out_of_range is {out_of_range!r}; it is 'clamp' or 'error'"
-        raise DescError(message, name, "out_of_range", "out_of_range is 'clamp' or 'error'")
-    if not holds((shape[found] >= 1) | (count == 0)):
-        message = f"{name}: axis {found} of x is empty, but there are {count} indices"
-        raise DescError(message, name, "x", "there is an element to read")
-    return found
-
-
 def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     """The indices' sizes instead of the axis'."""
     axis, index_dtype = arguments
     shape, index_shape = shapes
     rank, count = len(index_shape), math.prod(index_shape)
-    axis = gathered_axis(name, shape, axis, rank, count, index_dtype, is_integer=True, out_of_range="clamp")
+    axis = infer.picked_axis(name, shape, axis, rank, count, index_dtype)
     return Inferred((axis, index_dtype.name), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
 
 
@@ -271,7 +235,14 @@ def _check(name: str, indices: Any, shape: Sizes, parameters: Parameters) -> Non
             raise IndexError(f"{name}: index {outside} is out of range for axis {axis} with size {size}")
 
 
-@function(infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, check=_check)
+def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+    x, indices = inputs
+    return [make.picked_by(x, indices, inferred.parameters[0], outside)]
+
+
+@function(
+    infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, check=_check, compose=_composed
+)
 def gather(
     x: Array, indices: Indices, axis: int = 0, *, out_of_range: OutOfRange = "clamp", out: Array | None = None
 ) -> Array:

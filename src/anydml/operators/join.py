@@ -15,7 +15,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.function import Array, Arrays, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Parameters, Sizes, function
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.symbols import are_equal, are_known
@@ -128,7 +128,12 @@ def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any
     np.concatenate(inputs, *inferred.parameters, out=outputs[0])
 
 
-@function(infer_join, lower_join, by_numpy=concatenate, few=1)
+def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+    """As one."""
+    return [make.joined(inputs, *inferred.parameters)]
+
+
+@function(infer_join, lower_join, by_numpy=concatenate, few=1, compose=compose_join)
 def join(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 

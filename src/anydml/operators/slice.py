@@ -14,7 +14,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.symbols import are_known, holds
 from anydml.tensor import Layout, TensorDesc
@@ -155,7 +155,15 @@ def _range(start: int, size: int, step: int) -> Any:
     return builtins.slice(start, end if end >= 0 else None, step) if size else builtins.slice(0)
 
 
-@function(infer_slice, lower_slice, few=1)
+def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+    """A window."""
+    (x,), (starts, steps), (shape,) = inputs, inferred.parameters, inferred.shapes
+    if 0 in shape:
+        starts, steps = (0,) * len(shape), (1,) * len(shape)
+    return [make.sliced(x, starts, shape, steps)]
+
+
+@function(infer_slice, lower_slice, few=1, compose=compose_slice)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 

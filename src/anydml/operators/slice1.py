@@ -14,7 +14,7 @@ from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.slice import lower_slice, slice_moves, window
+from anydml.operators.slice import compose_slice, lower_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
@@ -181,7 +181,7 @@ def infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     return window(copy_start(offsets, sizes, steps), shape, steps)
 
 
-@function(infer_slice1, lower_slice, few=1)
+@function(infer_slice1, lower_slice, few=1, compose=compose_slice)
 def slice1(
     x: Array,
     window_offsets: Ints,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.tensor import Layout, TensorDesc
@@ -103,7 +103,15 @@ def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parame
     return infer.part_sizes(name, sizes, shape[axis], axis), axis
 
 
-@function(infer_split, lower_split, few=1, expand=_expand)
+def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+    """Cut off one after the other."""
+    (x,), (axis,) = inputs, inferred.parameters
+    sizes = [shape[axis] for shape in inferred.shapes]
+    starts = itertools.accumulate(sizes, initial=0)
+    return [make.cut(x, axis, start if size else 0, size) for start, size in zip(starts, sizes, strict=False)]
+
+
+@function(infer_split, lower_split, few=1, expand=_expand, compose=compose_split)
 def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:  # type: ignore[empty-body]
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 

@@ -16,7 +16,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_moves, part_problems
-from anydml.operators.split import inferred_parts, lower_split
+from anydml.operators.split import compose_split, inferred_parts, lower_split
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -142,7 +142,7 @@ def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Paramete
     return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
 
 
-@function(infer_split_training, lower_split, "SplitTraining", few=1)
+@function(infer_split_training, lower_split, "SplitTraining", few=1, compose=compose_split)
 def split_training(  # type: ignore[empty-body]
     x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
 ) -> list[Array]:

@@ -7,7 +7,7 @@ inputs that no output needs may be left unbound; a broken rule is a `DescError` 
 
 from __future__ import annotations
 
-from anydml.pydirectml import computing, enums
+from anydml.pydirectml import computing, enums, moving
 from anydml.pydirectml.builder import Device, GraphBuilder, Model, input_tensor
 from anydml.pydirectml.computing import *  # noqa: F403  # as many names as there are functions
 from anydml.pydirectml.enums import (
@@ -24,16 +24,7 @@ from anydml.pydirectml.enums import (
     TensorFlags,
 )
 from anydml.pydirectml.expressions import Binding, Expression, GRUOutputs, MaxPoolingOutputs
-from anydml.pydirectml.moving import (
-    activation_identity,
-    gather,
-    join,
-    padding,
-    reinterpret,
-    slice,
-    split,
-    up_sample_2d,
-)
+from anydml.pydirectml.moving import *  # noqa: F403  # those that move
 from anydml.pydirectml.tensors import (
     Dimensions,
     FusedActivation,
@@ -70,14 +61,7 @@ __all__ = [
     "TensorDesc",
     "TensorFlags",
     "TensorPolicy",
-    "activation_identity",
-    "gather",
     "input_tensor",
-    "join",
-    "padding",
-    "reinterpret",
-    "slice",
-    "split",
-    "up_sample_2d",
 ]
+__all__ += moving.__all__
 __all__ += computing.__all__

@@ -22,6 +22,17 @@ from anydml.pydirectml.expressions import Expression
 from anydml.pydirectml.tensors import Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
+__all__ = [
+    "activation_identity",
+    "gather",
+    "join",
+    "padding",
+    "reinterpret",
+    "slice",
+    "split",
+    "up_sample_2d",
+]
+
 
 def slice(
     input: Expression,

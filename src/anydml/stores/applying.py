@@ -13,7 +13,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.layout import Rule
+from anydml.stores.layout import Action, Rule
 from anydml.stores.patterns import Pattern
 
 
@@ -40,8 +40,8 @@ def apply_rule(composer: Composer, tensors: Tensors, rule: Rule) -> Tensors:
         ModelError: it is for no tensor, does not fit one, or makes a name that another tensor has.
     """
     try:
-        if rule.action in ("join", "stack"):
-            return (_join if rule.action == "join" else _stack)(composer, tensors, rule)
+        if rule.action in (Action.JOIN, Action.STACK):
+            return (_join if rule.action is Action.JOIN else _stack)(composer, tensors, rule)
         return _each(composer, tensors, rule)
     except ModelError as error:
         if error.field is not None:
@@ -77,11 +77,11 @@ def _changed(
 ) -> Iterator[tuple[str, Described]]:
     """What becomes of one tensor."""
     place, value, said = rule.place / rule.action, rule.value, rule.fields
-    if rule.action == "rename":
+    if rule.action is Action.RENAME:
         yield Pattern(value).filled(parts), tensor
-    elif rule.action == "replicate":
+    elif rule.action is Action.REPLICATE:
         yield name, tensor
-    elif rule.action == "split":
+    elif rule.action is Action.SPLIT:
         axis = _axis(said["axis"], tensor, name, place)
         sizes = said.get("sizes") or [tensor.shape[axis] // len(value)] * len(value)
         if len(sizes) != len(value) or min(sizes) < 0 or sum(sizes) != tensor.shape[axis]:
@@ -90,7 +90,7 @@ def _changed(
         for k, new in enumerate(value):
             part = _slice(composer, tensor.value, axis, sum(sizes[:k]), sizes[k])
             yield Pattern(new).filled(parts), Described(part, tensor.dtype)
-    elif rule.action == "unstack":
+    elif rule.action is Action.UNSTACK:
         yield from _unstack(composer, name, tensor, rule, parts)
     elif rule.action in CHANGES:
         yield name, Described(CHANGES[rule.action](composer, name, tensor, rule), tensor.dtype)
@@ -151,8 +151,8 @@ def _flattened(composer: Composer, name: str, tensor: Described, rule: Rule) -> 
     return composer.reshape(tensor.value, (*tensor.shape[:first], merged, *tensor.shape[last + 1 :]))
 
 
-def _gathered(composer: Composer, name: str, tensor: Described, rule: Rule) -> Value:
-    axis = _axis(rule.value, tensor, name, rule.place / "gather")
+def _picked(composer: Composer, name: str, tensor: Described, rule: Rule) -> Value:
+    axis = _axis(rule.value, tensor, name, rule.place / rule.action)
     size, indices = tensor.shape[axis], rule.fields["indices"]
     for index in indices:
         if not -size <= index < size:
@@ -168,12 +168,12 @@ def _gathered(composer: Composer, name: str, tensor: Described, rule: Rule) -> V
     return composer.join([_slice(composer, tensor.value, axis, *run) for run in runs], axis)
 
 
-CHANGES: Mapping[str, Callable[[Composer, str, Described, Rule], Value]] = {
-    "slice": _sliced,
-    "permute": _permuted,
-    "unflatten": _unflattened,
-    "flatten": _flattened,
-    "gather": _gathered,
+CHANGES: Mapping[Action, Callable[[Composer, str, Described, Rule], Value]] = {
+    Action.SLICE: _sliced,
+    Action.PERMUTE: _permuted,
+    Action.UNFLATTEN: _unflattened,
+    Action.FLATTEN: _flattened,
+    Action.GATHER: _picked,
 }
 """Actions that make one tensor of one."""
 

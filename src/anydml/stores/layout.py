@@ -5,6 +5,7 @@ A rule says which names it is for, and one thing to do with each of them. Rules 
 
 from __future__ import annotations
 
+import enum
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,24 +43,41 @@ def _is_true(value: Any) -> bool:
     return value is True
 
 
-ACTIONS: Mapping[str, tuple[Check, str, Mapping[str, tuple[Check, str]], frozenset[str]]] = {
-    "rename": (_is_text, "a name", {}, frozenset()),
-    "drop": (_is_true, "true", {}, frozenset()),
-    "split": (
+class Action(enum.StrEnum):
+    """What a rule does, as layouts write it."""
+
+    RENAME = enum.auto()
+    DROP = enum.auto()
+    SPLIT = enum.auto()
+    JOIN = enum.auto()
+    STACK = enum.auto()
+    UNSTACK = enum.auto()
+    SLICE = enum.auto()
+    PERMUTE = enum.auto()
+    UNFLATTEN = enum.auto()
+    FLATTEN = enum.auto()
+    GATHER = enum.auto()
+    REPLICATE = enum.auto()
+
+
+ACTIONS: Mapping[Action, tuple[Check, str, Mapping[str, tuple[Check, str]], frozenset[str]]] = {
+    Action.RENAME: (_is_text, "a name", {}, frozenset()),
+    Action.DROP: (_is_true, "true", {}, frozenset()),
+    Action.SPLIT: (
         _are_texts,
         "names",
         {"axis": (_is_integer, "an integer"), "sizes": (_are_integers, "integers")},
         frozenset({"axis"}),
     ),
-    "join": (
+    Action.JOIN: (
         _are_texts,
         "names",
         {"to": (_is_text, "a name"), "axis": (_is_integer, "an integer")},
         frozenset({"to", "axis"}),
     ),
-    "stack": (_is_text, "a name", {"to": (_is_text, "a name")}, frozenset({"to"})),
-    "unstack": (_is_text, "a name", {}, frozenset()),
-    "slice": (
+    Action.STACK: (_is_text, "a name", {"to": (_is_text, "a name")}, frozenset({"to"})),
+    Action.UNSTACK: (_is_text, "a name", {}, frozenset()),
+    Action.SLICE: (
         _is_integer,
         "an axis",
         {
@@ -69,15 +87,15 @@ ACTIONS: Mapping[str, tuple[Check, str, Mapping[str, tuple[Check, str]], frozens
         },
         frozenset(),
     ),
-    "permute": (_are_integers, "axes", {}, frozenset()),
-    "unflatten": (_is_integer, "an axis", {"sizes": (_are_integers, "integers")}, frozenset({"sizes"})),
-    "flatten": (_are_integers, "the first and the last axis", {}, frozenset()),
-    "gather": (_is_integer, "an axis", {"indices": (_are_integers, "integers")}, frozenset({"indices"})),
-    "replicate": (_is_true, "true", {}, frozenset()),
+    Action.PERMUTE: (_are_integers, "axes", {}, frozenset()),
+    Action.UNFLATTEN: (_is_integer, "an axis", {"sizes": (_are_integers, "integers")}, frozenset({"sizes"})),
+    Action.FLATTEN: (_are_integers, "the first and the last axis", {}, frozenset()),
+    Action.GATHER: (_is_integer, "an axis", {"indices": (_are_integers, "integers")}, frozenset({"indices"})),
+    Action.REPLICATE: (_is_true, "true", {}, frozenset()),
 }
 """What rules do: what its value has to be, its other fields, and those of them that are needed."""
 
-WITHOUT_MATCH = ("join", "stack")
+WITHOUT_MATCH = (Action.JOIN, Action.STACK)
 """Actions whose values say which names they are for."""
 
 
@@ -88,14 +106,14 @@ class Rule:
     Attributes:
         place: where it stands.
         match: names that it is for; of a join, its first name.
-        action: one of `ACTIONS`.
+        action: what it does.
         value: the action's.
         fields: its other fields.
     """
 
     place: JsonPath
     match: Pattern
-    action: str
+    action: Action
     value: Any
     fields: Mapping[str, Any]
 
@@ -133,7 +151,7 @@ def read_layout(path: Path | None) -> Layout:
         raise (place / unknown[0]).error("is not known: a layout has rules and axes")
     rules = [_rule(said, each) for said, each in _tables(content, "rules", place)]
     axes = [_axis(said, each) for said, each in _tables(content, "axes", place)]
-    axes += [(rule.match, Axis(None)) for rule in rules if rule.action == "replicate"]
+    axes += [(rule.match, Axis(None)) for rule in rules if rule.action is Action.REPLICATE]
     return Layout(tuple(rules), Axes(axes))
 
 
@@ -154,7 +172,7 @@ def _pattern(text: Any, place: JsonPath) -> Pattern:
 
 
 def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
-    actions = [key for key in said if key in ACTIONS]
+    actions = [each for each in Action if each in said]
     if len(actions) != 1:
         raise place.error(f"has {len(actions)} of {', '.join(ACTIONS)}, where one is expected")
     action = actions[0]

@@ -14,7 +14,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.applying import Described, Tensors, apply_rule
 from anydml.stores.axes import Axes, Axis
-from anydml.stores.layout import read_layout
+from anydml.stores.layout import Action, read_layout
 from anydml.stores.opening import INDEX
 from anydml.stores.plans import Plan
 from anydml.stores.sizes import parse_size
@@ -67,7 +67,7 @@ def reshard(
     stores: list[Store] = []
     described = {name: _described(composer, tensor, stores) for name, tensor in tensors.items()}
     for rule in found.rules:
-        if rule.action == "drop":
+        if rule.action is Action.DROP:
             described = _dropped(described, rule.match.match, rule.place)
         else:
             described = apply_rule(composer, described, rule)

@@ -16,12 +16,14 @@ if importlib.util.find_spec("torch") is None:
     raise ImportError('anydml.torch needs the package torch: pip install "anydml[torch]"', name="torch")
 
 from anydml.operators.registry import FUNCTIONS
-from anydml.torch import batching, generic, gradients, operators, shapes, transforms
+from anydml.torch import batching, generic, gradients, operators, picking, shapes, transforms
 from anydml.torch.calls import called
 
 for _name, _operator in operators.OPERATORS.items():
     _function = operators.EVERY[_name]
-    if _name in gradients.SETUP:
+    if _name == picking.NAME:
+        _rules = picking.RULES
+    elif _name in gradients.SETUP:
         _backward, _batch = getattr(gradients, f"{_name}_backward"), getattr(batching, _name)
         _rules = transforms.Rules(gradients.SETUP[_name], _backward, _batch)
     else:

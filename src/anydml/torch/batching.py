@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from anydml.arrays.pytorch import TorchAdapter
-from anydml.arrays.receive import check_place
 from anydml.infer import axis_of
-from anydml.operators.gather import gathered_axis
-from anydml.torch.gradients import coordinates
-from anydml.torch.shapes import is_integer
 from anydml.torch.transforms import call
 
 
 def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) -> tuple[Any, Any]:
     """The axis moves one further."""
-    x, axis = _in_front(x, in_dims[0], axis)
+    x, axis = in_front(x, in_dims[0], axis)
     parts = call("split", x, sizes, axis)
     return parts, [0] * len(parts)
 
@@ -34,7 +26,7 @@ def split_training(
     """
     if in_dims[1] is not None:
         raise ValueError("SplitTraining: split is batched by vmap: parts of different sizes have no common shape")
-    x, axis = _in_front(x, in_dims[0], axis)
+    x, axis = in_front(x, in_dims[0], axis)
     parts = call("split_training", x, split, axis, num_outputs)
     return parts, [0] * len(parts)
 
@@ -83,44 +75,7 @@ def lay_into_zeros(
     return call("lay_into_zeros", x, [x.shape[0], *sizes], [0, *starts], [1, *steps]), 0
 
 
-def gather(
-    info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp"
-) -> tuple[Any, Any]:
-    """A batch of tensors, of indices, or of both: then sample b reads behind the first b samples' elements."""
-    of_x, of_indices, *_ = in_dims
-    check_place("gather", "indices", TorchAdapter(indices), TorchAdapter(x), "x")
-    axis = _checked_axis(x, of_x, indices, of_indices, axis, out_of_range)
-    if of_indices is None:
-        x, axis = _in_front(x, of_x, axis)
-        return call("gather", x, indices, axis, out_of_range), 0
-    indices = indices.movedim(of_indices, 0)
-    if of_x is None:
-        return call("gather", x, indices, axis, out_of_range), axis
-    x, axis = _in_front(x, of_x, axis)
-    size = x.shape[axis]
-    if out_of_range == "error":
-        # Of all samples' indices: a sample's own places are never out of range again.
-        call("gather", x, indices, axis, out_of_range)
-    starts = torch.arange(x.shape[0], device=x.device).mul(size).reshape(-1, *[1] * (indices.ndim - 1))
-    rows = x.movedim(0, axis - 1).flatten(axis - 1, axis)
-    return call("gather", rows, coordinates(indices, size) + starts, axis - 1, "clamp"), axis - 1
-
-
-def _checked_axis(x: Any, of_x: int | None, indices: Any, of_indices: int | None, axis: int, out_of_range: str) -> int:
-    """A sample's axis, where a sample may be gathered."""
-    shape, own = _sample_shape(x, of_x), _sample_shape(indices, of_indices)
-    dtype, is_known = str(indices.dtype).removeprefix("torch."), is_integer(indices.dtype, own)
-    return gathered_axis("gather", shape, axis, len(own), math.prod(own), dtype, is_known, out_of_range)
-
-
-def _sample_shape(x: Any, batch: int | None) -> tuple[int, ...]:
-    sizes = list(x.shape)
-    if batch is not None:
-        del sizes[batch]
-    return tuple(sizes)
-
-
-def _in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
+def in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
     """The batch as the first dimension, and the axis of a sample counted behind it."""
     x = x.movedim(batch, 0)
     return x, _behind_batch(x, axis)

@@ -39,7 +39,7 @@ _STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
 def fuse(function: Callable[..., Any]) -> Fused:
     """Make every call of a function that only moves elements one pass over memory.
 
-    The function may index, split, join, pad, repeat, transpose and gather, with Python's indexing, functions and
+    The function may index, split, join, pad, repeat, transpose and look up, with Python's indexing, functions and
     methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination
     of shapes, dtypes, strides, devices and other arguments, on traced arrays, which know their shapes and dtypes but
     not their elements. What it does becomes one program, which is kept. What the function does beside that, such as

@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from anydml.tracing import numpy_axes, shaping
 from anydml.tracing.padding import pad
-from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.refusing import CLAMPING, broken, named, refused
 from anydml.tracing.trace import Trace, TracedArray
 
 
@@ -115,9 +115,7 @@ def _take(trace: Trace, a: Any, indices: Any, axis: Any = None, out: Any = None,
     if mode not in ("raise", "wrap", "clip"):
         raise broken(f"mode is {mode!r}: one of 'raise', 'wrap' and 'clip'")
     if isinstance(indices, TracedArray) and mode != "raise":
-        raise refused(
-            f"indices that are traced, in mode {mode!r}", "anydml.gather clamps, and counts back from the end"
-        )
+        raise refused(f"indices that are traced, in mode {mode!r}", f"{CLAMPING} clamps, and counts back from the end")
     if mode != "raise":
         size = x.shape[axis]
         indices = np.asarray(indices) % size if mode == "wrap" else np.clip(indices, 0, size - 1)

@@ -15,6 +15,9 @@ from anydml.errors import AnydmlError, FuseError, FuseIndexError
 
 RULE = "anydml moves elements and does not compute"
 
+CLAMPING = "anydml.gather"
+"""What takes indices that are traced wherever they come from, as it clamps them."""
+
 _INSIDE = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
 """Where lines are not the caller's."""
 

@@ -13,7 +13,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Fill, every_lookup
 from anydml.moves.value import Value
-from anydml.tracing.refusing import broken, refused
+from anydml.tracing.refusing import CLAMPING, broken, refused
 from anydml.tracing.trace import TracedArray
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
@@ -124,6 +124,24 @@ def picked(x: TracedArray, indices: Any, axis: int, few: int = FEW_RUNS) -> Trac
     return looked_up(x, [(axis, x.trace.array(indices))])
 
 
+def picked_by(x: TracedArray, indices: Any, axis: int, out_of_range: str) -> TracedArray:
+    """Elements along an axis, by indices that are traced or NumPy's INT64 or UINT64.
+
+    Args:
+        x: what is picked from.
+        indices: negative ones count from the end.
+        axis: 0 to rank − 1.
+        out_of_range: ``"clamp"``, or ``"error"`` for IndexError.
+    """
+    if not is_known(indices):
+        return looked_up(x, [(axis, indices)], "refuse" if out_of_range == "error" else "clamp")
+    if out_of_range == "clamp" and indices.size:
+        size = x.shape[axis]
+        is_signed = indices.dtype.kind == "i"
+        indices = np.clip(indices, -size, size - 1) if is_signed else np.minimum(indices, np.uint64(size - 1))
+    return picked(x, indices, axis)
+
+
 def _by_runs(x: TracedArray, indices: np.ndarray[Any, np.dtype[np.int64]], axis: int, few: int) -> TracedArray:
     """Elements picked by a list of indices: slices, where few runs of one step make it up."""
     runs = _runs(indices, few if _is_whole(x, axis) else MOST_RUNS)
@@ -183,7 +201,7 @@ def looked_up(
         sizes[picks[0][0] : picks[0][0] + 1] = shape
         return x.made(Value(tuple(sizes), x.itemsize, ()))
     values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
-    return x.made(x.trace.composer.gather_points(x.value, values, outside))
+    return x.made(x.trace.composer.pick_points(x.value, values, outside))
 
 
 def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["clamp", "refuse"]) -> TracedArray:
@@ -193,7 +211,7 @@ def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["cla
         return x.made(Value(indices.shape, x.itemsize, ()))
     if not x.shape[axis]:
         raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
-    return x.made(x.trace.composer.gather_along(x.value, indices.value, indices.element.name, axis, outside))
+    return x.made(x.trace.composer.pick_along(x.value, indices.value, indices.element.name, axis, outside))
 
 
 def check_looked_up(indices: TracedArray, outside: str) -> None:
@@ -213,5 +231,5 @@ def check_looked_up(indices: TracedArray, outside: str) -> None:
         if isinstance(source, Fill):
             continue
         if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
-            hint = "pass them as an argument, or anydml.gather, which clamps"
+            hint = f"pass them as an argument, or to {CLAMPING}, which clamps"
             raise broken(f"indices out of range are found before anything moves, but these have to move before: {hint}")

@@ -145,7 +145,7 @@ _add(
         "narrow": _of(torch_picks.narrow),
         "select": _of(torch_picks.select),
         "index_select": torch_picks.index_select,
-        "gather": torch_picks.gather,
+        "gather": torch_picks.along,
         "take_along_dim": torch_picks.take_along_dim,
         "take": torch_picks.take,
         "embedding": torch_picks.embedding,

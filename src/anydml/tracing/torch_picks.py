@@ -50,8 +50,8 @@ def index_select(trace: Trace, input: Any, dim: int, index: Any) -> TracedArray:
     return shaping.picked(x, _from_zero(by), dimension(x, dim))
 
 
-def gather(trace: Trace, input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> TracedArray:
-    """As torch.gather: indices are 0 or more, and may be of smaller sizes than the tensor."""
+def along(trace: Trace, input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> TracedArray:
+    """By an index for each element of the result: 0 or more; their sizes may be smaller than the tensor's."""
     x, by = trace.array(input), trace.array(index)
     place = dimension(x, dim)
     if not by.count:
@@ -82,7 +82,7 @@ def take_along_dim(trace: Trace, input: Any, indices: Any, dim: Any = None) -> T
     wide, long = [*sizes], [*sizes]
     wide[place], long[place] = x.shape[place], by.shape[place]
     given = np.broadcast_to(known, long) if known is not None else shaping.broadcast(by, long)
-    return gather(trace, shaping.broadcast(x, wide), place, given)
+    return along(trace, shaping.broadcast(x, wide), place, given)
 
 
 def take(trace: Trace, input: Any, index: Any) -> TracedArray:

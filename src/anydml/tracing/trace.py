@@ -13,7 +13,7 @@ from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.tracing.refusing import RULE, broken, place, refused
+from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
 
 Sizes = tuple[int, ...]
 
@@ -169,7 +169,7 @@ class TracedArray:
         raise refused(f"numpy.{ufunc.__name__} of {self!r}")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        hint = "numpy.copy takes it; an array that is no argument is indexed by anydml.gather"
+        hint = f"numpy.copy takes it; an array that is no argument is indexed by {CLAMPING}"
         raise refused(f"{self!r} as an array", hint)
 
     @classmethod

@@ -63,7 +63,7 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
         for move in stage:
             if not move.has_lookups:
                 boxes.setdefault(move.sizes, []).append(move)
-            elif step := _lookup(move, streamed, admits) if _is_gather(move) else addressed(move, streamed):
+            elif step := _lookup(move, streamed, admits) if _has_one_lookup(move) else addressed(move, streamed):
                 steps.append(step)
             else:
                 return None
@@ -72,7 +72,7 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
     return tuple(steps)
 
 
-def _is_gather(move: Move) -> bool:
+def _has_one_lookup(move: Move) -> bool:
     """Whether a move looks up one axis of its source and no more."""
     if move.destination.lookups or len(move.reads.lookups) != 1:
         return False

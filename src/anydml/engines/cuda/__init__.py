@@ -39,4 +39,20 @@ def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
     return DeviceArrays.of(name, arrays)
 
 
-__all__ = ["array_engine", "open_engine"]
+def machine() -> tuple[str, str]:
+    """The GPU that kernels run on, and what makes them slow there, if anything does.
+
+    Raises:
+        ValueError: Triton, PyTorch or a GPU is missing.
+    """
+    from anydml.engines.cuda.available import require_gpu
+
+    number = require_gpu("cuda")
+    if number is None:
+        return "Triton's interpreter", "TRITON_INTERPRET is set, so GPU kernels run in Python: unset it"
+    import torch
+
+    return f"cuda:{number}, {torch.cuda.get_device_name(number)}", ""
+
+
+__all__ = ["array_engine", "machine", "open_engine"]

@@ -17,7 +17,7 @@ from anydml.operators import (
 from anydml.tensor import DataType, TensorDesc
 
 
-def gather(known: Described) -> OperatorDesc | None:
+def pick(known: Described) -> OperatorDesc | None:
     """GATHER, which clamps an index that ONNX refuses."""
     x, indices = known.input(0), known.input(1)
     axis = known.node.axis(len(x.shape))
@@ -26,7 +26,7 @@ def gather(known: Described) -> OperatorDesc | None:
     return GatherOperatorDesc(source, index, output, axis + len(source.sizes) - len(x.shape), len(indices.shape))
 
 
-def gather_elements(known: Described) -> OperatorDesc | None:
+def pick_along(known: Described) -> OperatorDesc | None:
     """GATHER_ELEMENTS."""
     x = known.input(0)
     source, index, output = known.descs(x, known.input(1), known.output)
@@ -34,7 +34,7 @@ def gather_elements(known: Described) -> OperatorDesc | None:
     return GatherElementsOperatorDesc(source, index, output, axis)
 
 
-def gather_nd(known: Described) -> OperatorDesc | None:
+def pick_points(known: Described) -> OperatorDesc | None:
     """GATHER_ND1."""
     x, indices = known.input(0), known.input(1)
     source, index, output = known.descs(x, indices, known.output)

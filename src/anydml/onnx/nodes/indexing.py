@@ -6,25 +6,25 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from anydml.infer import picked_axis
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, required
 from anydml.onnx.nodes.picking import INDEX_BYTES
-from anydml.onnx.parameters import gathered_sizes
+from anydml.onnx.parameters import picked_sizes
 from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import Flowing, Sizes, Tensor
-from anydml.operators.gather import gathered_axis
 
 
-def gather(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """``result[lead, i, trail] = data[lead, indices[i], trail]``."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
     axis = node.axis(len(x.shape))
-    shape = gathered_sizes(node, x.shape, indices.shape, axis)
+    shape = picked_sizes(node, x.shape, indices.shape, axis)
     rank, count = len(indices.shape), indices.size
-    gathered_axis(node.operator, x.shape, axis, rank, count, indices.dtype, is_integer=True, out_of_range="error")
+    picked_axis(node.operator, x.shape, axis, rank, count, indices.dtype)
     check_bytes(node, shape, x.dtype.itemsize)
     at.direct(x)
     if at.stored(indices) and indices.array is not None:
@@ -32,10 +32,10 @@ def gather(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     value, index = at.values(x, indices)
     if 0 in shape:
         return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
-    return (at.moved(node, at.composer.gather(value, index, indices.dtype.name, axis), x.dtype),)
+    return (at.moved(node, at.composer.pick(value, index, indices.dtype.name, axis), x.dtype),)
 
 
-def gather_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """``result[lead, j, trail] = data[lead, indices[lead, j, trail], trail]``."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
@@ -51,7 +51,7 @@ def gather_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]
         raise node.error(f"axis {axis} of data is empty, but there are indices", "data", "there is an element to read")
     sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
     value = at.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
-    return (at.moved(node, at.composer.gather_along(value, index, indices.dtype.name, axis), x.dtype),)
+    return (at.moved(node, at.composer.pick_along(value, index, indices.dtype.name, axis), x.dtype),)
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
@@ -68,7 +68,7 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
         raise node.error(message, "indices", "indices are no larger than data but along axis")
 
 
-def gather_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """``result[b, i] = data[b, indices[b, i, :]]``, with `batch_dims` dimensions b."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
@@ -97,7 +97,7 @@ def gather_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         sizes = (*indices.shape[:-1], 1)
         column = at.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
         places.append((batch + k, at.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
-    return (at.moved(node, at.composer.gather_points(value, places), x.dtype),)
+    return (at.moved(node, at.composer.pick_points(value, places), x.dtype),)
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0) -> int:
@@ -156,4 +156,4 @@ def reverse_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
     places = np.ascontiguousarray(places if time == 0 else places.T)
     index = at.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
     index = at.composer.broadcast(index, x.shape)
-    return (at.moved(node, at.composer.gather_along(value, index, "int64", time), x.dtype),)
+    return (at.moved(node, at.composer.pick_along(value, index, "int64", time), x.dtype),)

@@ -31,7 +31,7 @@ def picked(at: Moving, value: Value, axis: int, indices: Array) -> Value:
         return Value(sizes, value.element_size, ())
     runs = _runs(indices)
     if runs is None:
-        return at.composer.gather(value, at.source(indices), "int64", axis)
+        return at.composer.pick(value, at.source(indices), "int64", axis)
     parts = [_run(at, value, axis, run) for run in runs]
     return parts[0] if len(parts) == 1 else at.composer.join(parts, axis)
 
