@@ -10,15 +10,16 @@ from models import bytes_of, copy_of, dispatch, model, values
 
 from anydml import dxdispatch
 from anydml.cli import MOST_PROBLEMS, main
-from anydml.dxdispatch import memory, plan
 from anydml.dxdispatch import model as model_module
+from anydml.dxdispatch import plan
 from anydml.errors import ModelError
+from anydml.memory import limits
 
 
 @pytest.fixture
 def small(monkeypatch):
     """A machine with 1000 bytes."""
-    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    monkeypatch.setattr(limits, "available_memory", lambda: 1000)
 
 
 def test_all_resources_share_the_memory(folder, small):
@@ -39,7 +40,7 @@ def test_copies_of_initial_contents_count_too(folder, small):
 def test_sizes_that_no_machine_has(folder, size, monkeypatch):
     huge = {**values(1), "sizeInBytes": size}
     assert folder.error(model({"A": huge}, {})).startswith("resources.A: the model's resources need ")
-    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    monkeypatch.setattr(limits, "available_memory", lambda: None)
     assert folder.error(model({"A": {**huge, "sizeInBytes": 2**63}}, {})).endswith("cannot be allocated")
 
 
@@ -105,12 +106,12 @@ def test_no_byte_of_a_file_takes_more_than_is_said(kind, folder):
 
 def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
     folder.write(" " * 2_000_000)
-    monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
+    monkeypatch.setattr(limits, "available_memory", lambda: 100 << 20)
     message = "reading it may take 122.1 MiB, but 100.0 MiB of memory are available; put its values into .npy files"
     assert folder.error_of(folder.file) == message
     with folder.file.open("r+b") as file:
         file.truncate(model_module.MOST_BYTES + 1)
-    monkeypatch.setattr(memory, "available_memory", lambda: None)
+    monkeypatch.setattr(limits, "available_memory", lambda: None)
     assert folder.error_of(folder.file).startswith("has 256.0 MiB, but a model file has at most 256.0 MiB")
 
 

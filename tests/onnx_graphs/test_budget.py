@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
-from anydml.dxdispatch import memory
+from anydml.memory import limits
 from anydml.onnx import backend, budget, program, tensors, to_descs
 from anydml.onnx.budget import ARRAY, SMALL, Budget
 from anydml.onnx.program import Program
@@ -36,13 +36,13 @@ def available(monkeypatch):
     monkeypatch.setattr(Budget, "__init__", register)
 
     def say(size):
-        monkeypatch.setattr(memory, "available_memory", lambda: size and size - sum(one.held for one in alive))
+        monkeypatch.setattr(limits, "available_memory", lambda: size and size - sum(one.held for one in alive))
 
     return say
 
 
 def test_little_is_taken_without_asking(monkeypatch):
-    monkeypatch.setattr(memory, "available_memory", None)
+    monkeypatch.setattr(limits, "available_memory", None)
     held = Budget()
     array = np.empty(SMALL // 2 - ARRAY, np.uint8)
     held.ask("it", "this", array.nbytes)
@@ -303,7 +303,7 @@ def test_a_check_asks_too(available):
 
 def test_asking_costs_little(monkeypatch):
     asked = []
-    monkeypatch.setattr(memory, "available_memory", lambda: asked.append(1) or 2**40)
+    monkeypatch.setattr(limits, "available_memory", lambda: asked.append(1) or 2**40)
     held, arrays = Budget(), [np.empty(1000, np.uint8) for _ in range(20_000)]
     for array in arrays:
         held.ask("it", "this", array.nbytes)

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml.cli import main
-from anydml.dxdispatch import memory
+from anydml.memory import limits
 from anydml.onnx import make_portable
 
 HEADER = '<ir_version: 8, opset_import: ["": 18, "com.microsoft": 1]> '
@@ -171,7 +171,7 @@ def test_results_beyond_the_memory_end_with_one_line(folder, anydml, monkeypatch
     model("g (float[1, M] x, int64[N] i) => (float[N, M] y) { y = Gather (x, i) }")
     np.save("x.npy", np.zeros((1, 4096), "f"))
     np.save("i.npy", np.zeros(8192, np.int64))
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**26)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**26)
     code, out, err = anydml("run", "model.onnx", "--input", "x=x.npy", "--input", "i=i.npy")
     assert (code, out) == (2, "")
     assert "the result of shape [8192, 4096] needs 128.0 MiB, but 64.0 MiB of memory are available" in err
@@ -184,7 +184,7 @@ def test_strings_of_one_length_that_do_not_fit_are_not_written(folder, anydml, m
         [helper.make_tensor_value_info("y", TensorProto.STRING, ["N"])], [numpy_helper.from_array(texts, "t")],
     )  # fmt: skip
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), "model.onnx")
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**30)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**30)
     code, out, err = anydml("run", "model.onnx", "--output", "y=y.npy")
     assert (code, out) == (2, "")
     assert err.startswith('anydml: output "y": writing strings of one length needs 14.9 GiB, but 1.0 GiB')

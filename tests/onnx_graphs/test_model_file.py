@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
-from anydml.dxdispatch import memory
+from anydml.memory import limits
 from anydml.onnx import backend, load, make_portable, model_file, to_descs
 from anydml.onnx.checks import check
 from anydml.onnx.program import Program
@@ -115,9 +115,9 @@ def test_files_beyond_protobufs_limit_are_refused_before_they_are_read(tmp_path)
 def test_files_beyond_the_memory_are_refused_before_they_are_read(written, monkeypatch):
     path = written(MODEL)
     size = path.stat().st_size
-    monkeypatch.setattr(memory, "available_memory", lambda: 2 * size)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2 * size)
     load(path)
-    monkeypatch.setattr(memory, "available_memory", lambda: 2 * size - 1)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2 * size - 1)
     monkeypatch.setattr(model_file.Path, "read_bytes", None)
     with pytest.raises(ModelError, match="of memory are available"):
         load(path)
@@ -197,7 +197,7 @@ def test_external_data_in_other_places(written, tmp_path):
 def test_external_data_beyond_the_memory(written, tmp_path, monkeypatch):
     (tmp_path / "w.bin").write_bytes(bytes(4000))
     path = written(external(sizes=(1000,)))
-    monkeypatch.setattr(memory, "available_memory", lambda: 7999)
+    monkeypatch.setattr(limits, "available_memory", lambda: 7999)
     with pytest.raises(ModelError, match=r"loading it takes 7\.8 KiB, but 7\.8 KiB of memory are available"):
         load(path)
 

@@ -7,7 +7,7 @@ from onnx import ModelProto
 from trust.hostile_onnx import hostile_model
 
 from anydml import ModelError
-from anydml.dxdispatch import memory
+from anydml.memory import limits
 from anydml.onnx import load, model_file
 from anydml.onnx.wire import count_messages
 
@@ -62,6 +62,6 @@ def test_files_of_many_parts_are_refused_before_they_are_parsed(tmp_path, monkey
         load(path)
     monkeypatch.setattr(model_file, "MOST_MESSAGES", 50_000)
     path.write_bytes(b"\x08\x08" + field(8, b"\x10\x12") + field(7, part * 24_000))
-    monkeypatch.setattr(memory, "available_memory", lambda: 2**22)
+    monkeypatch.setattr(limits, "available_memory", lambda: 2**22)
     with pytest.raises(ModelError, match=r"model\.onnx: loading its \d+ parts needs .*, but 4\.0 MiB of memory"):
         load(path)

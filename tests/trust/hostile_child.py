@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 import anydml.cli
-from anydml.dxdispatch import memory
 from anydml.engines.cpu import engine
+from anydml.memory import limits
 
 from .hostile_json import hostile_text, lying_npy, sparse_npy
 
@@ -193,14 +193,14 @@ def main() -> None:
     assert resource.getrlimit(resource.RLIMIT_AS)[1] <= ADDRESS_SPACE, "whoever starts this limits its address space"
     assert used + MEMORY < ADDRESS_SPACE, f"{used >> 20} MiB are taken before the first case"
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    available_memory = memory.available_memory
+    available_memory = limits.available_memory
     codes: Counter[int] = Counter()
     for number in range(first, first + count):
         inside = prepare(folder)
         command, allowed = arguments(kind, random.Random(number), inside)
         print(number, file=sys.__stderr__)
         # In some cases nobody knows how much memory there is, as on some systems, until there is none.
-        memory.available_memory = (lambda: None) if number % 4 == 3 else available_memory
+        limits.available_memory = (lambda: None) if number % 4 == 3 else available_memory
         # Kills the process, wherever it is.
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         code, out, errors = run(command)

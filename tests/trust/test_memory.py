@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from anydml import ModelError, dxdispatch
-from anydml.dxdispatch import memory
 from anydml.dxdispatch.plan import plan
 from anydml.dxdispatch.printing import CHUNK, MOST_TEXT, MOST_VERBOSE_TEXT, format_elements, format_verbose
+from anydml.memory import limits
 from trust.children import environment
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
@@ -35,11 +35,11 @@ def test_a_print_that_does_not_fit_is_refused_before_the_first_command(verbose, 
     loaded = dxdispatch.load(model(tmp_path / "m.json", [WRITE, {**PRINT, "verbose": verbose}]))
     needed = 1000 + 2 * 1000 * text
     assert plan(loaded).bytes_needed == needed
-    monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
+    monkeypatch.setattr(limits, "available_memory", lambda: needed - 1)
     with pytest.raises(ModelError, match="are available"):
         dxdispatch.run(loaded, log=lambda line: None)
     assert not (tmp_path / "a.bin").exists()
-    monkeypatch.setattr(memory, "available_memory", lambda: needed)
+    monkeypatch.setattr(limits, "available_memory", lambda: needed)
     dxdispatch.run(loaded, log=lambda line: None)
     assert (tmp_path / "a.bin").read_bytes() == b"\1" * 1000
 
@@ -67,7 +67,7 @@ LIMITED = """
     import numpy as np
     import anydml
     from anydml import dxdispatch
-    from anydml.dxdispatch import memory
+    from anydml.memory import limits
     x = np.zeros(100 << 20, np.uint8)
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
@@ -126,7 +126,7 @@ def test_models_without_memory_write_nothing(tmp_path):
     model(tmp_path / "m.json", [WRITE], count=200 << 20)
     limited(
         """
-        memory.available_memory = lambda: None
+        limits.available_memory = lambda: None
         try:
             dxdispatch.run(dxdispatch.load("m.json"), log=lambda line: None)
         except anydml.ModelError as error:

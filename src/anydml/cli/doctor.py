@@ -53,9 +53,9 @@ def _versions() -> Iterator[Fact]:
 
 
 def _threads() -> Facts:
-    from anydml.dxdispatch.memory import available_memory, text
     from anydml.engines.cpu.machine import last_level_cache
     from anydml.engines.cpu.pool import available_cores, get_num_threads
+    from anydml.memory.limits import available_memory, text
 
     cores, every, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
     available = available_memory()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anydml.dxdispatch import jsonc, memory, schema
+from anydml.dxdispatch import jsonc, schema
 from anydml.dxdispatch.descs import parse_desc, parse_operator_type
 from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
 from anydml.dxdispatch.unknown import unknown_fields
@@ -20,6 +20,7 @@ from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
+from anydml.memory import limits
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
 from anydml.text import did_you_mean
@@ -182,14 +183,14 @@ def _text(file: Path, place: JsonPath) -> str:
 
 def _check_size(size: int, place: JsonPath) -> None:
     if size > MOST_BYTES:
-        reason = f"has {memory.text(size)}, but a model file has at most {memory.text(MOST_BYTES)}"
+        reason = f"has {limits.text(size)}, but a model file has at most {limits.text(MOST_BYTES)}"
         raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
     if size < SMALL:
         return
-    needed, available = size * BYTES_PER_BYTE, memory.available_memory()
+    needed, available = size * BYTES_PER_BYTE, limits.available_memory()
     if available is not None and needed > available:
-        have = f"{memory.text(available)} of memory are available"
-        raise place.error(f"reading it may take {memory.text(needed)}, but {have}; put its values into .npy files")
+        have = f"{limits.text(available)} of memory are available"
+        raise place.error(f"reading it may take {limits.text(needed)}, but {have}; put its values into .npy files")
 
 
 def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resource:

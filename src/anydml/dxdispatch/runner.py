@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from anydml.binding import has_host_values
-from anydml.dxdispatch import memory
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.plan import DispatchStep, Plan, PrintStep, Range, WriteStep, plan
 from anydml.dxdispatch.printing import format_elements, format_verbose
@@ -21,6 +20,7 @@ from anydml.errors import BindingError
 from anydml.feature_level import FeatureLevel
 from anydml.files import npy
 from anydml.files.folder import write_whole
+from anydml.memory import limits
 from anydml.text import printable
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def run(
 
 
 def _check_memory(model: Model, todo: Plan) -> None:
-    needed, available = todo.bytes_needed, memory.available_memory()
+    needed, available = todo.bytes_needed, limits.available_memory()
     if available is not None and needed > available:
-        amounts = f"{memory.text(needed)}, but {memory.text(available)} are available"
+        amounts = f"{limits.text(needed)}, but {limits.text(available)} are available"
         largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
-        share = memory.text(todo.sizes[largest])
+        share = limits.text(todo.sizes[largest])
         raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
@@ -111,7 +111,7 @@ def _allocate(resource: Resource, size: int) -> Array:
     try:
         buffer = np.zeros(size, np.uint8)
     except (MemoryError, ValueError):
-        raise resource.place.error(f"{memory.text(size)} cannot be allocated") from None
+        raise resource.place.error(f"{limits.text(size)} cannot be allocated") from None
     if resource.initializer:
         try:
             resource.initializer.fill(buffer[: resource.initializer.byte_count])

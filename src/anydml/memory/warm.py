@@ -19,12 +19,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anydml.memory.host import HUGE
+from anydml.memory.limits import whole_memory
 
 LEAST = 256 << 10
 """Bytes of the smallest result that is worth it."""
@@ -37,6 +37,9 @@ SHARE = 16
 
 IDLE, LOOK = 5.0, 1.0
 """Seconds that a block waits before it is given back to the system, and between two looks at those that wait."""
+
+MEMORY = 8 << 30
+"""Bytes of memory where the system does not say."""
 
 MOST_MEMORY = 1 << 62
 
@@ -83,7 +86,7 @@ class BlockCache:
     def limit(self) -> int:
         """Bytes that waiting blocks take at most."""
         if self._limit is None:
-            self._limit = _memory() // SHARE
+            self._limit = (whole_memory() or MEMORY) // SHARE
         return self._limit
 
     @property
@@ -181,28 +184,6 @@ def _rounded(size: int) -> int:
     """The bytes of a block for a result of this size."""
     step = max(1 << (size - 1).bit_length() - 4, mmap.ALLOCATIONGRANULARITY)
     return -(-size // step) * step
-
-
-def _memory() -> int:
-    """Bytes of memory of this machine, or of what it lets this process have."""
-    try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        found = 8 << 30
-    try:
-        import resource
-
-        if (most := resource.getrlimit(resource.RLIMIT_AS)[0]) != resource.RLIM_INFINITY:
-            found = min(found, most)
-    except ImportError:
-        # Another system than Unix.
-        pass
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            found = min(found, int(Path(path).read_text()))
-        except (OSError, ValueError):
-            continue
-    return found
 
 
 CACHE = BlockCache()

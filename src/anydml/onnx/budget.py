@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dxdispatch import memory
 from anydml.errors import ModelError
+from anydml.memory import limits
 
 SMALL = 2**22
 """Bytes that are taken without asking the system once more what it has left: an answer takes it some 0.1 ms."""
@@ -51,7 +51,7 @@ class Budget:
         after = self.held + need
         if after <= self._asked_at + SMALL and (self._limit is None or after <= self._limit):
             return
-        available = memory.available_memory()
+        available = limits.available_memory()
         self._asked_at = self.held
         if available is None:
             return
@@ -59,8 +59,8 @@ class Budget:
         limit = available + self.held
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:
-            have = memory.text(max(0, self._limit - self.held))
-            message = f"{label}: {what} needs {memory.text(need)}, but {have} of memory are available"
+            have = limits.text(max(0, self._limit - self.held))
+            message = f"{label}: {what} needs {limits.text(need)}, but {have} of memory are available"
             raise ModelError(message, rule="what is alive at one time fits into memory")
 
     def hold(self, array: Array) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import IR_VERSION, ModelProto
 
-from anydml.dxdispatch import memory
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath
+from anydml.memory import limits
 from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names
@@ -78,16 +78,16 @@ def _check_size(size: int, place: JsonPath) -> None:
     if not size:
         raise place.error("the file is empty")
     if size > MOST_BYTES:
-        reason = f"has {memory.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
+        reason = f"has {limits.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")
     _check_memory(size, place)
 
 
 def _check_memory(size: int, place: JsonPath) -> None:
-    available = memory.available_memory()
+    available = limits.available_memory()
     if available is not None and 2 * size > available:
-        have = memory.text(available)
-        raise place.error(f"loading it takes {memory.text(2 * size)}, but {have} of memory are available")
+        have = limits.text(available)
+        raise place.error(f"loading it takes {limits.text(2 * size)}, but {have} of memory are available")
 
 
 def _check_messages(data: bytes, place: JsonPath) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from anydml.dxdispatch import memory
 from anydml.files import npy
 from anydml.files.folder import write_whole
 from anydml.files.json_path import JsonPath
+from anydml.memory import limits
 from anydml.onnx.tensors import Array
 
 
@@ -32,10 +32,10 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
     found = npy.read_header(path, place)
     plain: Array = npy.mapped(found, place)
     if not plain.dtype.isnative:
-        available = memory.available_memory()
+        available = limits.available_memory()
         if available is not None and found.byte_count > available:
-            have = f"{memory.text(available)} of memory are available"
-            raise place.error(f"{path} takes {memory.text(found.byte_count)} in native byte order, but {have}")
+            have = f"{limits.text(available)} of memory are available"
+            raise place.error(f"{path} takes {limits.text(found.byte_count)} in native byte order, but {have}")
         plain = plain.astype(plain.dtype.newbyteorder("="))
     if dtype.kind == "V" and plain.dtype != dtype and plain.itemsize == dtype.itemsize and plain.dtype.kind in "Vu":
         return plain.view(dtype)

@@ -1,7 +1,7 @@
 """Programs on the GPU engine, against the definition of a move: hazards, scatters, refused indices, its memory."""
 
 import collections
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
-from anydml.engines.cuda import engine, operands, plan, schedule, tiles
+from anydml.engines.cuda import engine, launch, operands, plan, schedule, tiles
 from anydml.engines.cuda.engine import CudaProgram, as_operand
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
@@ -114,6 +114,48 @@ def test_random_programs_whose_launches_run_backwards(backwards, monkeypatch):
     for k in range(PROGRAMS // 3):
         program, arrays = random_program([22, k])
         check(program, arrays)
+
+
+def test_every_launch_of_a_long_program_is_planned_once(monkeypatch):
+    planned = []
+    monkeypatch.setattr(engine, "plan", lambda launch, *rest: planned.append(launch) or plan.plan(launch, *rest))
+    launches = 3 * engine.MOST_PLANS
+    # Each reads what the one before it has written.
+    moves = [Move((1,), Access(1, 4 * k + 4, (4,)), Access(1, 4 * k, (4,)), 4) for k in range(launches)]
+    operands = (Operand("input", "x"), Operand("output", "y"))
+    compiled = CudaProgram.of(Program("chain", operands, tuple(moves)), GPU)
+    arrays = [np.zeros(4, np.uint8), np.zeros(4 * launches + 4, np.uint8)]
+    for _ in range(2):
+        Bound(compiled, arrays, compiled)
+    assert len(planned) == launches
+
+
+def test_kernels_are_found_again_and_few_of_them_are_kept(monkeypatch):
+    warmed = []
+
+    class Compiler:
+        @staticmethod
+        def warmup(**named):
+            warmed.append(named)
+            return object()
+
+    monkeypatch.setattr(launch, "move_tiles", Compiler)
+    monkeypatch.setattr(launch, "_compiled", lru_cache(4)(launch._compiled.__wrapped__))
+
+    def compiled(element, dimensions=1):
+        strides = (64, 16)[-dimensions:]
+        move = Move((3, 2)[:dimensions], Access(1, 0, strides), Access(0, 0, strides), element)
+        operands = (Operand("input", "x"), Operand("output", "y"))
+        made = CudaProgram.of(Program("copy", operands, (move,)), None)
+        planned = plan.plan(made._launches[0], element, ())
+        return launch._compile(planned, launch.arguments(planned, collections.defaultdict(int), 0), 0)
+
+    assert compiled(4) is compiled(4)
+    assert len(warmed) == 1
+    for k in range(7):
+        compiled((1, 2, 4, 8)[k % 4], 2 - k // 4)
+    assert len(warmed) == 1 + 7
+    assert launch._compiled.cache_info().currsize == 4
 
 
 def scatter(rng, count, axis, inner=(), outside="clamp", element=4, dtype="int64", along=False):

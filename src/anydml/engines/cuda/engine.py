@@ -27,7 +27,7 @@ SHOWN = 8
 """Moves that an explanation lists."""
 
 MOST_PLANS = 16
-"""Alignments of operands that a program keeps plans for."""
+"""Alignments of operands that a program keeps plans of all its launches for."""
 
 FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
 """Bytes that a program keeps, about: in any case, and for each move."""
@@ -229,7 +229,7 @@ class CudaProgram:
             kernel = Kernel(planned, addresses, self.gpu)
             table = None if planned.fields.has_addresses_in_table else Table(planned, addresses, self.gpu)
             ready = _Ready(planned, kernel, table)
-            if len(self._plans) >= MOST_PLANS:
+            if len(self._plans) >= MOST_PLANS * len(self._launches):
                 self._plans = {}
             self._plans[key] = ready
         return ready

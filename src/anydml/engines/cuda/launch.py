@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -25,8 +26,8 @@ OPTIONS: dict[str, Any] = {"num_warps": WARPS, "enable_fp_fusion": True}
 
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
 
-_compiled: dict[Hashable, Any] = {}
-"""Kernels by GPU and all that they are compiled for: Triton would take longer to find them."""
+MOST_KERNELS = 512
+"""Kernels that are found at once; Triton, which has all of them, would take longer."""
 
 
 class Table:
@@ -134,10 +135,20 @@ class Kernel:
 def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
     # Whether there is a table is in the shape of the fields.
     numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
-    key = gpu, len(numbers), plan.fields.shape, plan.lookups, *constants
-    if key not in _compiled:
-        _compiled[key] = move_tiles.warmup(**named, **OPTIONS, grid=(1,))
-    return _compiled[key]
+    return _compiled(_Signature((gpu, len(numbers), plan.fields.shape, plan.lookups, *constants), named))
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """A GPU and all that a kernel is compiled for, and arguments of such a kernel."""
+
+    key: tuple[Hashable, ...]
+    named: dict[str, Any] = field(compare=False)
+
+
+@lru_cache(MOST_KERNELS)
+def _compiled(signature: _Signature) -> Any:
+    return move_tiles.warmup(**signature.named, **OPTIONS, grid=(1,))
 
 
 class Dispatch:

@@ -4,28 +4,28 @@ import os
 
 import pytest
 
-from anydml.dxdispatch import memory
+from anydml.memory import limits, warm
 
 
 def test_some_of_this_machines_memory_is_available():
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    found = memory.available_memory()
+    found = limits.available_memory()
     assert found is not None
     assert 0 < found <= total
 
 
 def test_the_smaller_limit_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_meminfo", lambda: 5000)
-    monkeypatch.setattr(memory, "_control_group", lambda: 3000)
-    assert memory.available_memory() == 3000
-    monkeypatch.setattr(memory, "_control_group", lambda: None)
-    assert memory.available_memory() == 5000
+    monkeypatch.setattr(limits, "_meminfo", lambda: 5000)
+    monkeypatch.setattr(limits, "_control_group", lambda: 3000)
+    assert limits.available_memory() == 3000
+    monkeypatch.setattr(limits, "_control_group", lambda: None)
+    assert limits.available_memory() == 5000
 
 
 @pytest.fixture
 def system(monkeypatch, tmp_path):
     """A machine whose files say this; what is None is missing."""
-    monkeypatch.setattr(memory, "Path", lambda path: tmp_path / path.lstrip("/"))
+    monkeypatch.setattr(limits, "Path", lambda path: tmp_path / path.lstrip("/"))
 
     def say(meminfo=None, limit=None, used="100", stat="anon 60\ninactive_file 40\n"):
         files = {"proc/meminfo": meminfo}
@@ -35,7 +35,7 @@ def system(monkeypatch, tmp_path):
             if text is not None:
                 (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
                 (tmp_path / name).write_text(text)
-        return memory.available_memory()
+        return limits.available_memory()
 
     return say
 
@@ -121,6 +121,29 @@ def test_groups_of_version_1(groups, folders, left):
     assert groups("5:cpu,cpuacct:/x\n4:hugetlb,memory:/a/b\n0::/\n", V1, folders) == left
 
 
+@pytest.mark.parametrize(
+    ("own", "names", "folders", "whole"),
+    [
+        ("0::/a/b\n", V2, {"a/b": (1000, 999, 0)}, 1000),
+        ("0::/a/b\n", V2, {"a/b": ("max", 300, 0), "a": (900, 300, 0)}, 900),
+        ("0::/a/b\n", V2, {"a/b": ("max", 300, 0), "a": ("max", 300, 0)}, 7 * 4096),
+        ("4:memory:/a/b\n", V1, {"memory/a/b": (HUGE, 300, 0), "memory/a": (900, 300, 0)}, 900),
+        ("4:memory:/a\n", V1, {"memory/a": (HUGE, 300, 0)}, 7 * 4096),
+    ],
+)
+def test_the_whole_is_what_the_machine_and_all_groups_allow(groups, monkeypatch, own, names, folders, whole):
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    groups(own, names, folders)
+    assert limits.whole_memory() == whole
+    assert warm.BlockCache().limit == whole // warm.SHARE
+
+
+def test_the_whole_is_what_the_address_space_allows(system, monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (5000, 5000))
+    assert limits.whole_memory() == 5000
+
+
 def test_no_limit_is_no_amount_of_memory(groups, monkeypatch):
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 7, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
     assert groups("4:memory:/a\n", V1, {"memory/a": (HUGE, 300, 40)}, meminfo=None) == 7 * 4096
@@ -157,6 +180,9 @@ def test_machines_that_say_nothing(system, monkeypatch, error):
 
     monkeypatch.setattr(os, "sysconf", unknown, raising=False)
     assert system() is None
+    monkeypatch.setattr(limits, "_address_space_limit", lambda: None)
+    assert limits.whole_memory() is None
+    assert warm.BlockCache().limit == warm.MEMORY // warm.SHARE
 
 
 @pytest.mark.parametrize(
@@ -164,4 +190,4 @@ def test_machines_that_say_nothing(system, monkeypatch, error):
     [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (2**35, "32.0 GiB"), (2**64, "16384.0 PiB")],
 )
 def test_texts(size, text):
-    assert memory.text(size) == text
+    assert limits.text(size) == text

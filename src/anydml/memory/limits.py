@@ -1,4 +1,4 @@
-"""How much memory a model may take: what this machine has to give right now."""
+"""How much memory this process may take: of all that there is, and of what is left right now."""
 
 from __future__ import annotations
 
@@ -23,8 +23,21 @@ def available_memory() -> int | None:
     on address space (``ulimit -v``) leaves is the answer. Elsewhere it is the physical memory.
     """
     found = [amount for amount in (_meminfo(), _control_group(), _address_space()) if amount is not None]
-    if found:
-        return min(found)
+    return min(found) if found else _physical()
+
+
+def whole_memory() -> int | None:
+    """Bytes that this process could have if nothing were in use, or None where the system does not say.
+
+    The least of the machine's memory, of the limits of this process's control groups, and of its own limit on address
+    space.
+    """
+    limits = [_limit(group / files[0]) for group, files in _groups()]
+    found = [amount for amount in (_physical(), _address_space_limit(), *limits) if amount is not None]
+    return min(found, default=None)
+
+
+def _physical() -> int | None:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -71,14 +84,23 @@ def _groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
             yield top.joinpath(*names[:depth]), files
 
 
-def _left(group: Path, limit_file: str, used_file: str, unused: str) -> int | None:
+def _limit(file: Path) -> int | None:
+    """A control group's limit."""
     try:
-        limit = int((group / limit_file).read_text(encoding="ascii"))
-        used = int((group / used_file).read_text(encoding="ascii"))
+        limit = int(file.read_text(encoding="ascii"))
     except (OSError, ValueError):
         # No such file, or "max": no limit.
         return None
-    if limit >= NO_LIMIT:
+    return None if limit >= NO_LIMIT else limit
+
+
+def _left(group: Path, limit_file: str, used_file: str, unused: str) -> int | None:
+    limit = _limit(group / limit_file)
+    if limit is None:
+        return None
+    try:
+        used = int((group / used_file).read_text(encoding="ascii"))
+    except (OSError, ValueError):
         return None
     try:
         stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
@@ -88,17 +110,29 @@ def _left(group: Path, limit_file: str, used_file: str, unused: str) -> int | No
 
 
 def _address_space() -> int | None:
+    """What this process's limit on address space leaves."""
+    limit = _address_space_limit()
+    if limit is None:
+        return None
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (ImportError, OSError, ValueError, IndexError):
+        # Another system than Linux.
+        return None
+    return max(0, limit - pages * resource.getpagesize())
+
+
+def _address_space_limit() -> int | None:
     try:
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return None
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except (ImportError, AttributeError, OSError, ValueError, IndexError):
-        # Another system than Linux.
+    except (ImportError, AttributeError, OSError):
+        # Another system than Unix.
         return None
-    return max(0, limit - pages * resource.getpagesize())
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def text(size: float) -> str:
