@@ -25,6 +25,7 @@ from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as Elemen
 from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc
 from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc, one_hot as one_hot
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc
+from anydml.operators.resample import Resample1OperatorDesc as Resample1OperatorDesc, Resample2OperatorDesc as Resample2OperatorDesc, Resample3OperatorDesc as Resample3OperatorDesc, ResampleOperatorDesc as ResampleOperatorDesc
 from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc, unfold as unfold
 from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
 from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training
