@@ -15,11 +15,10 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
-from anydml.graph import fuse
-from anydml.graph.desc import (
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import (
     ConstantDataGraphNodeDesc,
     ExecutionFlags,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
@@ -30,6 +29,7 @@ from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.tracing import fuse
 
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.graph.plan import Result, results_of
-from anydml.graph.structure import paired, rebuilt
-from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.operators.base import OperatorDesc
 from anydml.stores.planning import Plan
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.tensor import Layout
+from anydml.tracing.plan import Result, results_of
+from anydml.tracing.structure import paired, rebuilt
+from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 MEMORY = "256MB"
 

@@ -12,15 +12,15 @@ from anydml import infer
 from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
-from anydml.graph import numpy_calls, refusing, shaping
-from anydml.graph.refusing import named, refused
-from anydml.graph.trace import Trace, TracedArray
 from anydml.operators.function import Element, Function, Parameter
 from anydml.operators.gather import gathered_axis
 from anydml.operators.join import joined_shape
 from anydml.operators.registry import FUNCTIONS
 from anydml.operators.slice import taken
 from anydml.operators.slice1 import copy_start, taken_window
+from anydml.tracing import numpy_calls, refusing, shaping
+from anydml.tracing.refusing import named, refused
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def check_out(name: str, out: Any) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.graph import numpy_axes, shaping
-from anydml.graph.padding import pad
-from anydml.graph.refusing import broken, named, refused
-from anydml.graph.trace import Trace, TracedArray
+from anydml.tracing import numpy_axes, shaping
+from anydml.tracing.padding import pad
+from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:

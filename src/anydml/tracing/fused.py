@@ -19,12 +19,12 @@ from anydml.arrays.receive import as_numpy, check_place, guest_of
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.fields import check_dimensions
-from anydml.graph.plan import Plan, results_of
-from anydml.graph.refusing import broken
-from anydml.graph.structure import rebuilt, static_key
-from anydml.graph.tensor import TracedTensor
-from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.moves import Program
+from anydml.tracing.plan import Plan, results_of
+from anydml.tracing.refusing import broken
+from anydml.tracing.structure import rebuilt, static_key
+from anydml.tracing.tensor import TracedTensor
+from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -279,7 +279,7 @@ def _offer_to_einops() -> None:
     """Let einops know traced arrays, where it is installed."""
     if importlib.util.find_spec("einops") is not None:
         with contextlib.suppress(ImportError):
-            importlib.import_module("anydml.graph.einops_backend")
+            importlib.import_module("anydml.tracing.einops_backend")
 
 
 _ALL: weakref.WeakSet[Fused] = weakref.WeakSet()

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from anydml.graph import numpy_calls, shaping
-from anydml.graph.numpy_axes import expand_dims, raised
-from anydml.graph.padding import constant
-from anydml.graph.refusing import broken, refused
-from anydml.graph.torch_axes import dimension
-from anydml.graph.trace import Trace, TracedArray
+from anydml.tracing import numpy_calls, shaping
+from anydml.tracing.numpy_axes import expand_dims, raised
+from anydml.tracing.padding import constant
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.torch_axes import dimension
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def cat(trace: Trace, tensors: Any, dim: int = 0) -> TracedArray:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
-from anydml.graph.refusing import broken, refused
-from anydml.graph.trace import TracedArray
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Fill, every_lookup
 from anydml.moves.value import Value
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import TracedArray
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from anydml.graph.refusing import broken, refused
-from anydml.graph.shaping import MOST_RUNS, cut, filled, joined, picked
-from anydml.graph.trace import TracedArray
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.shaping import MOST_RUNS, cut, filled, joined, picked
+from anydml.tracing.trace import TracedArray
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
 """Modes in which every element stands already in the array."""

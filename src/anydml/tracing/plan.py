@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,11 @@ from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
-from anydml.graph.refusing import broken
-from anydml.graph.structure import PLAIN, paired, rebuilt
-from anydml.graph.trace import Trace, TracedArray, check_dtype
+from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
+from anydml.tracing.refusing import broken
+from anydml.tracing.structure import PLAIN, paired, rebuilt
+from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]
@@ -69,6 +72,8 @@ class Plan:
         self.results = results
         self.names = names
         self.shapes = [(result.array.shape, result.array.element) for result in results]
+        sized = [(shape, element, math.prod(shape) * element.itemsize) for shape, element in self.shapes]
+        self._sized = sized if max([size for _, _, size in sized], default=0) >= LEAST else None
         self._trace = trace
         self._engine = engine
         self._is_one = isinstance(tree, Result)
@@ -90,7 +95,7 @@ class Plan:
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """New results."""
         if adapters[0] is None and self._is_numpys:
-            arrays = [np.empty(shape, dtype) for shape, dtype in self.shapes]
+            arrays = [*starmap(CACHE.array, self._sized)] if self._sized else [*starmap(np.empty, self.shapes)]
             if self.compiled is not None:
                 self.compiled.run((*inputs, *arrays))
             return arrays[0] if self._is_one else self._put_together(arrays)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from anydml.graph import numpy_axes, torch_axes, torch_joins, torch_picks
-from anydml.graph.refusing import broken, named, refused
-from anydml.graph.structure import leaves
-from anydml.graph.trace import Trace, TracedArray
+from anydml.tracing import numpy_axes, torch_axes, torch_joins, torch_picks
+from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.structure import leaves
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def called(trace: Trace, name: str, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:

@@ -11,10 +11,10 @@ import numpy as np
 from anydml.arrays import received
 from anydml.errors import FuseAttributeError
 from anydml.functions.arguments import is_movable
-from anydml.graph.refusing import RULE, broken, place, refused
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
+from anydml.tracing.refusing import RULE, broken, place, refused
 
 Sizes = tuple[int, ...]
 
@@ -165,7 +165,7 @@ class TracedArray:
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
-        from anydml.graph.indexing import taken
+        from anydml.tracing.indexing import taken
 
         return taken(self, key)
 
@@ -223,7 +223,7 @@ class TracedArray:
         return found
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        from anydml.graph.numpy_calls import called
+        from anydml.tracing.numpy_calls import called
 
         return called(self.trace, function, arguments, named)
 
@@ -243,7 +243,7 @@ class TracedArray:
     @property
     def anydml_functions(self) -> Any:
         """The functions of anydml for traced arrays."""
-        from anydml.graph import own_calls
+        from anydml.tracing import own_calls
 
         return own_calls
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.graph import shaping
-from anydml.graph.refusing import broken, refused
-from anydml.graph.trace import TracedArray
+from anydml.tracing import shaping
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import TracedArray
 
 
 def no_out(out: Any) -> None:

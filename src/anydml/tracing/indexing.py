@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import FuseIndexError
-from anydml.graph.refusing import broken, named, refused
-from anydml.graph.shaping import broadcast, is_known, known_indices, looked_up, moved, picked, reshaped, sliced
-from anydml.graph.trace import Sizes, TracedArray
+from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.shaping import broadcast, is_known, known_indices, looked_up, moved, picked, reshaped, sliced
+from anydml.tracing.trace import Sizes, TracedArray
 
 
 def taken(x: TracedArray, key: Any) -> TracedArray:

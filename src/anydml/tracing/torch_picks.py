@@ -10,11 +10,11 @@ import numpy as np
 
 from anydml.arrays import received
 from anydml.errors import FuseIndexError
-from anydml.graph import numpy_axes, shaping
-from anydml.graph.refusing import broken, refused
-from anydml.graph.torch_axes import dimension
-from anydml.graph.torch_joins import pad
-from anydml.graph.trace import Trace, TracedArray
+from anydml.tracing import numpy_axes, shaping
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.torch_axes import dimension
+from anydml.tracing.torch_joins import pad
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def narrow(x: TracedArray, dim: int, start: int, length: int) -> TracedArray:

@@ -11,15 +11,15 @@ from typing import Any
 
 from einops._backends import AbstractBackend
 
-from anydml.graph import numpy_axes, numpy_calls, shaping
-from anydml.graph.refusing import named, refused
-from anydml.graph.trace import TracedArray
+from anydml.tracing import numpy_axes, numpy_calls, shaping
+from anydml.tracing.refusing import named, refused
+from anydml.tracing.trace import TracedArray
 
 
 class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no types here
     """What einops asks of arrays that are not there yet."""
 
-    framework_name = "anydml.graph"
+    framework_name = "anydml.tracing"
 
     def is_appropriate_type(self, tensor: Any) -> bool:
         """Whether it is traced."""

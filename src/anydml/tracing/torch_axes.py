@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.graph import numpy_axes, numpy_calls, shaping
-from anydml.graph.refusing import broken, refused
-from anydml.graph.trace import Trace, TracedArray
+from anydml.tracing import numpy_axes, numpy_calls, shaping
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import Trace, TracedArray
 
 
 def dimension(x: TracedArray, dim: Any) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from anydml.graph.trace import TracedArray
+from anydml.tracing.trace import TracedArray
 
 
 class TracedTensor(TracedArray):
@@ -80,7 +80,7 @@ class TracedTensor(TracedArray):
         return self._torch("take", index)
 
     def _torch(self, name: str, *arguments: Any, **named: Any) -> Any:
-        from anydml.graph.torch_calls import called
+        from anydml.tracing.torch_calls import called
 
         return called(self.trace, name, (self, *arguments), named)
 
@@ -96,14 +96,14 @@ class TracedTensor(TracedArray):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
-        from anydml.graph.torch_calls import called, trace_of
+        from anydml.tracing.torch_calls import called, trace_of
 
         return called(
             trace_of((arguments, named)), getattr(function, "__name__", str(function)), arguments, named or {}
         )
 
     def __getattr__(self, name: str) -> Any:
-        from anydml.graph.torch_calls import METHODS
+        from anydml.tracing.torch_calls import METHODS
 
         return partial(self._torch, name) if name in METHODS else super().__getattr__(name)
 
