@@ -94,7 +94,8 @@ class CpuProgram:
     def weight(self) -> int:
         """Bytes that the program and the arguments it was made from keep, about."""
         words = sum(step.template.size for step in self.steps or ())
-        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words
+        own = sum(constant.nbytes for constant in self._source.constants) if self._source else 0
+        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words + own
 
     @classmethod
     def of(cls, source: Program, patient: bool = False) -> CpuProgram:
