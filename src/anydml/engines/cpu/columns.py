@@ -47,9 +47,9 @@ def _forwards(moves: Sequence[Move]) -> Sequence[Move]:
         *outer, step = access.strides
         return Access(access.operand, access.offset + (size - 1) * step, (*outer, -step))
 
+    size = moves[0].sizes[-1]
     return [
-        Move(move.sizes, *(turned(end, move.sizes[-1]) for end in (move.destination, move.reads)), move.element_size)
-        for move in moves
+        Move(move.sizes, turned(move.destination, size), turned(move.reads, size), move.element_size) for move in moves
     ]
 
 

@@ -2,9 +2,9 @@
 
 One side (interleaved) holds rows of a few words; on the other (packed) each column is packed for itself. Splitting
 colour planes is taking apart, joining them is putting together, every n-th element is taking apart with gaps, a
-reversal is one column whose interleaved rows run backwards. What is stored non-temporally leaves in whole lines: straight from the
-registers where all that is written falls on lines at one and the same row, else through a few KiB of scratch in the
-first cache.
+reversal is one column whose interleaved rows run backwards. What is stored non-temporally leaves in whole lines:
+straight from the registers where all that is written falls on lines at one and the same row, else through a few KiB of
+scratch in the first cache.
 """
 
 from __future__ import annotations
