@@ -185,6 +185,20 @@ def one_hot(rng, dtype):
     return (indices, values, depth, axis), np.moveaxis(expected, -1, axis)
 
 
+def where(rng, dtype):
+    whole = shape_of(rng)
+
+    def part():
+        return tuple(1 if rng.random() < 0.2 else n for n in whole[int(rng.random() < 0.2) :])
+
+    shapes = [whole, part(), part()]
+    condition, x, y = (shapes[k] for k in rng.permutation(3))
+    mask = (rng.integers(0, 2, condition) * rng.integers(1, 128, condition)).astype(some(rng, "?", "u1", "i1"))
+    mask = odd(rng, mask) if rng.random() < 0.3 else mask
+    x, y = array(rng, x, dtype), array(rng, y, dtype)
+    return (mask, x, y), np.where(mask != 0, x, y).astype(dtype)
+
+
 def diagonal_matrix(rng, dtype):
     x = array(rng, shape_of(rng, int(rng.integers(2, 5))), dtype)
     value = "any" if dtype.hasobject else random_array(rng, dtype, (1,))[0]
@@ -261,6 +275,7 @@ DRAW = {
     for each in (
         *(tile, pad, permute_dims, flip, roll, repeat, upsample, broadcast_to, stack, gather_elements, scatter),
         *(gather_nd, scatter_nd, one_hot, diagonal_matrix, slice_grad, space_to_depth, depth_to_space, unfold),
+        *(where,),
     )
 }
 """By the functions' names: a generator and a dtype in, arguments and the expected result out."""

@@ -215,6 +215,13 @@ def one_hot(rng):
     return dml.OneHotOperatorDesc(indices, x, y, axis)
 
 
+def element_wise_if(rng):
+    sizes = random_sizes(rng)
+    x, y = _pair(rng, _type(rng), sizes, sizes)
+    condition = random_tensor(rng, T.UINT8, sizes, False)
+    return dml.ElementWiseIfOperatorDesc(condition, x, random_tensor(rng, x.data_type, sizes, False), y)
+
+
 def upsample_2d(rng):
     sizes = [int(n) for n in rng.integers(1, 4, int(rng.integers(4, 6)))]
     width, height = (int(k) for k in rng.integers(1, 4, 2))
@@ -243,7 +250,7 @@ FAMILY = {
         *(tile, padding, padding1, gather_elements, gather_nd, gather_nd1, scatter, scatter_nd, slice_grad),
         *(space_to_depth, space_to_depth1, depth_to_space, depth_to_space1, diagonal_matrix, diagonal_matrix1),
         *(fill_value_constant, fill_value_sequence, element_wise_identity, reverse_subsequences, one_hot),
-        *(upsample_2d, unfold),
+        *(element_wise_if, upsample_2d, unfold),
     )
 }
 """What draws a desc that every rule allows at the latest level, by the operator's name in small letters."""
@@ -258,3 +265,5 @@ def fill_indices(rng, inputs):
             some = np.array([bounds.min, bounds.min + 1, bounds.max, bounds.max - 1], object)
             hostile = some[rng.integers(0, len(some), array.shape)]
             array[...] = np.where(rng.random(array.shape) < 0.1, hostile, near.astype(object)).astype(array.dtype)
+        elif name == "ConditionTensor":
+            array[...] = rng.integers(0, 256, array.shape) * rng.integers(0, 2, array.shape)

@@ -158,6 +158,9 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
         (lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2), r"x.shape\[1\] is 3, which 4 does not divide"),
         (lambda: dml.unfold(np.zeros((1, 1, 3)), [4]), r"window_sizes\[0\] is 4, which does not fit"),
+        (lambda: dml.where(X, X, X), "where: condition is float64, but a mask is of bools"),
+        (lambda: dml.where(X > 1, X, X.astype("f4")), "where: y is float32, but x is float64"),
+        (lambda: dml.where(X[:, :2] > 1, X, X), r"condition has shape \[2, 2\], x has shape \[2, 3\]"),
         (lambda: dml.upsample(X, [0, 1]), r"upsample: scales is \[0, 1\]"),
     ],
 )

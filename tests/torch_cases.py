@@ -206,6 +206,7 @@ CASES = [
     Case("slice_grad", ("2x3", [5, 8], [1, 1], [3, 7], [2, -3]), grad_of_slice),
     Case("space_to_depth", ("1x2x4x2", 2), to_depth),
     Case("depth_to_space", ("1x8x1x2", 2, "column_row_depth"), to_space),
+    Case("where", (torch.tensor([[True], [False]]), "2x3", "3x"), torch.where),
     Case("unfold", ("1x2x3x4", [2, 2], [1, 2], [1, 1], [0, 1, 1, 0]), windows),
 ]
 

@@ -15,10 +15,10 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
-from anydml.graph.desc import (
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import (
     ConstantDataGraphNodeDesc,
     ExecutionFlags,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,

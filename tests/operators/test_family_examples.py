@@ -302,6 +302,14 @@ def test_identity():
         np.testing.assert_array_equal(y, x.T)
 
 
+def test_element_wise_if():
+    condition = dml.TensorDesc("UINT8", [2, 2])
+    desc = dml.ElementWiseIfOperatorDesc(condition, f32(2, 2), f32(2, 2), f32(2, 2))
+    check(desc, [[[1, 0], [1, 1]], [[1, 2], [3, 4]], [[9, 8], [7, 6]]], [[1, 8], [3, 4]])
+    # Whatever is not 0 is true.
+    check(desc, [[[255, 0], [2, 128]], [[1, 2], [3, 4]], [[9, 8], [7, 6]]], [[1, 8], [3, 4]])
+
+
 def test_upsample_2d():
     x = np.arange(12).reshape(1, 2, 2, 3)
     desc = dml.Upsample2dOperatorDesc(f32(1, 2, 2, 3), f32(1, 2, 6, 6), (2, 3), "NEAREST_NEIGHBOR")

@@ -34,11 +34,12 @@ SEQUENCE = dml.FillValueSequenceOperatorDesc(ints(3, data_type="UINT8"), "UINT8"
 IDENTITY = dml.ElementWiseIdentityOperatorDesc(f32(2, 3), f32(2, 3))
 REVERSE = dml.ReverseSubsequencesOperatorDesc(f32(2, 3), ints(2, 1, data_type="UINT32"), f32(2, 3), 1)
 ONE_HOT = dml.OneHotOperatorDesc(ints(2, 1), f32(1, 2), f32(2, 7), 1)
+IF = dml.ElementWiseIfOperatorDesc(ints(2, 3, data_type="UINT8"), f32(2, 3), f32(2, 3), f32(2, 3))
 UPSAMPLE = dml.Upsample2dOperatorDesc(f32(1, 1, 2, 2), f32(1, 1, 6, 4), (2, 3), "NEAREST_NEIGHBOR")
 UNFOLD = dml.UnfoldOperatorDesc(f32(1, 2, 5), f32(1, 6, 2), [3], [2], [1], [0], [0])
 VALID = [
     *(TILE, PADDING, PADDING1, ELEMENTS, ND, ND1, SCATTER, SCATTER_ND, GRAD, SPACE, DEPTH, DIAGONAL, DIAGONAL1),
-    *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, UPSAMPLE, UNFOLD),
+    *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, IF, UPSAMPLE, UNFOLD),
 ]
 
 
@@ -57,6 +58,22 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
 @pytest.mark.parametrize(
     "desc, fields, field, rule, text",
     [
+        (IF, {"condition_tensor": ints(2, 3)}, "ConditionTensor.DataType", "ConditionTensor is UINT8", "is INT32"),
+        (
+            IF,
+            {"b_tensor": ints(2, 3)},
+            "BTensor.DataType",
+            "ATensor and BTensor and OutputTensor have one DataType",
+            "",
+        ),
+        (IF, {"output_tensor": f32(3, 2)}, "OutputTensor.Sizes", "sizes are ATensor's", "must be [2, 3]"),
+        (
+            IF,
+            {"condition_tensor": ints(6, data_type="UINT8")},
+            "ConditionTensor.Sizes",
+            "ATensor and ConditionTensor have one DimensionCount",
+            "has 1 dimensions",
+        ),
         (TILE, {"repeats": [1, 3]}, "OutputTensor.Sizes", "sizes are InputTensor's times Repeats", "must be [2, 9]"),
         (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entries"),
         (TILE, {"repeats": [1, -2]}, "Repeats[1]", UINT, "Repeats[1] is -2"),

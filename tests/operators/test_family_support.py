@@ -58,6 +58,11 @@ TABLES = {
     ),
     "UPSAMPLE_2D": (BOTH, "", [("1_0", "4-5", F)]),
     # The page has no data types: all are taken.
+    "ELEMENT_WISE_IF": (
+        "ATensor BTensor OutputTensor",
+        "ConditionTensor",
+        [("5_0", "1-8", ALL, "UINT8"), ("3_0", "1-8", TO32, "UINT8"), ("2_0", "4-4", "FLOAT16", "UINT8")],
+    ),
     "UNFOLD": (BOTH, "", [("6_4", "3-8", ALL)]),
 }
 FIRST_SEVEN = {"SPLIT", "JOIN", "SLICE", "SLICE1", "GATHER"}

@@ -1,9 +1,8 @@
 """einops' patterns in fused functions: what they give is what einops gives."""
 
-import os
-
 import numpy as np
 import pytest
+from how_many import how_many
 
 import anydml as dml
 
@@ -11,7 +10,7 @@ einops = pytest.importorskip("einops")
 
 from einops import pack, rearrange, repeat, unpack  # noqa: E402  # where there is einops
 
-CHUNKS, PATTERNS = 8, int(os.environ.get("ANYDML_RANDOM_PROGRAMS", "400")) // 8
+CHUNKS, PATTERNS = 8, how_many(400) // 8
 
 
 def side(rng, names):

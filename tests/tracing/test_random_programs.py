@@ -4,11 +4,12 @@ import collections
 
 import numpy as np
 import pytest
+from how_many import how_many
 from tracing.random_numpy import Program
 
 import anydml as dml
 
-CHUNKS, PROGRAMS = 10, 100
+CHUNKS, PROGRAMS = 10, how_many(1000) // 10
 
 
 def check(seed, seen):

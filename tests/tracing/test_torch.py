@@ -1,9 +1,9 @@
 """PyTorch's functions and methods in fused functions: what they give is what PyTorch gives."""
 
 import collections
-import os
 
 import pytest
+from how_many import how_many
 
 import anydml as dml
 
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402  # where there is PyTorch
 from tracing.random_torch import Program  # noqa: E402
 
-CHUNKS, PROGRAMS = 8, int(os.environ.get("ANYDML_RANDOM_PROGRAMS", "400")) // 8
+CHUNKS, PROGRAMS = 8, how_many(400) // 8
 X = torch.arange(24.0).reshape(2, 3, 4)
 
 

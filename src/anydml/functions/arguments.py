@@ -22,6 +22,9 @@ APART = 64 << 10
 """Bytes of an array whose single elements lie far apart: where at least all of more are picked, they are found faster
 in a copy in which they lie side by side."""
 
+MASKS = frozenset(("bool", "uint8", "int8"))
+"""Names of masks' dtypes: a byte each, true where it is not 0."""
+
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 
@@ -157,6 +160,34 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
         message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
         raise DescError(message, name, field, f"{field} are integers")
     return index_array(array, x, adapter)
+
+
+def seen_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """A mask as engines take it: on x's device.
+
+    Raises:
+        DescError: it is none.
+    """
+    check_mask(name, field, array.dtype)
+    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
+        return as_array(adapter.upload(array))
+    return array
+
+
+def check_mask(name: str, field: str, dtype: Any) -> None:
+    """A mask has a byte an element.
+
+    Args:
+        name: what errors call the function.
+        field: what they call the mask.
+        dtype: NumPy's, or its name.
+
+    Raises:
+        DescError: it is of another dtype.
+    """
+    if str(dtype) not in MASKS:
+        message = f"{name}: {field} is {dtype}, but a mask is of bools or 8-bit integers: pass {field} != 0"
+        raise DescError(message, name, field, f"{field} is of bools or 8-bit integers")
 
 
 def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Array], arguments: Parameters) -> None:

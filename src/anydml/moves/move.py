@@ -10,6 +10,7 @@ it times a stride. The source may also be a `Fill`: a few bytes, repeated.
     JOIN     one move per part: same destination, shifted offset
     SLICE    one move; the source strides carry the steps, negative ones walk backwards
     GATHER   one move; one lookup in the source
+    IF       two moves: all of one source, then the other one's elements where the mask is 0
 
 Everything is counted in bytes, so that nothing downstream knows a data type.
 """
@@ -33,6 +34,7 @@ class Lookup(NamedTuple):
     Attributes:
         operand: number of the operand that holds the indices.
         dtype: NumPy's name of an index: ``"int32"``, ``"int64"``, ``"uint32"`` or ``"uint64"``; signed ones wrap once.
+            ``"uint8"`` is a mask's: see `unless`.
         offset: bytes from the operand's first element.
         strides: one byte stride per dimension of the move.
         size: length of the axis that is looked up, at least 1.
@@ -49,6 +51,23 @@ class Lookup(NamedTuple):
     stride: int
     outside: Outside = "clamp"
     lookups: tuple[Lookup, ...] = ()
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it decides nothing but which elements move (see `unless`)."""
+        return self.outside == "skip" and self.size == 1 and self.dtype == "uint8" and not self.lookups
+
+
+def unless(operand: int, strides: tuple[int, ...]) -> Lookup:
+    """A mask as a lookup: elements are left as they are, unless the mask's byte is 0.
+
+    It looks along an axis of one element: index 0 is inside, every other byte is outside and skipped.
+
+    Args:
+        operand: number of the operand that holds the mask, a byte an element.
+        strides: one byte stride per dimension of the move.
+    """
+    return Lookup(operand, "uint8", 0, strides, 1, 0, "skip")
 
 
 class Access(NamedTuple):

@@ -8,6 +8,7 @@ The annotations of a stub say what its parameters are; arrays come first, ``out`
 
     Array, Arrays     an array; a list of them. All have one dtype, which is the results'
     Indices           an array of integers; negative ones of a signed type count from the end
+    Mask              an array of bools, or of 8-bit integers, which are true where they are not 0
     HostInts | None   a 1-D array or list of integers that is read before anything is moved
     int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``; ``int | Ints | None``
     Scalar            the value of an element
@@ -29,6 +30,7 @@ from anydml.tensor import Layout
 
 Array: TypeAlias = Any
 Indices: TypeAlias = Any
+Mask: TypeAlias = Any
 Arrays: TypeAlias = Sequence[Any]
 Ints: TypeAlias = Sequence[int]
 HostInts: TypeAlias = Any
@@ -39,7 +41,7 @@ Sizes = tuple[int, ...]
 Parameters = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
-ARRAY, ARRAYS, INDICES = "Array", "Arrays", "Indices"
+ARRAY, ARRAYS, INDICES, MASK = "Array", "Arrays", "Indices", "Mask"
 OUT_OF_RANGE: tuple[str, ...] = ("clamp", "error")
 
 
@@ -128,7 +130,12 @@ class Parameter(NamedTuple):
     @property
     def is_array(self) -> bool:
         """Whether engines see it."""
-        return self.kind in (ARRAY, ARRAYS, INDICES)
+        return self.kind in (ARRAY, ARRAYS, INDICES, MASK)
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it says which elements move, and is none of them."""
+        return self.kind in (INDICES, MASK)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -140,9 +147,9 @@ class Function:
         name: the stub's.
         label: what errors call it.
         parameters: the stub's, but ``out``.
-        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices`), and its other
-            arguments in order, followed by the dtypes of indices; `OutOfRange` is left out, and a `Scalar` is an
-            `Element`. Sizes may be symbols. Raises DescError.
+        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices` and `Mask`), and
+            its other arguments in order, followed by the dtypes of indices and masks; `OutOfRange` is left out, and a
+            `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
         lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
             them), and what `infer` made of the arguments; the last argument is True if all are packed.
         by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
@@ -171,9 +178,9 @@ class Function:
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
-        """The parameters that engines see, in their order: data, then indices."""
+        """The parameters that engines see, in their order: data, then indices and masks."""
         found = [each for each in self.parameters if each.is_array]
-        return tuple(sorted(found, key=lambda each: each.kind == INDICES))
+        return tuple(sorted(found, key=lambda each: each.is_index))
 
     @property
     def is_of_lists(self) -> bool:
@@ -182,7 +189,7 @@ class Function:
 
     def data_count(self, inputs: int) -> int:
         """How many of so many inputs are data."""
-        return inputs - sum(each.kind == INDICES for each in self.parameters)
+        return inputs - sum(each.is_index for each in self.parameters)
 
     @property
     def has_parts(self) -> bool:

@@ -21,6 +21,7 @@ from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpa
 from anydml.operators.diagonal_matrix import DiagonalMatrix1OperatorDesc as DiagonalMatrix1OperatorDesc, DiagonalMatrixOperatorDesc as DiagonalMatrixOperatorDesc, diagonal_matrix as diagonal_matrix
 from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
+from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as ElementWiseIfOperatorDesc, where as where
 from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc
 from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc, one_hot as one_hot
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc

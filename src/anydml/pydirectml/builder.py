@@ -10,9 +10,9 @@ import numpy as np
 from anydml import device as core
 from anydml.errors import BindingError, DescError, DescTypeError
 from anydml.fields import integer
-from anydml.graph.desc import (
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import (
     ExecutionFlags,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,

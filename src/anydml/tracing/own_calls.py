@@ -144,7 +144,10 @@ def _moved(function: Function, *arguments: Any, **named: Any) -> Any:
     count = function.data_count(len(every))
     with refusing.named(label):
         arrays = [trace.array(each) for each in every[:count]]
-        indices = [_indices(trace, label, each) for each in every[count:]]
+        indices = [
+            _mask(trace, label, parameter.name, each) if parameter.kind == "Mask" else _indices(trace, label, each)
+            for parameter, each in zip((p for p in function.arrays if p.is_index), every[count:], strict=True)
+        ]
     fields = [f"{function.arrays[0].name}[{k}]" for k in range(count)] if function.is_of_lists else names
     own_arguments.check_data(label, fields[:count], arrays)
     rest: list[Any] = []
@@ -204,6 +207,12 @@ def _indices(trace: Trace, label: str, given: Any) -> TracedArray:
         message = f"{label}: indices are {found.dtype}, but only integers count: convert them first"
         raise DescError(message, label, "indices", "indices are integers")
     return trace.array(found.astype(np.uint64 if found.dtype.kind == "u" and found.itemsize == 8 else np.int64))
+
+
+def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:
+    mask = trace.array(given)
+    own_arguments.check_mask(label, field, mask.element)
+    return mask
 
 
 def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any:

@@ -78,7 +78,7 @@ def _is_gather(move: Move) -> bool:
         return False
     (lookup,) = move.reads.lookups
     # Indices to refuse have been looked for before: those that are left lie inside.
-    return lookup.outside != "skip" and not lookup.lookups
+    return lookup.outside != "skip" and not lookup.lookups and lookup.dtype != "uint8"
 
 
 def _all(kernel: str, moved: int) -> bool:
