@@ -314,6 +314,45 @@ def _where(kind: str) -> Callable[[int], Calls]:
     return make
 
 
+def reverse_subsequences(size: int) -> Calls:
+    """rows of 256, turned to random lengths"""
+    rows = _rows(size, 256)
+    x, lengths = _floats(rows, 256), _integers(257, rows, 1)
+
+    def numpy(x: Array, lengths: Array) -> Array:
+        k = np.arange(256)
+        return np.take_along_axis(x, np.where(k < lengths, lengths - 1 - k, k), 1)
+
+    def torch(x: Any, lengths: Any) -> Any:
+        k = _torch().arange(256)
+        return x.gather(1, _torch().where(k < lengths, lengths - 1 - k, k))
+
+    return Calls([x, lengths], dml.reverse_subsequences, numpy, torch)
+
+
+def fill(size: int) -> Calls:
+    """one value"""
+    x = _floats(size // 4)
+    return Calls([x], lambda x: dml.fill(x, 7), lambda x: np.full_like(x, 7), lambda x: _torch().full_like(x, 7))
+
+
+def sequence(size: int) -> Calls:
+    """0, 2, 4 …"""
+    x = np.empty(size // 8, np.int64)
+    return Calls(
+        [x],
+        lambda x: dml.sequence(x, 0, 2),
+        lambda x: np.arange(0, 2 * len(x), 2),
+        lambda x: _torch().arange(0, 2 * len(x), 2),
+    )
+
+
+def nonzero_coordinates(size: int) -> Calls:
+    """half of all elements"""
+    x = np.random.default_rng(4).integers(0, 2, (_rows(size, 64) // 4, 64)).astype(np.float32)
+    return Calls([x], dml.nonzero_coordinates, np.argwhere, lambda x: x.nonzero())
+
+
 def repeat(size: int) -> Calls:
     """each element of the last axis 3 times"""
     x = _floats(_rows(size, 768), 256)
@@ -451,6 +490,10 @@ CASES: dict[str, Callable[[int], Calls]] = {
     "one_hot": one_hot,
     "where": _where("elements"),
     "where rows": _where("rows"),
+    "reverse_subsequences": reverse_subsequences,
+    "fill": fill,
+    "sequence": sequence,
+    "nonzero_coordinates": nonzero_coordinates,
     "repeat": repeat,
     "upsample": upsample,
     "unfold": unfold,

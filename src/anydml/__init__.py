@@ -15,6 +15,7 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
+from anydml.functions.nonzero import nonzero_coordinates
 from anydml.graph.desc import GraphDesc
 from anydml.graph.parts import (
     ConstantDataGraphNodeDesc,
@@ -26,7 +27,7 @@ from anydml.graph.parts import (
 )
 from anydml.memory.warm import empty_cache, set_cache_limit
 from anydml.operators import OperatorDesc, Problem
-from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
+from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.tracing import fuse
@@ -49,6 +50,7 @@ else:
 
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names
+    "AxisDirection",
     "BindingError",
     "BoundOperator",
     "CompiledGraph",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "explain",
     "fuse",
     "get_num_threads",
+    "nonzero_coordinates",
     "set_cache_limit",
     "set_num_threads",
     *DESCS,

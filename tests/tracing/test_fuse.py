@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml.engines.cpu.compiler import import_kernels
+from anydml.engines.cpu.launch import LOADER
 from anydml.engines.program_cache import ProgramCache
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -237,6 +239,67 @@ def test_out_overlapping_and_read_only():
     block.setflags(write=False)
     with pytest.raises(dml.BindingError, match="read-only"):
         fused(X, out=(block[:2], np.empty_like(X)))
+
+
+OFTEN = {
+    "one result": lambda x: np.concatenate([x[..., 1::2], x[..., ::2]], -1),
+    "a constant": lambda x: np.pad(x, ((1, 0), (0, 0), (2, 1)), constant_values=7),
+    "a known array": lambda x: np.concatenate([x, np.arange(8, dtype=np.float32).reshape(2, 1, 4)], 1),
+    "several results": lambda x: (x[:1], x.T, x[:, ::-1]),
+    "a list": lambda x: [x[1], x[0]],
+    "a dict": lambda x: {"a": x[1], "b": [x[0]]},
+    "an empty result": lambda x: (x[:0], x[1:]),
+    "known indices": lambda x: np.take(x, np.array([1, 0]), 0),
+}
+
+
+@pytest.mark.parametrize("name", OFTEN)
+@pytest.mark.parametrize("copies", [1, 40, 9000])
+def test_calls_that_come_often_are_a_single_step_and_do_the_same(name, copies):
+    function, fused = OFTEN[name], dml.fuse(OFTEN[name])
+    # Known arrays have one size.
+    x = np.tile(X, (1, 1 if name == "a known array" else copies, 1))
+    import_kernels()
+    for k in range(40):
+        x[0, 0, 0] = k
+        found = fused(x)
+    plan = fused._asked((x,), {})
+    assert LOADER.settle(60)
+    assert plan._quick.start is not None
+    x[0, 0, 0] = -1
+    expected, first, second = function(x), fused(x), fused(x=x)
+    out = pytree(lambda array: np.zeros(array.shape, array.dtype), expected)
+    assert fused(x, out=out) is out
+    for results in (first, second, out):
+        pytree(np.testing.assert_array_equal, results, expected)
+    x[0, 0, 1] = -2
+    pytree(np.testing.assert_array_equal, found, function(np.where(x == -2, 1, np.where(x == -1, 39, x))))
+    assert not any(np.shares_memory(*pair) for pair in zip(leaves(first), leaves(second), strict=True))
+    wrong = pytree(lambda array: np.zeros(array.shape, np.int8), expected)
+    with pytest.raises(dml.BindingError, match="is int8"):
+        fused(x, out=wrong)
+    frozen = pytree(lambda array: np.broadcast_to(np.float32(0), array.shape), expected)
+    with pytest.raises(dml.BindingError):
+        fused(x, out=frozen)
+    memory = np.zeros(4 * x.size, np.float32)
+    over = memory[: x.size].reshape(x.shape)
+    with pytest.raises(dml.BindingError, match="overlap"):
+        fused(over, out=pytree(lambda array: memory[: array.size].reshape(array.shape), expected))
+
+
+def pytree(function, tree, *others):
+    """A function of the arrays of structures that are alike."""
+    if isinstance(tree, dict):
+        return {key: pytree(function, each, *[other[key] for other in others]) for key, each in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(pytree(function, *each) for each in zip(tree, *others, strict=True))
+    return function(tree, *others)
+
+
+def leaves(tree):
+    found = []
+    pytree(found.append, tree)
+    return found
 
 
 def test_large_results_are_the_same():

@@ -18,7 +18,7 @@ Everything is counted in bytes, so that nothing downstream knows a data type.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -137,6 +137,21 @@ class Move(NamedTuple):
     def __str__(self) -> str:
         box = "×".join(map(str, self.sizes)) or "1"
         return f"{box} of {self.element_size} B: {_describe(self.destination)} = {_describe(self.source)}"
+
+
+def reordered(move: Move, order: Sequence[int]) -> Move:
+    """A move, which may not write twice, with its dimensions in another order."""
+
+    def turned(access: Access) -> Access:
+        lookups = tuple(looking(lookup) for lookup in access.lookups)
+        return access._replace(strides=tuple(access.strides[d] for d in order), lookups=lookups)
+
+    def looking(lookup: Lookup) -> Lookup:
+        lookups = tuple(looking(each) for each in lookup.lookups)
+        return lookup._replace(strides=tuple(lookup.strides[d] for d in order), lookups=lookups)
+
+    source = move.source if isinstance(move.source, Fill) else turned(move.source)
+    return Move(tuple(move.sizes[d] for d in order), turned(move.destination), source, move.element_size)
 
 
 def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:

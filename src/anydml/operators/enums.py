@@ -58,6 +58,13 @@ class InterpolationMode(NamedEnum):
     LINEAR = 1
 
 
+class AxisDirection(NamedEnum):
+    """DML_AXIS_DIRECTION: towards which end a place between two elements is rounded."""
+
+    INCREASING = 0
+    DECREASING = 1
+
+
 class ScaleBias(NamedTuple):
     """DML_SCALE_BIAS: ``x · scale + bias``."""
 

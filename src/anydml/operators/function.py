@@ -68,19 +68,24 @@ class Listed(NamedTuple):
     values: tuple[int, ...] | None
 
 
+INT64 = np.dtype(np.int64)
+
+
 class Element:
     """A ``Scalar`` argument: an element of x's dtype.
 
     Attributes:
         pattern: its bytes.
         value: what was given, where elements are references and no plain bytes.
+        dtype: NumPy's.
     """
 
-    __slots__ = ("pattern", "value")
+    __slots__ = ("dtype", "pattern", "value")
 
-    def __init__(self, pattern: bytes, value: Any = None) -> None:
+    def __init__(self, pattern: bytes, value: Any = None, dtype: np.dtype[Any] = INT64) -> None:
         self.pattern = pattern
         self.value = value
+        self.dtype = dtype
 
     @classmethod
     def of(cls, name: str, field: str, value: Any, dtype: np.dtype[Any]) -> Element:
@@ -97,7 +102,7 @@ class Element:
         except (OverflowError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} is an element of x") from None
-        return cls(b"", one[()]) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes())
+        return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Element) and self.pattern != b"" and self.pattern == other.pattern)
@@ -168,6 +173,8 @@ class Function:
             `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
         lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
             them), and what `infer` made of the arguments; the last argument is True if all are packed.
+        constants: what the moves read beside the inputs: operands that follow the results, made from the same arguments
+            as the moves.
         by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
             looked up where the moves put numbers.
         new: the same for few numbers, where NumPy makes the results itself in less time.
@@ -187,6 +194,9 @@ class Function:
     parameters: tuple[Parameter, ...]
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
     lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
+    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[np.ndarray[Any, Any], ...]] | None = (
+        None
+    )
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
     new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
     few: int = 0

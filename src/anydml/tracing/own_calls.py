@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -64,12 +64,14 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         given_arrays = (arrays,) if function.is_of_lists else tuple(arrays)
         return numpy_calls.called(trace, numpys, given_arrays, keywords)
     else:
+        make = function.constants
         made = trace.composer.moved(
             [each.value for each in inputs],
             inferred.shapes,
             arrays[0].itemsize,
             lambda own, results: function.lower(own, results, inferred.parameters, False),
             f"{label} reads and writes memory",
+            None if make is None else lambda own, results: make(own, results, inferred.parameters),
         )
         results = [arrays[0].made(value) for value in made]
     if function.lengths is not None:
@@ -160,6 +162,15 @@ def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any
     ):
         return integer(label, field, value)
     return integers(label, field, value)
+
+
+def nonzero_coordinates(x: TracedArray) -> NoReturn:
+    """Nothing that can be traced.
+
+    Raises:
+        FuseError: always.
+    """
+    raise refused("nonzero_coordinates", "shapes would depend on elements: call it outside, and pass what it found")
 
 
 def copy(x: TracedArray) -> TracedArray:

@@ -17,6 +17,7 @@ from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
+from anydml.tracing.quick import QuickCall
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import PLAIN, paired, rebuilt
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
@@ -81,12 +82,14 @@ class Plan:
         self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)
+        self._quick = QuickCall(engine.launches, self.program)
 
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
         kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + sum(a.nbytes for a in self.program.constants)
-        return kept + (self.compiled.weight if self.compiled else 0)
+        # Twice: the engine's program, and its tables in a single step.
+        return kept + 2 * (self.compiled.weight if self.compiled else 0)
 
     def compile(self, program: Program) -> CompiledCall | None:
         """What runs a program; None where nothing moves."""
@@ -96,8 +99,7 @@ class Plan:
         """New results."""
         if adapters[0] is None and self._is_numpys:
             arrays = [*starmap(CACHE.array, self._sized)] if self._sized else [*starmap(np.empty, self.shapes)]
-            if self.compiled is not None:
-                self.compiled.run((*inputs, *arrays))
+            self._dispatch(self.compiled, (*inputs, *arrays))
             return arrays[0] if self._is_one else self._put_together(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self.results, self.shapes, strict=True):
@@ -105,7 +107,7 @@ class Plan:
             (new,), places = self._engine.results(self.name, source, [shape], dtype, adapter)
             given.append((adapter, new))
             operands += places
-        self._dispatch(self.compiled, inputs, operands)
+        self._dispatch(self.compiled, (*inputs, *operands))
         found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
         return found[0] if self._is_one else self._put_together(found, adapters[0])
 
@@ -123,6 +125,11 @@ class Plan:
         Raises:
             BindingError: `out` does not fit, cannot be written, or overlaps.
         """
+        if self._quick.start is not None and adapters[0] is None:
+            # What does not fit in any way is seen by the step itself; then the long way says what it is.
+            fits = self._is_one or (self._is_flat and type(out) is type(self.tree))
+            if fits and self._quick.run((*inputs, out) if self._is_one else (*inputs, *out)):
+                return out
         try:
             pairs = [*paired(self.tree, out, Result, "out")]
         except ValueError as error:
@@ -146,15 +153,16 @@ class Plan:
         if not all(target.flags.c_contiguous for target in targets):
             strides = tuple(target.strides for target in targets)
             compiled = kept(strides, lambda: self.compile(self._program(strides)))
-        self._dispatch(compiled, inputs, targets)
+        self._dispatch(compiled, (*inputs, *targets))
         for adapter, target in given:
             if adapter is not None:
                 type(adapter)(target).written()
         return out
 
-    def _dispatch(self, compiled: CompiledCall | None, inputs: Sequence[Array], results: Sequence[Array]) -> None:
-        if compiled is not None:
-            compiled.run((*inputs, *results))
+    def _dispatch(self, compiled: CompiledCall | None, operands: tuple[Array, ...]) -> None:
+        if compiled is None or (compiled is self.compiled and self._quick.run(operands)):
+            return
+        compiled.run(operands)
 
     def _put_together(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         if self._is_flat:
