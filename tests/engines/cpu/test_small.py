@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from fuzz.check import check
 from fuzz.draw import Seeded
 from fuzz.generate import random_case
 
-from anydml.engines.cpu import engine
+import anydml as dml
+from anydml.engines.cpu import bound, engine, plan
 from anydml.engines.numpy import general, views
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Lookup, Move, simplify
 from anydml.operators.gather import gather_moves
 from anydml.tensor import Layout
 
@@ -66,11 +68,31 @@ def test_long_rows_take_little_memory(monkeypatch):
     table[...] = np.arange(4)[:, None]
     indices = np.array([3, 1, -1, 9, 0, -9, 2, 2, 1])
     layouts = [Layout.of(array) for array in (table, indices, rows)]
-    bound = engine.program("gather", gather_moves(*layouts, 0, "int64")).bind((table, indices, rows))
-    bound()
+    ready = engine.program("gather", gather_moves(*layouts, 0, "int64")).bind((table, indices, rows))
+    ready()
     assert rows[:, -1].tolist() == [3, 1, 3, 3, 0, 0, 2, 2, 1]
     tracemalloc.start()
-    bound()
+    ready()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 2 << 20
+
+
+def test_what_is_bound_says_when_kernels_have_taken_over(monkeypatch):
+    monkeypatch.setattr(bound, "often", lambda: bound.ASKED)
+    monkeypatch.setattr(bound, "LOADER", SimpleNamespace(ask=lambda ready: ready()))
+    x, out = np.arange(12, dtype=np.float32), np.empty(12, np.float32)
+    tensor = dml.TensorDesc("FLOAT32", [12])
+    operator = dml.Device("cpu").compile_operator(dml.ElementWiseIdentityOperatorDesc(tensor, tensor))
+    made = operator.bind([x], [out])
+    assert str(made) == str(operator)
+    assert "  numpy: 48 B in 1 move(s): too small for a kernel to pay" in str(made)
+    for _ in range(bound.ASKED):
+        made.dispatch()
+    (kernel,) = [step.kernel for step in plan.plan(simplify(operator.desc.moves()), 48)]
+    assert str(made) == str(operator).replace(
+        "  numpy: 48 B in 1 move(s): too small for a kernel to pay", f"  {kernel}: runs of 48 B and more"
+    )
+    x += 1
+    made.dispatch()
+    np.testing.assert_array_equal(out, x)

@@ -30,14 +30,26 @@ class SmallCall:
         views: does it.
         operands: whose memory it moves.
         load: kernels for the same, or None; raises NoCompilerError.
+        explain: says of the kernels that do it, or of None for NumPy, what is moved.
     """
 
-    __slots__ = ("_load", "_operands", "_views")
+    __slots__ = ("_explain", "_load", "_operands", "_steps", "_views")
 
-    def __init__(self, views: Callable[[], object], operands: Sequence[Array], load: Load) -> None:
+    def __init__(
+        self,
+        views: Callable[[], object],
+        operands: Sequence[Array],
+        load: Load,
+        explain: Callable[[Sequence[KernelCall] | None], str],
+    ) -> None:
         self._views = views
         self._operands = operands
         self._load = load
+        self._explain = explain
+        self._steps: Sequence[KernelCall] | None = None
+
+    def __str__(self) -> str:
+        return self._explain(self._steps)
 
     def __call__(self) -> None:
         """Do it."""
@@ -87,6 +99,7 @@ class SmallCall:
         for table, kernel in zip(tables, kernels, strict=True):
             words += [entry(kernel), address_of(table)]
         block = np.array(words, np.uint64)
+        self._steps = steps
         return _Kept(quick_entry(repeat()), address_of(block), kept=(block, tables, kernels, arrays, self._operands))
 
 

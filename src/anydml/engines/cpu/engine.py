@@ -124,7 +124,7 @@ class CpuProgram:
         if steps is None:
             views = bind_views(self.moves, operands)
             if not calls and self.bytes <= SMALL_BYTES:
-                return SmallCall(views, operands, partial(_loaded, self.moves, self.bytes, Admission()))
+                return SmallCall(views, operands, partial(_loaded, self.moves, self.bytes, Admission()), self._text)
             calls.append(views)
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
@@ -165,16 +165,20 @@ class CpuProgram:
         return launch_of(steps, kernels, layouts, inputs, constants, self.bytes <= SMALL_BYTES, _is_shared)
 
     def __str__(self) -> str:
+        return self._text(self.steps)
+
+    def _text(self, steps: Sequence[KernelCall] | None) -> str:
+        """What is moved, and by which kernels; None where NumPy does it."""
         threads = POOL.threads if self.shared else 1
         read = sum(move.bytes_read for move in self.moves)
         lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
-        if self.steps is None:
+        if steps is None:
             reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
             if self.bytes > SMALL_BYTES:
                 reason = "there is no kernel for it"
             lines.append(f"  numpy: {reason}")
             lines += [f"    {move}" for move in self.moves]
-        for step in self.steps or ():
+        for step in steps or ():
             lines.append(f"  {step.kernel}: {step.reason}")
             lines += [f"    {move}" for move in step.moves]
         return "\n".join(lines)
