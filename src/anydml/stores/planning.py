@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,10 +181,14 @@ class Plan:
             state.update(repr(os.path.realpath(path)).encode() + content)
         return state.hexdigest()
 
-    def run(self) -> None:
+    def run(self, progress: bool | Callable[[int], None] = False) -> None:
         """Read, move and write all blocks, and give the files their names.
 
         What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
+
+        Args:
+            progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
+                or a function that is called with the bytes of every block that was written.
 
         Raises:
             ModelError: a file cannot be read or written, an input has changed, or another process writes the same. What
@@ -192,7 +196,7 @@ class Plan:
         """
         from anydml.stores.running import run
 
-        run(self)
+        run(self, progress)
 
     def __str__(self) -> str:
         totals = self.totals
