@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received
+from anydml.functions.traced import fused_functions
 from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy, is_tensor
-from anydml.traced import fused_functions
 
 
 def nonzero_coordinates(x: Any) -> Any:
