@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from anydml.stores.grid import GridPlanned
 from anydml.stores.planning import Planned
 
 
@@ -27,10 +30,14 @@ class Plan(Planned):
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
     """
 
-    def run(self) -> None:
+    def run(self, progress: bool | Callable[[int], None] = False) -> None:
         """Read, move and write all blocks, and give the files their names.
 
         What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
+
+        Args:
+            progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
+                or a function that is called with the bytes of every block that was written.
 
         Raises:
             ModelError: a file cannot be read or written, an input has changed, or another process writes the same. What
@@ -38,4 +45,34 @@ class Plan(Planned):
         """
         from anydml.stores.running import run
 
-        run(self)
+        run(self, progress)
+
+
+class GridPlan(GridPlanned):
+    """A program over arrays of which at least one lies in chunks; as `Plan`.
+
+    Args:
+        name: what errors call it.
+        composer: that made the values.
+        values: of the outputs, over inputs with far strides.
+        inputs: stores.
+        outputs: targets, in the order of the values.
+        memory: bytes for all buffers together.
+        overwrite: whether outputs that exist may be replaced.
+
+    Attributes:
+        blocks: in the order in which they are begun.
+        totals: what they will do; requests are chunks, or runs of a plain file.
+        threads: that read, move and write at once.
+        kept: numbers of the inputs whose decoded chunks are kept in a file meanwhile.
+        resumed: after `run`, blocks that an earlier run had finished.
+
+    Raises:
+        BindingError: the memory is too small, or an output exists or is an input.
+    """
+
+    def run(self, progress: bool | Callable[[int], None] = False) -> None:
+        """As `Plan.run`."""
+        from anydml.stores.grid_running import run
+
+        run(self, progress)
