@@ -25,7 +25,7 @@ DTYPES = MOVABLE | STRINGS_AND_OBJECTS
 
 
 def random_array(rng, dtype, shape):
-    """Elements that all differ where the dtype has room."""
+    """Elements that all differ where the dtype has as many."""
     count = int(np.prod(shape))
     if dtype == STRINGS_AND_OBJECTS["object"]:
         values = np.empty(count, object)

@@ -66,7 +66,7 @@ QUICK = (
     "trust/test_scratch.py",
     "trust/test_supply.py",
 )
-"""Files whose tests are marked `quick`: together half a minute in one process, some of every room."""
+"""Files whose tests are marked `quick`: together half a minute in one process, some of every package."""
 
 QUICK_SECONDS = 10.0
 """Of a processor in the main thread: several times what any quick test takes. Compilers work in threads of their own,

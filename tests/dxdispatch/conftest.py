@@ -96,7 +96,7 @@ class Folder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A folder for a model of its own, with room around it."""
+    """A folder for a model of its own, with space around it."""
     inside = tmp_path / "model"
     inside.mkdir()
     return Folder(inside)

@@ -50,14 +50,14 @@ def random_case(draw: Draw, ways: Sequence[How], operator: str | None = None) ->
 def random_sizes(draw: Draw, elements: int, most: int) -> Sizes:
     """Sizes of at most so many elements, often with one long dimension or a short last one."""
     rank = draw.integer(1, most) if draw.integer(0, 3) == 0 else draw.integer(1, 3)
-    room = max(1, elements)
+    left = max(1, elements)
     sizes = [1] * rank
     long = draw.integer(0, rank - 1)
     for d in range(rank):
         if d != long:
-            sizes[d] = min(room, draw.integer(1, 5) if draw.integer(0, 4) else draw.integer(1, 40))
-            room //= sizes[d]
-    sizes[long] = max(1, draw.integer(1, room) if draw.integer(0, 1) else room)
+            sizes[d] = min(left, draw.integer(1, 5) if draw.integer(0, 4) else draw.integer(1, 40))
+            left //= sizes[d]
+    sizes[long] = max(1, draw.integer(1, left) if draw.integer(0, 1) else left)
     return tuple(sizes)
 
 
@@ -150,10 +150,10 @@ def _slice(draw, operator, interface, sizes):
 def _gather(draw, operator, interface, sizes):
     axis = draw.integer(0, len(sizes) - 1)
     others = math.prod(sizes) // sizes[axis]
-    room = max(1, 100_000 // others)
+    left = max(1, 100_000 // others)
     index = tuple(draw.integer(1, 4) for _ in range(draw.integer(0, 2)))
     if draw.integer(0, 2):
-        index = (*index, draw.integer(1, min(room, 3000)) if draw.integer(0, 1) else draw.integer(1, min(room, 40)))
+        index = (*index, draw.integer(1, min(left, 3000)) if draw.integer(0, 1) else draw.integer(1, min(left, 40)))
     if interface not in ("device", "model"):
         return [(0, sizes), (1, index)], [(*sizes[:axis], *index, *sizes[axis + 1 :])], {"axis": axis}
     # A desc's tensors have one number of dimensions: 1s fill up from the left.

@@ -222,10 +222,10 @@ def test_arguments_of_other_types_name_their_field(make, operator, field, text):
     assert error.rule == str(error).partition(", but ")[2].replace("it must be", "it is")
 
 
-def test_an_operator_that_lacks_a_room_says_so():
+def test_an_operator_that_lacks_a_part_says_so():
     class Nothing(dml.OperatorDesc):
         OPERATOR, INPUTS, OUTPUTS = "DML_NOTHING", (), ()
 
-    for room in (lambda desc: [*desc.constraints()], lambda desc: desc.moves(), lambda desc: [*desc.elements(None)]):
+    for part in (lambda desc: [*desc.constraints()], lambda desc: desc.moves(), lambda desc: [*desc.elements(None)]):
         with pytest.raises(AssertionError, match="each operator has its own"):
-            room(Nothing())
+            part(Nothing())

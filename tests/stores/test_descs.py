@@ -52,11 +52,11 @@ def check(folder, desc, seed):
         np.save(folder / f"{k}.npy", array)
         opened.append(stores.open(folder / f"{k}.npy"))
     targets = [stores.create(folder / f"out{k}.npy", like=array) for k, array in enumerate(outputs)]
-    room = 64 + sum(constant.nbytes for constant in desc.constants)
+    least = 64 + sum(constant.nbytes for constant in desc.constants)
     plan = None
     for memory in (200, 400, 800, 1600, 6400):
         try:
-            plan = stores.plan(desc, opened, targets, room + memory, overwrite=True)
+            plan = stores.plan(desc, opened, targets, least + memory, overwrite=True)
             break
         except dml.BindingError as error:
             if "no way was found" not in str(error) and "of memory" not in str(error):

@@ -81,7 +81,7 @@ def test_after_an_error_it_goes_on_and_reads_no_finished_block_again(tmp_path, x
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system reserves no room")
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system reserves no space")
 def test_a_disk_without_room_is_noticed_at_once(tmp_path, x, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

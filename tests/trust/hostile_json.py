@@ -64,7 +64,7 @@ def lying_npy() -> dict[str, bytes]:
 
 
 def sparse_npy() -> dict[str, tuple[bytes, int]]:
-    """Files of gigabytes that take no room: how they begin, and how long they are."""
+    """Files of gigabytes that take no space: how they begin, and how long they are."""
     header = b"{'descr': '|u1', 'fortran_order': True, 'shape': (2, 1000000000), }".ljust(118)
     return {
         "header.npy": (b"\x93NUMPY\x02\x00" + (1_500_000_000).to_bytes(4, "little"), 1_600_000_000),

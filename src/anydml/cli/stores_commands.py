@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 def stores(model: str) -> None:
     """List the arrays of MODEL: a .npy or .safetensors file, an index, a folder of these, or a Zarr array."""
-    from anydml import stores as room
+    from anydml import stores as api
     from anydml.stores.sizes import bytes_text
 
-    opened = room.open(model)
-    is_checkpoint = isinstance(opened, room.Checkpoint)
+    opened = api.open(model)
+    is_checkpoint = isinstance(opened, api.Checkpoint)
     every = [*opened.values()] if is_checkpoint else [opened]
     cells = [(each.name, each.dtype, [*each.shape], bytes_text(each.nbytes), each.path.name) for each in every]
     rows = [[printable(str(cell)) for cell in row] for row in cells]
@@ -29,7 +29,7 @@ def stores(model: str) -> None:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
     count = f"{len(every)} array{'s' * (len(every) != 1)}"
     click.echo(printable(f"{model}: {count}, {bytes_text(sum(each.nbytes for each in every))}"))
-    if isinstance(opened, room.ZarrStore):
+    if isinstance(opened, api.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
         click.echo(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
     if is_checkpoint:

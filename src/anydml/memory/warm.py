@@ -123,7 +123,7 @@ class BlockCache:
         return np.ndarray(shape, dtype, lease)
 
     def give_back(self, block: _Block) -> None:
-        """Let a block wait for its next use, or go, if there is no room for it."""
+        """Let a block wait for its next use, or go, if too many wait."""
         if block.size > self.limit:
             return
         now = time.monotonic()

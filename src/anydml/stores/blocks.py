@@ -162,7 +162,7 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
                 waiting.append(len(inside))
             inside.append(move)
     gap = cut.gap if side == "destination" else None
-    requests, placed, room = together([inside[k] for k in waiting], _other(side), gap)
+    requests, placed, used = together([inside[k] for k in waiting], _other(side), gap)
     transfers += requests
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
@@ -171,8 +171,8 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         is_covered = written == whole and not work.is_ordered
-        return Layout(tuple(transfers), own_moves, (own,), (room, aligned(whole)), is_covered)
-    return Layout((own,), own_moves, tuple(transfers), (aligned(whole), room), True)
+        return Layout(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered)
+    return Layout((own,), own_moves, tuple(transfers), (aligned(whole), used), True)
 
 
 def _other(side: Side) -> Side:

@@ -52,9 +52,9 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
     What runs over several whole rows at once is cut into rows.
     """
     end = end_of(move, side)
-    room = pitch - end.offset % pitch
+    rest = pitch - end.offset % pitch
     reach = move.element_size
-    if reach > room:
+    if reach > rest:
         if end.offset % pitch or reach % pitch:
             return None
         return pitched(_dimension_of_run(move, pitch), side, pitch)
@@ -63,7 +63,7 @@ def pitched(move: Move, side: Side, pitch: int) -> Move | None:
         if stride % pitch == 0 or size == 1:
             continue
         reach += (size - 1) * stride
-        if reach > room:
+        if reach > rest:
             count = pitch // stride
             if pitch % stride or count < 1 or size % count:
                 return None

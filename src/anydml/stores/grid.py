@@ -87,9 +87,9 @@ class GridPlanned:
             for path in sorted({store.path for store in self.inputs})
         }
         self._check_apart()
-        room = self.memory - sum(value.nbytes for value in self.constants.values() if value is not None)
-        self.span = max(1, min(boxes.MOST_SPAN, room // 16))
-        self.threads, self.most = self._shared(room)
+        free = self.memory - sum(value.nbytes for value in self.constants.values() if value is not None)
+        self.span = max(1, min(boxes.MOST_SPAN, free // 16))
+        self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(self.outputs))]
         self.blocks = [*self._blocks()]
         self.totals = self._totals()
@@ -119,7 +119,7 @@ class GridPlanned:
             if sum(_is_within(other, path) for other in (*zarrs, *(p for p in paths if p not in zarrs))) > 1:
                 raise BindingError(f"{self.name}: {path} is written twice", self.name)
 
-    def _shared(self, room: int) -> tuple[int, int]:
+    def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
         need = self.span
         for store in self.inputs:
@@ -129,12 +129,12 @@ class GridPlanned:
             if isinstance(target, ZarrTarget):
                 need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
         self.need = need
-        threads = max(1, min(SLOTS, room // 3 // need))
-        most = room - threads * need
-        if room < LEAST or most < need // 2:
+        threads = max(1, min(SLOTS, free // 3 // need))
+        most = free - threads * need
+        if free < LEAST or most < need // 2:
             raise BindingError(
                 f"{self.name}: {bytes_text(self.memory)} of memory are too few: chunks of {bytes_text(need)} need at "
-                f"least {bytes_text(max(LEAST, 2 * need) + self.memory - room)}"
+                f"least {bytes_text(max(LEAST, 2 * need) + self.memory - free)}"
             )
         return threads, most
 

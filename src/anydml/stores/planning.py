@@ -76,8 +76,8 @@ class Planned:
         self.others = dict(others or {})
         self.resumed = 0
         constants = sum(constant.nbytes for constant in program.constants)
-        room = self.memory - constants
-        if room < LEAST:
+        free = self.memory - constants
+        if free < LEAST:
             raise BindingError(
                 f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
                 f"{bytes_text(constants + LEAST)}, of which {bytes_text(constants)} are constants"
@@ -91,9 +91,9 @@ class Planned:
         self.identities = {path: identity(path) for path in sorted({store.path for store in self.inputs})}
         self.files = _unique(target.file for target in self.outputs)
         self._check_apart()
-        self.buffers = SLOTS if room >= 1 << 20 else 1
-        self.most = room // self.buffers - SPARE
-        self.works = tuple(_works(program, self.inputs, self.outputs, room))
+        self.buffers = SLOTS if free >= 1 << 20 else 1
+        self.most = free // self.buffers - SPARE
+        self.works = tuple(_works(program, self.inputs, self.outputs, free))
         self.blocks, self.totals = self._cut()
 
     def _check_apart(self) -> None:
@@ -191,7 +191,7 @@ def _unique(files: Iterable[NewFile]) -> tuple[NewFile, ...]:
     return tuple({id(file): file for file in files}.values())
 
 
-def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target], room: int) -> Iterator[Work]:
+def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> Iterator[Work]:
     """The moves of a program in groups that have no files in common."""
     count = len(inputs) + len(outputs)
     arrays: list[Store | Target] = [*inputs, *outputs]
@@ -203,7 +203,7 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
         if operand in constants:
             return constants[operand]
         if operand not in known:
-            if sizes[operand] > room:
+            if sizes[operand] > free:
                 raise BindingError(
                     f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(sizes[operand])} of memory"
                 )

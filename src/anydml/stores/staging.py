@@ -93,7 +93,7 @@ class Staging:
             try:
                 if hasattr(os, "posix_fallocate") and file.size:
                     try:
-                        # A disk without room is noticed now, not after hours.
+                        # A full disk is noticed now, not after hours.
                         os.posix_fallocate(descriptor, 0, file.size)
                     except OSError as error:
                         if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):

@@ -63,22 +63,22 @@ def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[T
     """
     transfers: list[Transfer] = []
     placed = [*moves]
-    room = 0
+    used = 0
     for cluster in _clusters(moves, side):
         ends = [end_of(moves[k], side) for k in cluster]
         spans = [extent(end, moves[k].sizes, moves[k].element_size) for end, k in zip(ends, cluster, strict=True)]
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         if len(cluster) > 1 and _is_worth_it([moves[k] for k in cluster], side, high - low, gap):
-            first, second = np.array([low], np.int64), np.array([room], np.int64)
+            first, second = np.array([low], np.int64), np.array([used], np.int64)
             transfers.append(Transfer(ends[0].operand, first, second, high - low))
             for k, end in zip(cluster, ends, strict=True):
-                placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + room))
-            room += aligned(high - low)
+                placed[k] = with_end(moves[k], side, end._replace(offset=end.offset - low + used))
+            used += aligned(high - low)
             continue
         for k in cluster:
-            transfer, placed[k], room = staged(moves[k], side, gap or 0, room)
+            transfer, placed[k], used = staged(moves[k], side, gap or 0, used)
             transfers.append(transfer)
-    return transfers, placed, room
+    return transfers, placed, used
 
 
 def _clusters(moves: Sequence[Move], side: Side) -> list[list[int]]:
@@ -115,10 +115,10 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
         move: whose other end may lie in a buffer already.
         side: whose bytes are requested.
         gap: bytes between two runs at most that are read with them; 0 for what is written.
-        base: where there is room in the buffer.
+        base: where the free part of the buffer begins.
 
     Returns:
-        The requests, the move, and where the buffer has room after it.
+        The requests, the move, and where the free part begins after it.
     """
     end = end_of(move, side)
     steps = [(abs(stride), k) for k, (size, stride) in enumerate(zip(move.sizes, end.strides, strict=True))]
@@ -140,8 +140,8 @@ def staged(move: Move, side: Side, gap: int, base: int) -> tuple[Transfer, Move,
     packed = Access(end.operand, base, tuple(map(abs, strides)))
     first, second = _offsets(forwards, move.sizes, outer), _offsets(packed, move.sizes, outer)
     placed = with_end(move, side, Access(end.operand, offset, tuple(strides)))
-    room = base + aligned(length * math.prod(move.sizes[k] for k in outer))
-    return Transfer(end.operand, first, second, length), placed, room
+    used = base + aligned(length * math.prod(move.sizes[k] for k in outer))
+    return Transfer(end.operand, first, second, length), placed, used
 
 
 def aligned(size: int) -> int:

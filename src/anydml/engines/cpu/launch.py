@@ -51,7 +51,7 @@ def launch_of(
     is_small: bool,
     is_shared: Callable[[KernelCall], bool],
 ) -> Launch | None:
-    """What does these steps on arrays of these layouts, or None where they are more than it has room for.
+    """What does these steps on arrays of these layouts, or None where they are more than it can hold.
 
     Args:
         steps: kernel calls.
