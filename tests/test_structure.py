@@ -48,39 +48,35 @@ def nearest(name):
 
 @cache
 def imported(module, text):
-    """The modules that a module's text imports, wherever it does, each with whether only for a type checker.
+    """The modules that a module's text imports, wherever it does, even if only for a type checker.
 
     A text that is the name of a module counts as well, as tables of what is imported later have them; a package's
     modules may say its own name.
     """
-    found, pending = [], [(ast.parse(text), False)]
-    while pending:
-        node, is_typing = pending.pop()
+    found = []
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found += [(each.name, is_typing) for each in node.names]
+            found += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{module}: a relative import"
-            found += [(f"{node.module}.{each.name}", is_typing) for each in node.names]
+            found += [f"{node.module}.{each.name}" for each in node.names]
         elif isinstance(node, ast.Constant) and node.value in MODULES and not module.startswith(node.value):
-            found.append((node.value, is_typing))
-        is_checkers = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        inside = node.body if is_checkers else []
-        pending += [(each, is_typing or each in inside) for each in ast.iter_child_nodes(node)]
+            found.append(node.value)
     return found
 
 
 def arrows(more=""):
-    """All imports of one module of the package by another, each with whether it is only for a type checker.
+    """All imports of one module of the package by another.
 
     Args:
         more: text to add to the module `CHANGED`.
     """
     for module, path in MODULES.items():
         text = path.read_text("utf-8") + (more if module == CHANGED else "")
-        for name, is_typing in imported(module, text):
+        for name in imported(module, text):
             target = nearest(name) if name.split(".")[0] == "anydml" else ""
             if target and target != module:
-                yield module, target, is_typing
+                yield module, target
 
 
 def place(module):
@@ -90,15 +86,14 @@ def place(module):
 
 def upward(found):
     """Imports that lead to a higher package or floor."""
-    return [f"{a} imports {b}" for a, b, _ in found if HEIGHT[place(a)] < HEIGHT[place(b)]]
+    return [f"{a} imports {b}" for a, b in found if HEIGHT[place(a)] < HEIGHT[place(b)]]
 
 
 def circle(found):
-    """Modules that import each other in a circle while the package runs, or None."""
+    """Modules that import each other in a circle, or None."""
     graph = {module: set() for module in MODULES}
-    for a, b, is_typing in found:
-        if not is_typing:
-            graph[a].add(b)
+    for a, b in found:
+        graph[a].add(b)
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -16,8 +16,6 @@ from anydml.files.json_path import show
 from anydml.text import printable
 
 if TYPE_CHECKING:
-    from anydml.onnx.directml.described import Described
-    from anydml.onnx.moving import Moving
     from anydml.onnx.values import Flowing
     from anydml.operators import OperatorDesc
 
@@ -38,14 +36,14 @@ class Entry:
 
     Attributes:
         versions: of the operator, those that anydml has.
-        run: takes the node, what it asks for its inputs' elements, and its inputs; gives its results.
-        describe: gives the desc that it is in DirectML; None where nothing runs there.
+        run: takes the node, what it asks for its inputs' elements (`Moving`), and its inputs; gives its results.
+        describe: gives the desc that a `Described` node is in DirectML; None where nothing runs there.
         decided_by: numbers of the inputs whose elements decide the results' sizes.
     """
 
     versions: tuple[int, ...]
-    run: Callable[[Node, Moving, Sequence[Flowing | None]], Iterable[Flowing]]
-    describe: Callable[[Described], OperatorDesc | None] | None = None
+    run: Callable[[Node, Any, Sequence[Flowing | None]], Iterable[Flowing]]
+    describe: Callable[[Any], OperatorDesc | None] | None = None
     decided_by: tuple[int, ...] = ()
 
 
