@@ -65,6 +65,7 @@ def test_fused():
     fused = dml.fuse(lambda x: dml.join([dml.swap_halves(x[1:], 1), x], 0))
     x = rng.integers(0, 9, (4, 6))
     assert np.array_equal(fused(x), np.concatenate([swapped(x[1:], 1), x]))
+    assert not fused.lower(x).scratch_bytes
 
 
 def test_model_file(tmp_path, capsys):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from anydml import infer
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
-from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.operators.function import Array, Composing, Inferred, Parameters, Sizes, function
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -90,7 +90,13 @@ def _lower(
     return halves_moves(inputs[0], outputs[0], *parameters)
 
 
-@function(_infer, _lower)
+def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+    (x,), (axis,) = inputs, inferred.parameters
+    half = x.shape[axis] // 2
+    return [make.joined([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]
+
+
+@function(_infer, _lower, compose=_compose)
 def swap_halves(x: Array, axis: int = 0, *, out: Array | None = None) -> Array:
     """The second half of an axis, then the first.
 
