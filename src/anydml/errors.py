@@ -44,7 +44,25 @@ class BindingError(AnydmlError):
 
 
 class ModelError(AnydmlError):
-    """A model file cannot be read, or says something that cannot be done."""
+    """A model file cannot be read, or says something that cannot be done.
+
+    Args:
+        message, operator, field, rule: as for `AnydmlError`; `field` is a path in the file.
+        line: the line of a JSON file that the error is about, from 1, where one is known.
+    """
+
+    line: int | None
+
+    def __init__(
+        self,
+        message: str,
+        operator: str | None = None,
+        field: str | None = None,
+        rule: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(message, operator, field, rule)
+        self.line = line
 
 
 class FuseError(AnydmlError):

@@ -23,6 +23,7 @@ from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed, Problems
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
+from anydml.text import with_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Problem:
         message: field and values, as a sentence.
         rule: the rule, as the document has it.
         needs: the lowest feature level that would allow it, None where no level does.
+        is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
     """
 
     operator: str
@@ -42,9 +44,11 @@ class Problem:
     message: str
     rule: str
     needs: FeatureLevel | None = None
+    is_of_level: bool = dataclasses.field(default=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.operator}: {self.message}" + (f"; it needs {self.needs}" if self.needs else "")
+        message = self.message if self.is_of_level else with_rule(self.message, self.rule)
+        return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
 
     def error(self) -> DescError:
         """The error that says this."""
@@ -215,7 +219,7 @@ class OperatorDesc(Printed):
         if row is None:
             first = table[-1].level
             rule = f"this operator was introduced in {first}"
-            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first)
+            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first, is_of_level=True)
             return
         for name, tensor in (*self.inputs, *self.outputs):
             kind = name.partition("[")[0]
@@ -227,11 +231,12 @@ class OperatorDesc(Printed):
             if not low <= dimensions <= high:
                 rule = f"{dimension_text(low, high)} dimensions at {level}"
                 message = f"{name} has {dimensions} dimensions, but {level} supports {dimension_text(low, high)}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs)
+                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, is_of_level=True)
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)
                 message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.DataType", message, f"{types} at {level}", needs)
+                rule = f"{types} at {level}"
+                yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, is_of_level=True)
 
     def _same_kind(self, *fields: str) -> Iterator[Problem]:
         """DataType and DimensionCount of the tensors in `fields` must match those of the first."""
