@@ -106,6 +106,14 @@ class Model:
 
     Attributes:
         warnings: lines about fields that nobody reads, such as misspelt ones.
+
+    Example:
+        >>> from anydml import dxdispatch
+        >>> model = dxdispatch.load("examples/split.json")
+        >>> model.dispatchables["split"].desc
+        SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)
+        >>> list(model.problems("1_0"))
+        []
     """
 
     place: JsonPath
@@ -133,6 +141,12 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
     Raises:
         ModelError: the file is not such a model, or too large to be read; the message has the line, or the JSON path,
             and what is wrong.
+
+    Example:
+        >>> from anydml import dxdispatch
+        >>> model = dxdispatch.load("examples/split.json")
+        >>> sorted(model.resources)
+        ['Out1', 'Out2', 'Out3', 'input']
     """
     file = Path(path)
     place = JsonPath(str(path), lines=lines_of(file))

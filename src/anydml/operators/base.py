@@ -25,6 +25,8 @@ from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
 from anydml.text import with_rule
 
+FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -37,6 +39,12 @@ class Problem:
         rule: the rule, as the document has it.
         needs: the lowest feature level that would allow it, None where no level does.
         is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> problem, = dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [4])], axis=1).problems()
+        >>> problem.field, problem.rule
+        ('Axis', 'Axis is 0 to InputTensor.DimensionCount − 1')
     """
 
     operator: str
@@ -65,6 +73,14 @@ class OperatorDesc(Printed):
         HOST: the tensors that lie in host memory on every device.
         TYPES: its names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: what to do instead of what no level supports.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
+        >>> isinstance(desc, dml.OperatorDesc), desc.problems()
+        (True, no problems)
+        >>> [name for name, _ in desc.outputs]
+        ['OutputTensors[0]', 'OutputTensors[1]']
     """
 
     __slots__ = ()
@@ -226,7 +242,7 @@ class OperatorDesc(Printed):
             support = row.tensors[kind]
             dimensions = len(tensor.sizes)
             needs = lowest_level(table, kind, dimensions, tensor.data_type)
-            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT}"
+            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
             low, high = support.min_dimensions, support.max_dimensions
             if not low <= dimensions <= high:
                 rule = f"{dimension_text(low, high)} dimensions at {level}"
