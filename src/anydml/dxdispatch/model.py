@@ -218,9 +218,9 @@ def _command(
             raise at.error(f"{show(write.target_path)} is an image; write a .npy file instead")
         resource = _named(write.resource, resources, place / "resource")
         return WriteFile(place, resource, folder.target(write.target_path, at), tuple(write.dimensions))
-    known = ("dispatch", "print", "writeFile")
-    advice = did_you_mean(kind, known)
-    raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(known)}{advice}")
+    kinds = ("dispatch", "print", "writeFile")
+    advice = did_you_mean(kind, kinds)
+    raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
 
 
 def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: JsonPath) -> Bindings:
