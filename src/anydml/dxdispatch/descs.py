@@ -43,15 +43,16 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     """The desc class of a dispatchable's `type`: ``"DML_OPERATOR_SPLIT"``, or ``"SPLIT"``.
 
     Raises:
-        ModelError: another kind of dispatchable, or an operator that is not supported.
+        ModelError: another kind of dispatchable, or an operator that is not supported; with a list of those that are.
     """
+    supported = ", ".join(sorted(REGISTRY))
     if text.lower() in _OTHER_DISPATCHABLES:
-        raise place.error(f"dispatchables of type {show(text)} are not supported, only operators: see `anydml ops`")
+        raise place.error(f"dispatchables of type {show(text)} are not supported, only operators: {supported}")
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]
     advice = did_you_mean(text, REGISTRY) or did_you_mean(f"DML_OPERATOR_{text}", REGISTRY)
-    raise place.error(f"{show(text)} is not supported; `anydml ops` lists the operators that are{advice}")
+    raise place.error(f"{show(text)} is not supported; supported operators are {supported}{advice}")
 
 
 def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:
