@@ -13,6 +13,7 @@ from anydml.text import LONGEST, MOST_KNOWN, did_you_mean, nearest
 
 X = np.arange(6)
 T = dml.TensorDesc
+S = T("FLOAT32", [6])
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,15 @@ T = dml.TensorDesc
         (lambda: dml.slice(X, [-2], [1]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
         (lambda: dml.join(X), ": pass a list of arrays, each with at least one dimension"),
         (lambda: dml.split(X, -1), ": a number of parts is at least 1"),
-        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is a int64"),
+        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is a int64: out is an array"),
+        (lambda: dml.split(X, 2, out=3), "split: out is a int: out is a list of arrays, one a part"),
+        (lambda: dml.join([X, X.astype("f4")]), ": all arrays have one dtype"),
+        (lambda: dml.tile(X, [-1]), "tile: repeats is [-1]: each is 0 or more"),
+        (lambda: dml.split(X, 2, axis=1), "split: axis is 1, but the array has 1 dimensions: axis is -1 to 0"),
+        (lambda: dml.split(X, 2.5), "sizes_or_sections is 2.5, but it must be a list of integers"),
+        (lambda: dml.slice(X, [0], [3], [0]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
+        (lambda: dml.SplitOperatorDesc(S, [S], 1).check(), ": Axis is 0 to InputTensor.DimensionCount − 1"),
+        (lambda: dml.SplitOperatorDesc(S, [S], 0).check("1_0"), "; it needs DML_FEATURE_LEVEL_3_0"),
     ],
 )
 def test_a_refusal_says_what_to_do(call, end):

@@ -29,6 +29,15 @@ class Device:
 
     Raises:
         ValueError: there is no such device or level, or what it takes is missing.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
+        >>> operator = dml.Device("cpu").compile_operator(desc)
+        >>> parts = [np.empty(4, "f4"), np.empty(2, "f4")]
+        >>> operator.bind([np.arange(6, dtype="f4")], parts).dispatch()
+        >>> parts
+        [array([0., 1., 2., 3.], dtype=float32), array([4., 5.], dtype=float32)]
     """
 
     def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
@@ -82,6 +91,12 @@ class CompiledOperator:
     """An operator that is ready to be bound. ``print(operator)`` explains what was compiled.
 
     A copy, or what another process unpickles, is compiled there from the desc.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
+        >>> operator = dml.Device("cpu").compile_operator(desc)
+        >>> operator.bind([np.ones(6, "f4")], [np.empty(4, "f4"), np.empty(2, "f4")]).dispatch()
     """
 
     def __init__(self, device: Device, desc: OperatorDesc) -> None:
@@ -133,6 +148,16 @@ class CompiledGraph(CompiledOperator):
     """A graph that is ready to be bound. ``print(graph)`` says what moves, and what has to be stored between, and why.
 
     A copy, or what another process unpickles, is compiled there from the desc.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
+        >>> ends = [dml.InputGraphEdgeDesc(0, 0, 0)], [dml.OutputGraphEdgeDesc(0, 0, 0)]
+        >>> graph = dml.GraphDesc(1, 1, [dml.OperatorGraphNodeDesc(flip)], *ends)
+        >>> y = np.empty(4, "f4")
+        >>> dml.Device("cpu").compile_graph(graph).bind([np.arange(4, dtype="f4")], [y]).dispatch()
+        >>> y
+        array([3., 2., 1., 0.], dtype=float32)
     """
 
     def __str__(self) -> str:
@@ -174,6 +199,16 @@ class BoundOperator:
 
     It holds their addresses, which mean nothing elsewhere: it can be neither pickled nor copied (TypeError). Send the
     `CompiledOperator`, or the desc, and bind where the buffers are.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
+        >>> x, y = np.arange(4, dtype="f4"), np.empty(4, "f4")
+        >>> bound = dml.Device("cpu").compile_operator(flip).bind([x], [y])
+        >>> x[0] = 9
+        >>> bound.dispatch()
+        >>> y
+        array([3., 2., 1., 9.], dtype=float32)
     """
 
     __slots__ = {

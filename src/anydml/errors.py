@@ -11,10 +11,11 @@ class AnydmlError(ValueError):
     """Base of the errors.
 
     Args:
-        message: one line for a person: operator, field, values, rule, and what to do.
+        message: one line for a person: operator, field, values, and what to do.
         operator: the operator's name, such as ``"DML_SPLIT"``, where one is known.
         field: the field's name as DirectML writes it, such as ``"OutputTensors[1].Sizes"``, where one is known.
-        rule: the rule that was broken, as a sentence, where one is known.
+        rule: the rule that was broken, as a sentence, where one is known. It ends the text of an error whose message
+            does not say what to do.
     """
 
     operator: str | None
@@ -25,14 +26,22 @@ class AnydmlError(ValueError):
         self, message: str, operator: str | None = None, field: str | None = None, rule: str | None = None
     ) -> None:
         # What super().__init__ does; torch.compile shows the message of an error that is made like this.
-        self.args = (message,)
+        self.args = (_told(message, rule),)
         self.operator = operator
         self.field = field
         self.rule = rule
 
 
 class DescError(AnydmlError):
-    """An operator desc, or the arguments of a function, break a rule of the operator's document."""
+    """An operator desc, or the arguments of a function, break a rule of the operator's document.
+
+    Example:
+        >>> try:
+        ...     dml.split(np.arange(5), 2)
+        ... except dml.DescError as error:
+        ...     print(error.field, error.rule, sep=": ")
+        sizes_or_sections: equal parts divide the axis
+    """
 
 
 class DescTypeError(DescError, TypeError):
@@ -40,15 +49,57 @@ class DescTypeError(DescError, TypeError):
 
 
 class BindingError(AnydmlError):
-    """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written."""
+    """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written.
+
+    Example:
+        >>> x = np.arange(4)
+        >>> try:
+        ...     dml.flip(x, out=x)
+        ... except dml.BindingError as error:
+        ...     print(error)
+        flip: out overlaps x in memory: an output overlaps no input and no other output
+    """
 
 
 class ModelError(AnydmlError):
-    """A model file cannot be read, or says something that cannot be done."""
+    """A model file cannot be read, or says something that cannot be done.
+
+    Args:
+        message, operator, field, rule: as for `AnydmlError`; `field` is a path in the file.
+        line: the line of a JSON file that the error is about, from 1, where one is known.
+
+    Example:
+        >>> try:
+        ...     dml.dxdispatch.load("none.json")
+        ... except dml.ModelError as error:
+        ...     print(error)
+        none.json: there is no such file
+    """
+
+    line: int | None
+
+    def __init__(
+        self,
+        message: str,
+        operator: str | None = None,
+        field: str | None = None,
+        rule: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(message, operator, field, rule)
+        self.line = line
 
 
 class FuseError(AnydmlError):
-    """A function cannot be fused: it computes, decides by values, writes, or calls what is not known to move only."""
+    """A function cannot be fused: it computes, decides by values, writes, or calls what is not known to move only.
+
+    Example:
+        >>> try:
+        ...     dml.fuse(lambda x: x + 1)(np.arange(3))
+        ... except dml.FuseError as error:
+        ...     print(error.rule)
+        anydml moves elements and does not compute
+    """
 
 
 class FuseIndexError(FuseError, IndexError):
@@ -57,3 +108,9 @@ class FuseIndexError(FuseError, IndexError):
 
 class FuseAttributeError(FuseError, AttributeError):
     """The same for what a traced array lacks; whoever expects Python's AttributeError gets one."""
+
+
+def _told(message: str, rule: str | None) -> str:
+    """A message with the rule after it, unless it says that already, or a next step: after a second colon, or ``;``."""
+    has_step = "; " in message or ": " in message.partition(": ")[2]
+    return message if rule is None or has_step or rule in message else f"{message}: {rule}"

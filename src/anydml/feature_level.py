@@ -15,7 +15,12 @@ from anydml.tensor import DataType
 
 
 class FeatureLevel(enum.IntEnum):
-    """DML_FEATURE_LEVEL (directml.h), with DirectML's own values, so that levels compare as numbers."""
+    """DML_FEATURE_LEVEL (directml.h), with DirectML's own values, so that levels compare as numbers.
+
+    Example:
+        >>> dml.FeatureLevel.parse("2_1") < dml.FeatureLevel.LATEST
+        True
+    """
 
     LEVEL_1_0 = 0x1000
     LEVEL_2_0 = 0x2000

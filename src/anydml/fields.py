@@ -23,7 +23,7 @@ def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
         wanted: what it should be, such as ``"an integer"``.
     """
     given = " ".join(reprlib.repr(value).split())
-    return DescTypeError(f"{name}: {field} is {given}, but it must be {wanted}", name, field, f"it is {wanted}")
+    return DescTypeError(f"{name}: {field} is {given}, but it must be {wanted}", name, field, f"it must be {wanted}")
 
 
 def integer(name: str, field: str, value: Any) -> int:

@@ -77,8 +77,7 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
     if count < 1 or not holds(whole % count == 0):
         size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"
-        if count < 1:
-            message += ": a number of parts is at least 1"
+        message += ": a number of parts is at least 1" if count < 1 else ": give the parts' sizes instead"
         raise DescError(message, name, field, "equal parts divide the axis")
     return (whole // count,) * count
 

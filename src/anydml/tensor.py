@@ -25,7 +25,12 @@ MAX_DIMENSIONS = 8
 
 
 class DataType(enum.IntEnum):
-    """DML_TENSOR_DATA_TYPE (directml.h), with DirectML's own values."""
+    """DML_TENSOR_DATA_TYPE (directml.h), with DirectML's own values.
+
+    Example:
+        >>> dml.DataType.parse("DML_TENSOR_DATA_TYPE_FLOAT16").dtype
+        dtype('float16')
+    """
 
     FLOAT32 = 1
     FLOAT16 = 2
@@ -67,7 +72,12 @@ class DataType(enum.IntEnum):
 
 
 class TensorFlags(enum.IntFlag):
-    """DML_TENSOR_FLAGS (directml.h)."""
+    """DML_TENSOR_FLAGS (directml.h).
+
+    Example:
+        >>> dml.TensorDesc("INT64", [3], flags=dml.TensorFlags.OWNED_BY_DML).flags.name
+        'OWNED_BY_DML'
+    """
 
     NONE = 0
     OWNED_BY_DML = 1
@@ -140,6 +150,13 @@ class TensorDesc:
     Raises:
         DescTypeError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
         ValueError: there is no such data type.
+
+    Example:
+        >>> desc = dml.TensorDesc("FLOAT32", [2, 3])
+        >>> desc
+        TensorDesc('FLOAT32', [2, 3])
+        >>> desc.size_in_bytes, desc.element_strides
+        (24, (3, 1))
     """
 
     data_type: DataType

@@ -38,6 +38,11 @@ def bytes_text(count: int) -> str:
     return f"{count} B"
 
 
+def with_rule(message: str, rule: str | None) -> str:
+    """A message, and the rule that was broken if it does not say it already: ``"blocksize is 0: it is 1 or more"``."""
+    return message if rule is None or rule in message else f"{message}: {rule}"
+
+
 def printable(text: str) -> str:
     r"""Text in which nothing commands a terminal, ends a line, or turns the order of what stands around it.
 

@@ -79,7 +79,7 @@ class Folder:
         return self.error_of(self.edit(edit), **options)
 
     def error_of(self, file: Path, **options: Any) -> str:
-        """The error of a model file, without its name."""
+        """The error of a model file, without its name and line."""
         lines: list[str] = []
         from anydml.errors import ModelError
 
@@ -89,9 +89,12 @@ class Folder:
         assert message.startswith(f"{file}: ")
         assert "\n" not in message
         assert not any(line.startswith(("Dispatch", "Resource")) for line in lines), "something had run"
-        path = message.removeprefix(f"{file}: ").partition(": ")[0]
-        assert caught.value.field == path or caught.value.field is None
-        return message.removeprefix(f"{file}: ")
+        message = message.removeprefix(f"{file}: ")
+        if caught.value.line is not None:
+            assert message.startswith(f"line {caught.value.line}: ")
+            message = message.partition(": ")[2]
+        assert caught.value.field == message.partition(": ")[0] or caught.value.field is None
+        return message
 
 
 @pytest.fixture

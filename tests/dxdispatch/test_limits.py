@@ -10,8 +10,7 @@ from models import bytes_of, copy_of, dispatch, model, values
 
 from anydml import dxdispatch
 from anydml.cli import MOST_PROBLEMS, main
-from anydml.dxdispatch import model as model_module
-from anydml.dxdispatch import plan
+from anydml.dxdispatch import model_text, plan
 from anydml.errors import ModelError
 from anydml.memory import limits
 
@@ -101,7 +100,7 @@ def test_no_byte_of_a_file_takes_more_than_is_said(kind, folder):
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < model_module.BYTES_PER_BYTE * len(text.encode())
+    assert peak < model_text.BYTES_PER_BYTE * len(text.encode())
 
 
 def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
@@ -110,7 +109,7 @@ def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
     message = "reading it may take 122.1 MiB, but 100.0 MiB of memory are available; put its values into .npy files"
     assert folder.error_of(folder.file) == message
     with folder.file.open("r+b") as file:
-        file.truncate(model_module.MOST_BYTES + 1)
+        file.truncate(model_text.MOST_BYTES + 1)
     monkeypatch.setattr(limits, "available_memory", lambda: None)
     assert folder.error_of(folder.file).startswith("has 256.0 MiB, but a model file has at most 256.0 MiB")
 

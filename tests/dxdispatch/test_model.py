@@ -108,7 +108,7 @@ ERRORS = [
     ),
     (lambda m: m["commands"].append(3), "commands[2]: must be an object"),
     (lambda m: m["commands"].append({}), "commands[2].type: is required"),
-    (lambda m: m["commands"].append({"type": "x"}), "commands[2].type: there is no such command"),
+    (lambda m: m["commands"].append({"type": "x"}), 'commands[2].type: there is no command "x"; there are "dispatch"'),
     (lambda m: m["commands"].append({"type": "print"}), "commands[2].resource: is required"),
     (lambda m: m["commands"][1].update(resource="Z"), 'commands[1].resource: there is no resource "Z"; the model has'),
     (lambda m: m["commands"][1].update(verbose=1), "commands[1].verbose: must be true or false, but it is 1"),

@@ -67,7 +67,9 @@ def test_a_usual_tensor_says_no_more_than_it_must():
 def test_problems_read_well():
     assert repr(SPLIT.problems()) == "no problems"
     wrong = dataclasses.replace(SPLIT, axis=4)
-    assert repr(wrong.problems()) == "DML_SPLIT: Axis is 4, but InputTensor has 4 dimensions"
+    assert repr(wrong.problems()) == (
+        "DML_SPLIT: Axis is 4, but InputTensor has 4 dimensions: Axis is 0 to InputTensor.DimensionCount − 1"
+    )
     assert bool(wrong.problems())
     assert not SPLIT.problems()
     problems = wrong.problems()

@@ -64,7 +64,7 @@ def test_a_file_that_may_not_grow(folder):
     """
     done = run(folder, prelude)
     assert (done.returncode, done.stdout.count("written")) == (2, 0)
-    assert done.stderr.startswith("anydml: m.json: commands[0].targetPath: ")
+    assert done.stderr.startswith("anydml: m.json: line 1: commands[0].targetPath: ")
     assert done.stderr.endswith(" cannot be written: File too large\n")
     untouched(folder)
 

@@ -218,7 +218,11 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
             yield f"{model.place}: and more; {MOST_PROBLEMS} problems are shown"
             break
         allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
-        yield from (f"{place}: {problem.operator}: {problem.message}", f"    rule: {problem.rule}", f"    {allowed}")
+        yield from (
+            f"{place.location}: {problem.operator}: {problem.message}",
+            f"    rule: {problem.rule}",
+            f"    {allowed}",
+        )
     if sound:
         try:
             # What is bound is only worth a look once the tensors are sound.

@@ -32,16 +32,15 @@ class _Repeated(dict[str, Any]):
     key: str = ""
 
 
-def loads(text: str, place: JsonPath) -> Any:
-    """The value of a JSON text with comments and trailing commas.
+def plain(text: str, place: JsonPath) -> str:
+    """A text of the same length and lines that has no comments and trailing commas.
 
     Args:
-        text: the text; after its root value anything may follow, as in DxDispatch.
+        text: as for `loads`.
         place: the file, for errors.
 
     Raises:
-        ModelError: a syntax error (with line and column), a repeated key (with its JSON path), or nesting beyond
-            `MOST_DEPTH`.
+        ModelError: a comment that does not end, a number that JSON does not have, or nesting beyond `MOST_DEPTH`.
     """
 
     def blank_comment(match: re.Match[str]) -> str | None:
@@ -69,9 +68,23 @@ def loads(text: str, place: JsonPath) -> Any:
             ended = ended or depth <= 0
         return " " if token == "," and not _stays(match) else None
 
+    return _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
+
+
+def loads(text: str, place: JsonPath) -> Any:
+    """The value of a JSON text with comments and trailing commas.
+
+    Args:
+        text: the text; after its root value anything may follow, as in DxDispatch.
+        place: the file, for errors.
+
+    Raises:
+        ModelError: a syntax error (with line and column), a repeated key (with its JSON path), or nesting beyond
+            `MOST_DEPTH`.
+    """
     if _SPACE.fullmatch(text):
         raise place.error("the file is empty", rule="a model is a JSON object")
-    plain = _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
+    blanked = plain(text, place)
     repeated: list[_Repeated] = []
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -85,8 +98,8 @@ def loads(text: str, place: JsonPath) -> Any:
         return marked
 
     try:
-        start = _SPACE.match(plain)
-        root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(plain, start.end() if start else 0)
+        start = _SPACE.match(blanked)
+        root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
     except json.JSONDecodeError as error:
         message = error.msg[:1].lower() + error.msg[1:]
         raise _syntax(text, error.pos, message, place) from None

@@ -15,24 +15,14 @@ from typing import Any
 from anydml.dxdispatch import jsonc, schema
 from anydml.dxdispatch.descs import parse_desc, parse_operator_type
 from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
+from anydml.dxdispatch.model_text import lines_of, read_text
 from anydml.dxdispatch.unknown import unknown_fields
-from anydml.errors import ModelError
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
-from anydml.memory import limits
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
 from anydml.text import did_you_mean
-
-MOST_BYTES = 256 << 20
-"""Of a model file; larger arrays belong into .npy files."""
-
-BYTES_PER_BYTE = 64
-"""Memory that a byte of a model file may take while it is read: ``[{},{}]`` makes an object of three."""
-
-SMALL = 1 << 20
-"""Bytes of a model file that are read however little memory there is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +106,14 @@ class Model:
 
     Attributes:
         warnings: lines about fields that nobody reads, such as misspelt ones.
+
+    Example:
+        >>> from anydml import dxdispatch
+        >>> model = dxdispatch.load("examples/split.json")
+        >>> model.dispatchables["split"].desc
+        SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)
+        >>> list(model.problems("1_0"))
+        []
     """
 
     place: JsonPath
@@ -128,8 +126,7 @@ class Model:
         """Every rule that a dispatchable breaks at a feature level, with the place of the field."""
         for dispatchable in self.dispatchables.values():
             for problem in dispatchable.desc.problems(feature_level):
-                where = dispatchable.place
-                yield JsonPath(where.file, f"{where.path}.{problem.field}"), problem
+                yield dispatchable.place.field(problem.field), problem
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
@@ -144,10 +141,16 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
     Raises:
         ModelError: the file is not such a model, or too large to be read; the message has the line, or the JSON path,
             and what is wrong.
+
+    Example:
+        >>> from anydml import dxdispatch
+        >>> model = dxdispatch.load("examples/split.json")
+        >>> sorted(model.resources)
+        ['Out1', 'Out2', 'Out3', 'input']
     """
     file = Path(path)
-    place = JsonPath(str(path))
-    root = jsonc.loads(_text(file, place), place)
+    place = JsonPath(str(path), lines=lines_of(file))
+    root = jsonc.loads(read_text(file, place), place)
     raw = schema.parse(schema.FileFields, root, place)
     folder = Folder(file.resolve().parent, allow_outside)
     resources = {
@@ -162,35 +165,6 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         for i, value in enumerate(raw.commands)
     )
     return Model(place, resources, dispatchables, commands, unknown_fields(root, place))
-
-
-def _text(file: Path, place: JsonPath) -> str:
-    try:
-        if not file.is_file():
-            raise place.error("is not a file" if file.exists() else "there is no such file")
-        with file.open("rb") as opened:
-            size = os.fstat(opened.fileno()).st_size
-            _check_size(size, place)
-            # Never more than was seen, whatever is written to the file meanwhile.
-            return opened.read(size).decode("utf-8-sig")
-    except OSError as error:
-        raise place.error(f"cannot be read: {error.strerror}") from None
-    except ModelError:
-        raise
-    except ValueError as error:
-        raise place.error(f"is not UTF-8 text: {error}") from None
-
-
-def _check_size(size: int, place: JsonPath) -> None:
-    if size > MOST_BYTES:
-        reason = f"has {limits.text(size)}, but a model file has at most {limits.text(MOST_BYTES)}"
-        raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
-    if size < SMALL:
-        return
-    needed, available = size * BYTES_PER_BYTE, limits.available_memory()
-    if available is not None and needed > available:
-        have = f"{limits.text(available)} of memory are available"
-        raise place.error(f"reading it may take {limits.text(needed)}, but {have}; put its values into .npy files")
 
 
 def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resource:
@@ -244,8 +218,9 @@ def _command(
             raise at.error(f"{show(write.target_path)} is an image; write a .npy file instead")
         resource = _named(write.resource, resources, place / "resource")
         return WriteFile(place, resource, folder.target(write.target_path, at), tuple(write.dimensions))
-    kinds = names(("dispatch", "print", "writeFile"))
-    raise (place / "type").error(f"there is no such command; there are {kinds}")
+    kinds = ("dispatch", "print", "writeFile")
+    advice = did_you_mean(kind, kinds)
+    raise (place / "type").error(f"there is no command {show(value['type'])}; there are {names(kinds)}{advice}")
 
 
 def _bindings(value: Mapping[str, Any], resources: Mapping[str, Resource], place: JsonPath) -> Bindings:

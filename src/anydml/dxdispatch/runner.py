@@ -63,6 +63,12 @@ def run(
         ModelError: a rule is broken, a binding does not fit, a file cannot be read or written, or there is not enough
             memory; with the JSON path.
         ValueError: there is no such device or feature level.
+
+    Example:
+        >>> from anydml import dxdispatch
+        >>> results = dxdispatch.run(dxdispatch.load("examples/split.json"), log=lambda line: None)
+        >>> results["Out3"]
+        array([ 7.,  8.,  9., 10., 11., 12.], dtype=float32)
     """
     from anydml.device import Device
 

@@ -21,6 +21,11 @@ class Timing:
 
     Raises:
         ValueError: a number is out of range.
+
+    Example:
+        >>> from anydml.dxdispatch import Timing
+        >>> Timing(iterations=10, verbosity=1).warmup
+        1
     """
 
     iterations: int = 1

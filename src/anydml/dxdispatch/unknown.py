@@ -44,7 +44,7 @@ def unknown_fields(root: Mapping[str, Any], place: JsonPath) -> tuple[str, ...]:
     for where, what, name, known in _model(root, place):
         count += 1
         if count <= MOST_TOLD:
-            lines.append(f"{where}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
+            lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
     if count > MOST_TOLD:
         lines.append(f"{place}: and {count - MOST_TOLD} more unknown fields")
     return tuple(lines)

@@ -23,6 +23,10 @@ class Explanation:
         title: what is explained.
         sections: one a program.
         notes: what is said beside them.
+
+    Example:
+        >>> explanation = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3))
+        >>> explanation.save("flip.html")
     """
 
     def __init__(self, title: str, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:

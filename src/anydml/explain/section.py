@@ -87,6 +87,11 @@ class Section:
         program: its moves.
         tensors: one an operand.
         compiled: what an engine made of it, or why it made nothing.
+
+    Example:
+        >>> (section,) = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3)).sections
+        >>> len(section.tensors)
+        2
     """
 
     title: str

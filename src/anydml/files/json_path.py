@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.files.json_lines import JsonLines
 from anydml.text import printable
 
 _PLAIN = re.compile(r"[\w$-]+")
@@ -23,21 +24,41 @@ class JsonPath:
     Args:
         file: the file as the user named it.
         path: the JSON path where the place is not reached by steps.
+        lines: knows on which line of the file a place is; without it errors say the path only.
     """
 
-    __slots__ = ("_key", "_parent", "_start", "file")
+    __slots__ = ("_key", "_lines", "_parent", "_start", "file")
 
-    def __init__(self, file: str, path: str = "") -> None:
+    def __init__(self, file: str, path: str = "", lines: JsonLines | None = None) -> None:
         self.file = file
         self._start = path
+        self._lines = lines
         self._parent: JsonPath | None = None
         self._key: str | int = ""
 
     def __truediv__(self, key: str | int) -> JsonPath:
-        step = JsonPath(self.file, self._start)
+        step = JsonPath(self.file, self._start, self._lines)
         step._parent = self
         step._key = key
         return step
+
+    def field(self, name: str) -> JsonPath:
+        """The place of a field that is named as errors do: ``"OutputTensors[1].Sizes"``."""
+        place = self
+        for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", name):
+            place = place / (key or int(index))
+        return place
+
+    @property
+    def line(self) -> int | None:
+        """The line of the file, from 1; None where it is not known, and for the whole file."""
+        return self._lines.line([*self._keys()][::-1]) if self._lines else None
+
+    @property
+    def location(self) -> str:
+        """File, line and path, as errors begin: ``model.json: line 12: dispatchables.split.desc.Axis``."""
+        line, path = self.line, self.path
+        return printable(": ".join(filter(None, (self.file, f"line {line}" if line else "", path))))
 
     @property
     def path(self) -> str:
@@ -66,7 +87,8 @@ class JsonPath:
 
     def error(self, message: str, operator: str | None = None, rule: str | None = None) -> ModelError:
         """The error that says `message`, which may repeat names of the file, about this place: one printable line."""
-        return ModelError(printable(f"{self}: {message}"), operator=operator, field=self.path or None, rule=rule)
+        text = printable(f"{self.location}: {message}")
+        return ModelError(text, operator=operator, field=self.path or None, rule=rule, line=self.line)
 
 
 def _step(key: str | int) -> str:

@@ -26,6 +26,15 @@ class GraphDesc(Graph):
 
     Raises:
         DescTypeError: an argument is not of its type. Broken rules are found by `problems` and `check`.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> flip = dml.Slice1OperatorDesc(T("INT8", [4]), T("INT8", [4]), [0], [4], [-1])
+        >>> node = dml.OperatorGraphNodeDesc(flip, "flip")
+        >>> ends = [dml.InputGraphEdgeDesc(0, 0, 0)], [dml.OutputGraphEdgeDesc(0, 0, 0)]
+        >>> graph = dml.GraphDesc(1, 1, [node], *ends)
+        >>> graph.problems()
+        no problems
     """
 
     def _problems(self, level: FeatureLevel) -> Iterator[Problem]:

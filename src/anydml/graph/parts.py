@@ -16,7 +16,12 @@ NAME = "DML_GRAPH"
 
 
 class ExecutionFlags(enum.IntFlag, boundary=enum.STRICT):
-    """DML_EXECUTION_FLAGS. None of them changes how elements move."""
+    """DML_EXECUTION_FLAGS. None of them changes how elements move.
+
+    Example:
+        >>> dml.ExecutionFlags.NONE | dml.ExecutionFlags.DISABLE_META_COMMANDS
+        <ExecutionFlags.DISABLE_META_COMMANDS: 2>
+    """
 
     NONE = 0
     ALLOW_HALF_PRECISION_COMPUTATION = 1
@@ -34,6 +39,11 @@ class OperatorGraphNodeDesc:
 
     Raises:
         DescTypeError: it is no operator's desc.
+
+    Example:
+        >>> same = dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc("INT8", [4]), dml.TensorDesc("INT8", [4]))
+        >>> dml.OperatorGraphNodeDesc(same, "copy").name
+        'copy'
     """
 
     operator: OperatorDesc
@@ -66,6 +76,10 @@ class ConstantDataGraphNodeDesc:
 
     Raises:
         DescTypeError: it is no contiguous buffer.
+
+    Example:
+        >>> len(dml.ConstantDataGraphNodeDesc(np.arange(4, dtype="i4")).data)
+        16
     """
 
     data: bytes
@@ -98,7 +112,12 @@ class _Edge:
 
 @dataclass(frozen=True, slots=True)
 class InputGraphEdgeDesc(_Edge):
-    """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node."""
+    """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
+
+    Example:
+        >>> dml.InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0)
+        InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0, name=None)
+    """
 
     graph_input_index: int
     to_node_index: int
@@ -108,7 +127,12 @@ class InputGraphEdgeDesc(_Edge):
 
 @dataclass(frozen=True, slots=True)
 class OutputGraphEdgeDesc(_Edge):
-    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph."""
+    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
+
+    Example:
+        >>> dml.OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0)
+        OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0, name=None)
+    """
 
     from_node_index: int
     from_node_output_index: int
@@ -121,6 +145,10 @@ class IntermediateGraphEdgeDesc(_Edge):
     """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another.
 
     The tensors at its ends may differ in all but TotalTensorSizeInBytes: the second reads the bytes of the first.
+
+    Example:
+        >>> dml.IntermediateGraphEdgeDesc(0, 0, 1, 0).to_node_index
+        1
     """
 
     from_node_index: int

@@ -75,7 +75,7 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
             continue
         for problem in node.operator.problems(level):
             message = f"{label}: {problem.operator}: {problem.message}"
-            yield Problem(NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs)
+            yield Problem(NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs, problem.is_of_level)
         on_host = [name for name, _ in (*node.inputs, *node.outputs) if name in node.operator.HOST]
         for name in on_host:
             message = f"{label}: {name} of {node.operator.OPERATOR} lies in host memory: leave it out"

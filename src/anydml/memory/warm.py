@@ -193,7 +193,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def empty_cache() -> None:
-    """Give memory that waits for new results back to the system; results that are in use keep theirs."""
+    """Give memory that waits for new results back to the system; results that are in use keep theirs.
+
+    Example:
+        >>> dml.empty_cache()
+    """
     CACHE.empty()
 
 
@@ -209,6 +213,9 @@ def set_cache_limit(size: int) -> None:
     Raises:
         TypeError: it is no integer.
         ValueError: it is below 0.
+
+    Example:
+        >>> dml.set_cache_limit(64 << 20)
     """
     number = operator.index(size)
     if number < 0:

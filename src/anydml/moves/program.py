@@ -34,6 +34,11 @@ class Operand(NamedTuple):
         value: a constant's bytes, as a contiguous array.
         is_on_host: whether it lies in host memory on every device.
         reason: why scratch is needed.
+
+    Example:
+        >>> from anydml import moves
+        >>> moves.Operand("input", "x", size=12).role
+        'input'
     """
 
     role: Role
@@ -74,6 +79,16 @@ class Program:
         operands: those that moves refer to, by number.
         moves: in order.
         formula: the document that the moves come from, if there is one.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
+        >>> program = flip.program()
+        >>> print(program)
+        DML_SLICE1: 1 move(s), 0 B of scratch
+          #0 input InputTensor
+          #1 output OutputTensor
+          4 of 4 B: #1[4·c0] = #0[12 + -4·c0]
     """
 
     name: str
@@ -157,6 +172,12 @@ def without_fills(program: Program) -> Program:
     """The same program with every fill as a constant that is read over and over.
 
     Engines then know one kind of source only. Long runs are cut into rows of about `FILL_BLOCK` bytes.
+
+    Example:
+        >>> from anydml import moves
+        >>> fill = dml.FillValueConstantOperatorDesc(dml.TensorDesc("INT8", [4]), "INT8", 7)
+        >>> [operand.role for operand in moves.without_fills(fill.program()).operands]
+        ['output', 'constant']
     """
     patterns: dict[bytes, int] = {}
     for move in program.moves:

@@ -15,7 +15,15 @@ Dimension = tuple[int, ...]
 
 
 class SimpleMoves(tuple[Move, ...]):
-    """Moves that are simple, and known to be: to simplify them again costs nothing."""
+    """Moves that are simple, and known to be: to simplify them again costs nothing.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
+        >>> from anydml import moves
+        >>> type(moves.simplify(flip.moves())).__name__
+        'SimpleMoves'
+    """
 
     __slots__ = ()
 
@@ -26,6 +34,12 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
     Dimensions of size 1 go; destination strides become positive and sorted, largest first; neighbours that every
     access lets merge are merged; the innermost dimension becomes part of the element where it is contiguous. What is
     written twice, through lookups in a destination, keeps its order.
+
+    Example:
+        >>> from anydml import moves
+        >>> whole = moves.Move((2, 3), moves.Access(1, 0, (12, 4)), moves.Access(0, 0, (12, 4)), 4)
+        >>> print(*moves.simplify([whole]))
+        1 of 24 B: #1[0] = #0[0]
     """
     if type(moves) is SimpleMoves:
         return moves

@@ -80,6 +80,15 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
     Raises:
         ModelError: the model is not valid, or has another operator; a size, or a value that decides one, is not known;
             DirectML has no tensors of a type.
+
+    Example:
+        >>> from onnx import TensorProto, helper
+        >>> import anydml.onnx
+        >>> x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [k]) for n, k in zip("xyz", (4, 2, 2)))
+        >>> graph = helper.make_graph([helper.make_node("Split", ["x"], ["y", "z"], "halves")], "g", [x], [y, z])
+        >>> model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        >>> anydml.onnx.to_descs(model, min_dimensions=1)
+        {'halves': SplitOperatorDesc(FLOAT32 [4] → 2 × FLOAT32, axis 0)}
     """
     descs: dict[str, OperatorDesc] = {}
     for finding in _Descriptions(model, min_dimensions, {}, is_strict=True).findings():

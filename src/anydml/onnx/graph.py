@@ -13,7 +13,7 @@ from onnx import AttributeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
 from anydml.files.json_path import show
-from anydml.text import printable
+from anydml.text import printable, with_rule
 
 if TYPE_CHECKING:
     from anydml.onnx.values import Flowing
@@ -74,8 +74,8 @@ class Node:
         return label(self.name, self.domain, self.operator)
 
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
-        """The error that says `message` about this node."""
-        return ModelError(f"{self.label}: {message}", self.operator, field, rule)
+        """The error that says `message` about this node, and the rule."""
+        return ModelError(f"{self.label}: {with_rule(message, rule)}", self.operator, field, rule)
 
     def computes(self, message: str, field: str | None = None, rule: str | None = None) -> ComputesError:
         """The error that says `message` about this node, which is no mistake in it."""
@@ -85,7 +85,9 @@ class Node:
         """What a function of anydml's says, as an error of this node: the node's label says of which operator."""
         name = getattr(error, "operator", None) or self.operator.lower()
         message = str(error).removeprefix(f"{name}: ")
-        return self.error(message, getattr(error, "field", None), getattr(error, "rule", None))
+        return ModelError(
+            f"{self.label}: {message}", self.operator, getattr(error, "field", None), getattr(error, "rule", None)
+        )
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """An INT attribute, or `default`.

@@ -41,6 +41,17 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
     Raises:
         ModelError: there is no such file, it is too large, it is truncated or no ONNX model, or its external data is
             missing, too short, or outside of the folder.
+
+    Example:
+        >>> from onnx import TensorProto, helper
+        >>> import anydml.onnx
+        >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+        >>> graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"], "copy")], "g", [x], [y])
+        >>> model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        >>> import onnx
+        >>> onnx.save(model, "model.onnx")
+        >>> anydml.onnx.load("model.onnx").graph.name
+        'g'
     """
     file, place = Path(path), JsonPath(str(path))
     _check_size(_size(file, place), place)

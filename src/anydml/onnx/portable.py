@@ -40,6 +40,15 @@ def make_portable(model: ModelProto) -> ModelProto:
 
     Raises:
         ModelError: a node is not valid, or the model is below opset 13 and cannot be converted; the message says why.
+
+    Example:
+        >>> from onnx import TensorProto, helper
+        >>> import anydml.onnx
+        >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+        >>> graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"], "copy")], "g", [x], [y])
+        >>> model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        >>> anydml.onnx.make_portable(model) == model
+        True
     """
     if not training_nodes(model):
         return model

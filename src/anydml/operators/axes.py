@@ -57,6 +57,12 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
     Raises:
         DescError: `axes` are not all of x's axes, each once.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.permute_dims(np.arange(6).reshape(2, 3), [1, 0])
+        array([[0, 3],
+               [1, 4],
+               [2, 5]])
     """
 
 
@@ -82,6 +88,10 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
     Raises:
         DescError: an axis is out of range, or there twice.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.flip(np.arange(4))
+        array([3, 2, 1, 0])
     """
 
 
@@ -132,6 +142,10 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints, *, out: Array | None = N
     Raises:
         DescError: an axis is out of range, or there are more or fewer shifts than axes.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.roll(np.arange(4), 1, axis=0)
+        array([3, 0, 1, 2])
     """
 
 
@@ -174,6 +188,11 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
     Raises:
         DescError: x does not fit.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.broadcast_to(np.array([1, 2]), [2, 2])
+        array([[1, 2],
+               [1, 2]])
     """
 
 
@@ -222,4 +241,9 @@ def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
     Raises:
         DescError: there are no arrays, their shapes or dtypes differ, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Example:
+        >>> dml.stack([np.arange(2), np.arange(2)])
+        array([[0, 1],
+               [0, 1]])
     """

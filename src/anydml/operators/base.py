@@ -23,6 +23,9 @@ from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed, Problems
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
+from anydml.text import with_rule
+
+FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,13 @@ class Problem:
         message: field and values, as a sentence.
         rule: the rule, as the document has it.
         needs: the lowest feature level that would allow it, None where no level does.
+        is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> problem, = dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [4])], axis=1).problems()
+        >>> problem.field, problem.rule
+        ('Axis', 'Axis is 0 to InputTensor.DimensionCount − 1')
     """
 
     operator: str
@@ -42,9 +52,11 @@ class Problem:
     message: str
     rule: str
     needs: FeatureLevel | None = None
+    is_of_level: bool = dataclasses.field(default=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.operator}: {self.message}" + (f"; it needs {self.needs}" if self.needs else "")
+        message = self.message if self.is_of_level else with_rule(self.message, self.rule)
+        return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
 
     def error(self) -> DescError:
         """The error that says this."""
@@ -61,6 +73,14 @@ class OperatorDesc(Printed):
         HOST: the tensors that lie in host memory on every device.
         TYPES: its names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: what to do instead of what no level supports.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
+        >>> isinstance(desc, dml.OperatorDesc), desc.problems()
+        (True, no problems)
+        >>> [name for name, _ in desc.outputs]
+        ['OutputTensors[0]', 'OutputTensors[1]']
     """
 
     __slots__ = ()
@@ -215,23 +235,24 @@ class OperatorDesc(Printed):
         if row is None:
             first = table[-1].level
             rule = f"this operator was introduced in {first}"
-            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first)
+            yield Problem(self.OPERATOR, "Type", f"there is no such operator at {level}", rule, first, is_of_level=True)
             return
         for name, tensor in (*self.inputs, *self.outputs):
             kind = name.partition("[")[0]
             support = row.tensors[kind]
             dimensions = len(tensor.sizes)
             needs = lowest_level(table, kind, dimensions, tensor.data_type)
-            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT}"
+            hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
             low, high = support.min_dimensions, support.max_dimensions
             if not low <= dimensions <= high:
                 rule = f"{dimension_text(low, high)} dimensions at {level}"
                 message = f"{name} has {dimensions} dimensions, but {level} supports {dimension_text(low, high)}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs)
+                yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, is_of_level=True)
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)
                 message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
-                yield Problem(self.OPERATOR, f"{name}.DataType", message, f"{types} at {level}", needs)
+                rule = f"{types} at {level}"
+                yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, is_of_level=True)
 
     def _same_kind(self, *fields: str) -> Iterator[Problem]:
         """DataType and DimensionCount of the tensors in `fields` must match those of the first."""

@@ -26,6 +26,11 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         output_tensor: the joined tensor.
         per_input_length_tensor: INT64, one dimension, one entry an input; None where nobody wants it.
         axis: −rank to rank − 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.ConcatTrainingOperatorDesc([T("INT64", [4]), T("INT64", [2])], T("INT64", [6]), T("INT64", [2]), axis=0)
+        ConcatTrainingOperatorDesc(2 × INT64 → INT64 [6], INT64 [2], axis 0)
     """
 
     input_tensors: tuple[TensorDesc, ...]
@@ -115,4 +120,11 @@ def concat_training(  # type: ignore[empty-body]
 
     Raises:
         DescError, BindingError: as `join`.
+
+    Example:
+        >>> whole, lengths = dml.concat_training([np.arange(4), np.arange(2)])
+        >>> whole
+        array([0, 1, 2, 3, 0, 1])
+        >>> lengths
+        array([4, 2])
     """

@@ -118,6 +118,11 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
         output_tensor: N, C · B², H / B, W / B; its channels are made of block rows, block columns and
             the input's channels, outermost first.
         block_size: B, at least 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.SpaceToDepthOperatorDesc(T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2]), block_size=2)
+        SpaceToDepthOperatorDesc(INT8 [1, 1, 4, 4] → INT8 [1, 4, 2, 2], block_size 2)
     """
 
     input_tensor: TensorDesc
@@ -141,6 +146,13 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
         output_tensor: N, C · B², H / B, W / B.
         block_size: B, at least 1.
         order: a `DepthSpaceOrder`, or its name.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
+        >>> desc = dml.SpaceToDepth1OperatorDesc(large, small, 2, "DEPTH_COLUMN_ROW")
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -171,6 +183,11 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
         input_tensor: N, C, H, W; its channels are made of block rows, block columns and the output's channels.
         output_tensor: N, C / B², H · B, W · B.
         block_size: B, at least 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.DepthToSpaceOperatorDesc(T("INT8", [1, 4, 2, 2]), T("INT8", [1, 1, 4, 4]), block_size=2)
+        DepthToSpaceOperatorDesc(INT8 [1, 4, 2, 2] → INT8 [1, 1, 4, 4], block_size 2)
     """
 
     input_tensor: TensorDesc
@@ -194,6 +211,13 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
         output_tensor: N, C / B², H · B, W · B.
         block_size: B, at least 1.
         order: a `DepthSpaceOrder`, or its name.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
+        >>> desc = dml.DepthToSpace1OperatorDesc(small, large, 2, "COLUMN_ROW_DEPTH")
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -279,6 +303,10 @@ def space_to_depth(
     Raises:
         DescError: x has not four dimensions, or blocks do not divide it.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
+        (1, 4, 1, 1)
     """
 
 
@@ -304,4 +332,9 @@ def depth_to_space(
     Raises:
         DescError: x has not four dimensions, or blocks do not divide its channels.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.depth_to_space(np.arange(4).reshape(1, 4, 1, 1), 2)[0, 0]
+        array([[0, 1],
+               [2, 3]])
     """

@@ -97,6 +97,11 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         output_tensor: matrices, of 2 to 4 dimensions.
         offset: INT; 0 is the main diagonal, 1 the one above it.
         value: integer types truncate it, and hold it at their ends.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.DiagonalMatrixOperatorDesc(T("FLOAT32", [1, 1, 2, 3]), offset=0, value=1.0)
+        DiagonalMatrixOperatorDesc(→ FLOAT32 [1, 1, 2, 3], offset 0, value 1.0)
     """
 
     output_tensor: TensorDesc
@@ -148,6 +153,12 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         value: a number of that type.
         diagonal_fill_begin: INT.
         diagonal_fill_end: INT.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.DiagonalMatrix1OperatorDesc(None, T("INT64", [3, 3]), "INT64", 1, 0, 1)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc | None
@@ -239,4 +250,10 @@ def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, ou
     Raises:
         DescError: x has fewer than two dimensions, or `value` is no element of its dtype.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.diagonal_matrix(np.ones((3, 3), int), 0, 5)
+        array([[0, 1, 1],
+               [0, 0, 1],
+               [0, 0, 0]])
     """

@@ -27,6 +27,11 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         input_tensor: the tensor to copy.
         output_tensor: its sizes are the input's.
         scale_bias: None; anydml computes nothing.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.ElementWiseIdentityOperatorDesc(T("INT8", [4]), T("INT8", [4]))
+        ElementWiseIdentityOperatorDesc(INT8 [4] → INT8 [4])
     """
 
     input_tensor: TensorDesc

@@ -35,7 +35,12 @@ class NamedEnum(enum.IntEnum):
 
 
 class PaddingMode(NamedEnum):
-    """DML_PADDING_MODE: what PADDING puts around its input."""
+    """DML_PADDING_MODE: what PADDING puts around its input.
+
+    Example:
+        >>> dml.PaddingMode.parse("DML_PADDING_MODE_EDGE")
+        <PaddingMode.EDGE: 1>
+    """
 
     CONSTANT = 0
     EDGE = 1
@@ -45,14 +50,24 @@ class PaddingMode(NamedEnum):
 
 
 class DepthSpaceOrder(NamedEnum):
-    """DML_DEPTH_SPACE_ORDER: how channels of the depth side are made of blocks and channels of the space side."""
+    """DML_DEPTH_SPACE_ORDER: how channels of the depth side are made of blocks and channels of the space side.
+
+    Example:
+        >>> dml.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH")
+        <DepthSpaceOrder.COLUMN_ROW_DEPTH: 1>
+    """
 
     DEPTH_COLUMN_ROW = 0
     COLUMN_ROW_DEPTH = 1
 
 
 class InterpolationMode(NamedEnum):
-    """DML_INTERPOLATION_MODE; only the nearest neighbour moves and does not compute."""
+    """DML_INTERPOLATION_MODE; only the nearest neighbour moves and does not compute.
+
+    Example:
+        >>> dml.InterpolationMode.parse("NEAREST_NEIGHBOR")
+        <InterpolationMode.NEAREST_NEIGHBOR: 0>
+    """
 
     NEAREST_NEIGHBOR = 0
     LINEAR = 1
@@ -66,14 +81,24 @@ class AxisDirection(NamedEnum):
 
 
 class ScaleBias(NamedTuple):
-    """DML_SCALE_BIAS: ``x · scale + bias``."""
+    """DML_SCALE_BIAS: ``x · scale + bias``.
+
+    Example:
+        >>> dml.ScaleBias(scale=2.0, bias=0.5)
+        ScaleBias(scale=2.0, bias=0.5)
+    """
 
     scale: float
     bias: float
 
 
 class Size2D(NamedTuple):
-    """DML_SIZE_2D."""
+    """DML_SIZE_2D.
+
+    Example:
+        >>> dml.Size2D(width=640, height=480)
+        Size2D(width=640, height=480)
+    """
 
     width: int
     height: int

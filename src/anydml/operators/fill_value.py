@@ -31,6 +31,11 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         output_tensor: the tensor to fill.
         value_data_type: its data type.
         value: a number of that type.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.FillValueConstantOperatorDesc(T("FLOAT32", [4]), "FLOAT32", 1.5)
+        FillValueConstantOperatorDesc(→ FLOAT32 [4], value_data_type FLOAT32, value 1.5)
     """
 
     output_tensor: TensorDesc
@@ -94,6 +99,11 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         value_data_type: its data type.
         value_start: a number of that type.
         value_delta: likewise; negative ones of an unsigned type count down.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.FillValueSequenceOperatorDesc(T("INT64", [4]), "INT64", 10, -1)
+        FillValueSequenceOperatorDesc(→ INT64 [4], value_data_type INT64, value_start 10, value_delta -1)
     """
 
     output_tensor: TensorDesc

@@ -71,6 +71,11 @@ class GatherOperatorDesc(OperatorDesc):
         output_tensor: leading sizes of the input, index sizes, trailing sizes of the input, right-aligned.
         axis: 0 to DimensionCount − 1.
         index_dimensions: 0 to DimensionCount; 0 is one scalar index, and the axis disappears.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.GatherOperatorDesc(T("FLOAT32", [6]), T("INT64", [2]), T("FLOAT32", [2]), axis=0, index_dimensions=1)
+        GatherOperatorDesc(FLOAT32 [6], INT64 [2] → FLOAT32 [2], axis 0, index_dimensions 1)
     """
 
     input_tensor: TensorDesc
@@ -263,4 +268,12 @@ def gather(
             has more than 64 dimensions.
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
+
+    Example:
+        >>> dml.gather(np.array([[1, 2], [3, 4]]), [1, -1, 0])
+        array([[3, 4],
+               [3, 4],
+               [1, 2]])
+        >>> dml.gather(np.arange(5), [99])
+        array([4])
     """

@@ -30,6 +30,11 @@ class JoinOperatorDesc(OperatorDesc):
         input_tensors: at least one; sizes as the output's but along `axis`, where they add up to it.
         output_tensor: the tensor to write.
         axis: 0 to DimensionCount − 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.JoinOperatorDesc([T("FLOAT32", [4]), T("FLOAT32", [2])], T("FLOAT32", [6]), axis=0)
+        JoinOperatorDesc(2 × FLOAT32 → FLOAT32 [6], axis 0)
     """
 
     input_tensors: tuple[TensorDesc, ...]
@@ -148,4 +153,8 @@ def join(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
     Raises:
         DescError: there are no arrays, or their dtypes or shapes do not fit together, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Example:
+        >>> dml.join([np.arange(2), np.arange(3)])
+        array([0, 1, 0, 1, 2])
     """

@@ -37,6 +37,11 @@ class OneHotOperatorDesc(OperatorDesc):
         values_tensor: Off, then On, along its last dimension of more than 1; more are ignored.
         output_tensor: of any size along `axis`.
         axis: 0 to DimensionCount − 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.OneHotOperatorDesc(T("INT64", [2, 1]), T("FLOAT32", [1, 2]), T("FLOAT32", [2, 3]), axis=1)
+        OneHotOperatorDesc(INT64 [2, 1], FLOAT32 [1, 2] → FLOAT32 [2, 3], axis 1)
     """
 
     indices_tensor: TensorDesc
@@ -152,4 +157,9 @@ def one_hot(indices: Indices, values: Array, depth: int, axis: int = -1, *, out:
         DescError: indices are not integers, values are not two, depth is negative, the axis is out of range, or the
             result has more than 64 dimensions.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Example:
+        >>> dml.one_hot(np.array([0, 2]), np.array([0, 1]), 3)
+        array([[1, 0, 0],
+               [0, 0, 1]])
     """

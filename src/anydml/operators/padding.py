@@ -107,6 +107,12 @@ class PaddingOperatorDesc(_Padding):
         padding_value: for CONSTANT; integer types truncate it, and hold it at their ends.
         start_padding: elements before the input, one count a dimension; more than it has are allowed.
         end_padding: elements behind it.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.PaddingOperatorDesc(T("FLOAT32", [2]), T("FLOAT32", [5]), dml.PaddingMode.EDGE, 0.0, [1], [2])
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -161,6 +167,12 @@ class Padding1OperatorDesc(_Padding):
         padding_value: a number of that type, for CONSTANT.
         start_padding: elements before the input, one count a dimension; more than it has are allowed.
         end_padding: elements behind it.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.Padding1OperatorDesc(T("INT64", [2]), T("INT64", [5]), "CONSTANT", "INT64", 7, [1], [2])
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -269,4 +281,10 @@ def pad(
         DescError: `pads` are not two a dimension or one is negative, `value` is no element of x's dtype, or an empty
             dimension is padded in another mode than ``"constant"``.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.pad(np.array([1, 2, 3]), [1, 2], "edge")
+        array([1, 1, 2, 3, 3, 3])
+        >>> dml.pad(np.array([1, 2, 3]), [2, 0], value=7)
+        array([7, 7, 1, 2, 3])
     """

@@ -66,6 +66,10 @@ def repeat(x: Array, repeats: int, axis: int, *, out: Array | None = None) -> Ar
     Raises:
         DescError: `repeats` is negative, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.repeat(np.array([1, 2]), 2, axis=0)
+        array([1, 1, 2, 2])
     """
 
 
@@ -84,4 +88,9 @@ def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
     Raises:
         DescError: `scales` are not one a dimension, or one is less than 1.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.upsample(np.arange(4).reshape(2, 2), [1, 2])
+        array([[0, 0, 1, 1],
+               [2, 2, 3, 3]])
     """

@@ -61,6 +61,11 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             `axis`.
         output_tensor: its sizes are the input's.
         axis: 0 to DimensionCount − 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.ReverseSubsequencesOperatorDesc(T("INT8", [2, 4]), T("UINT32", [2, 1]), T("INT8", [2, 4]), axis=1)
+        ReverseSubsequencesOperatorDesc(INT8 [2, 4], UINT32 [2, 1] → INT8 [2, 4], axis 1)
     """
 
     input_tensor: TensorDesc

@@ -42,6 +42,13 @@ class ScatterNdOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's.
         input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
         indices_dimension_count: likewise of the indices.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> whole, updates = T("INT8", [1, 4]), T("INT8", [1, 2])
+        >>> desc = dml.ScatterNdOperatorDesc(whole, T("INT64", [2, 1]), updates, whole, 1, 2)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -154,4 +161,9 @@ def scatter_nd(x: Array, indices: Indices, updates: Array, *, out: Array | None 
     Raises:
         DescError: indices are not integers or have too many coordinates, or shapes or dtypes do not fit together.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Example:
+        >>> dml.scatter_nd(np.zeros((2, 2), int), np.array([[0, 1]]), np.array([5]))
+        array([[0, 5],
+               [0, 0]])
     """

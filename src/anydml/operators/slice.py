@@ -39,6 +39,11 @@ class SliceOperatorDesc(OperatorDesc):
         offsets: first coordinate, one a dimension.
         sizes: elements to take, one a dimension.
         strides: distance between taken elements, at least 1, one a dimension.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.SliceOperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [2]), [1], [2], [3])
+        SliceOperatorDesc(FLOAT32 [6] → FLOAT32 [2], offsets [1], sizes [2], strides [3])
     """
 
     input_tensor: TensorDesc
@@ -180,4 +185,8 @@ def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, 
     Raises:
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.slice(np.arange(10), [1], [3], [2])
+        array([1, 3, 5])
     """

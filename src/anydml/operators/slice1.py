@@ -79,6 +79,12 @@ class Slice1OperatorDesc(OperatorDesc):
         input_window_offsets: where the window begins, one a dimension.
         input_window_sizes: how far it extends, at least 1, one a dimension.
         input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.Slice1OperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [6]), [0], [6], [-1])
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -207,4 +213,8 @@ def slice1(
     Raises:
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.slice1(np.arange(6), [1], [4], [-1])
+        array([4, 3, 2, 1])
     """

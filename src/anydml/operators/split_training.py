@@ -29,6 +29,11 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         split_tensor: INT64, one dimension, one size an output; None is the operator's empty `split`: equal parts.
         output_tensors: at least one; their sizes along `axis` are what the bound `split` must hold.
         axis: −rank to rank − 1.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.SplitTrainingOperatorDesc(T("INT64", [6]), T("INT64", [2]), [T("INT64", [4]), T("INT64", [2])], axis=0)
+        SplitTrainingOperatorDesc(INT64 [6], INT64 [2] → 2 × INT64, axis 0)
     """
 
     input_tensor: TensorDesc
@@ -161,4 +166,10 @@ def split_training(  # type: ignore[empty-body]
     Raises:
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
+
+    Example:
+        >>> dml.split_training(np.arange(6), [4, 2])
+        [array([0, 1, 2, 3]), array([4, 5])]
+        >>> dml.split_training(np.arange(6), [], num_outputs=2)
+        [array([0, 1, 2]), array([3, 4, 5])]
     """

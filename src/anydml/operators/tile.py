@@ -39,6 +39,11 @@ class TileOperatorDesc(OperatorDesc):
         input_tensor: the tensor to repeat.
         output_tensor: its sizes are the input's times `repeats`.
         repeats: how often, at least 1, one a dimension.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> dml.TileOperatorDesc(T("FLOAT32", [2]), T("FLOAT32", [6]), [3])
+        TileOperatorDesc(FLOAT32 [2] → FLOAT32 [6], repeats [3])
     """
 
     input_tensor: TensorDesc
@@ -114,4 +119,8 @@ def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
     Raises:
         DescError: one of `repeats` is negative, or the result has more than 64 dimensions.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.tile(np.array([1, 2]), [3])
+        array([1, 2, 1, 2, 1, 2])
     """

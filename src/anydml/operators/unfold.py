@@ -35,6 +35,12 @@ class UnfoldOperatorDesc(OperatorDesc):
         dilations: how far apart its elements are, at least 1.
         start_padding: zeros before the image.
         end_padding: zeros behind it.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> desc = dml.UnfoldOperatorDesc(T("INT8", [1, 1, 4]), T("INT8", [1, 2, 3]), [2], [1], [1], [0], [0])
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -248,4 +254,9 @@ def unfold(
     Raises:
         DescError: counts differ from x's dimensions, or the window does not fit.
         BindingError: `out` does not fit, or overlaps x.
+
+    Example:
+        >>> dml.unfold(np.arange(4.0).reshape(1, 1, 4), [2])
+        array([[[0., 1., 2.],
+                [1., 2., 3.]]])
     """

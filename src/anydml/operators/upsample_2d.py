@@ -26,6 +26,13 @@ class Upsample2dOperatorDesc(OperatorDesc):
         output_tensor: its last two sizes are the input's times `scale_size`.
         scale_size: a `Size2D`: how often each column and each row is repeated.
         interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
+
+    Example:
+        >>> T = dml.TensorDesc
+        >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
+        >>> desc = dml.Upsample2dOperatorDesc(small, large, dml.Size2D(2, 2), "NEAREST_NEIGHBOR")
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc

@@ -100,6 +100,16 @@ def plan(
     Raises:
         DescError: the desc breaks a rule.
         BindingError: a count, size or type does not fit, an output is an input, or the operator reads host values.
+
+    Example:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(4))
+        >>> sizes = dml.TensorDesc("INT64", [4])
+        >>> flip = dml.Slice1OperatorDesc(sizes, sizes, [0], [4], [-1])
+        >>> plan = stores.plan(flip, [stores.open("x.npy")], [stores.create("flipped.npy", [4], "int64")])
+        >>> plan.run()
+        >>> np.load("flipped.npy")
+        array([3, 2, 1, 0])
     """
     desc.check()
     name = desc.OPERATOR

@@ -28,6 +28,17 @@ class Plan(Planned):
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
+
+    Example:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(4))
+        >>> x = stores.open("x.npy")
+        >>> half = stores.create("y.npy", shape=[2], dtype=x.dtype)
+        >>> desc = dml.SliceOperatorDesc(dml.TensorDesc("INT64", [4]), dml.TensorDesc("INT64", [2]), [2], [2], [1])
+        >>> plan = stores.plan(desc, [x], [half], memory="1MB")
+        >>> plan.run()
+        >>> np.load("y.npy")
+        array([2, 3])
     """
 
     def run(self, progress: bool | Callable[[int], None] = False) -> None:

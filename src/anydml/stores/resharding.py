@@ -56,6 +56,16 @@ def reshard(
     Raises:
         ModelError: an input or the layout is broken, rules do not fit, or an axis cannot be shared.
         BindingError: the memory is too small, or the output is an input.
+
+    Example:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> plan = stores.reshard(["whole.safetensors"], "parts", shard_size="1MB")
+        >>> plan.run()
+        >>> list(stores.open("parts"))
+        ['w']
     """
     if not inputs:
         raise ModelError("reshard: name a checkpoint")

@@ -27,6 +27,13 @@ class Store:
         dtype: of the elements as they are stored, which may be of foreign byte order.
         offset: bytes from the file's beginning to the first element.
         fortran_order: whether the first axis is the one without gaps.
+
+    Example:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(3))
+        >>> x = stores.open("x.npy")
+        >>> x.read()
+        array([0, 1, 2])
     """
 
     path: Path
@@ -98,6 +105,15 @@ class Checkpoint(Mapping[str, Store]):
         stores: the tensors by name.
         metadata: what the files' ``__metadata__`` say, together.
         file_metadata: the same by file.
+
+    Example:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("w.safetensors", shape={"w": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> checkpoint = stores.open("w.safetensors")
+        >>> list(checkpoint), checkpoint["w"].shape
+        (['w'], (4, 2))
     """
 
     path: Path

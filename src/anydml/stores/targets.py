@@ -45,6 +45,11 @@ class Target:
         shape: sizes, by dimension.
         dtype: of the elements.
         offset: bytes from the file's beginning to the first element.
+
+    Example:
+        >>> from anydml import stores
+        >>> stores.create("new.npy", shape=[2, 3], dtype="float32").dtype
+        dtype('float32')
     """
 
     file: NewFile
@@ -90,6 +95,12 @@ def create(
 
     Raises:
         ModelError: shape or dtype is missing, or cannot be stored in such a file.
+
+    Example:
+        >>> from anydml import stores
+        >>> target = stores.create("new.npy", shape=[2, 3], dtype="float32")
+        >>> target.shape
+        (2, 3)
     """
     place = JsonPath(os.fspath(path))
     suffix = Path(path).suffix.lower()

@@ -82,7 +82,13 @@ def planned_by(plan: Callable[..., Any]) -> None:
 
 
 class Fused:
-    """A function that `fuse` made."""
+    """A function that `fuse` made.
+
+    Example:
+        >>> last = dml.fuse(lambda x: x[..., -1])
+        >>> last(np.arange(6).reshape(2, 3))
+        array([2, 5])
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)

@@ -266,6 +266,13 @@ def set_num_threads(threads: int) -> None:
     Raises:
         TypeError: it is no integer.
         ValueError: it is less than 1, or more than 1024.
+
+    Example:
+        >>> before = dml.get_num_threads()
+        >>> dml.set_num_threads(1)
+        >>> dml.get_num_threads()
+        1
+        >>> dml.set_num_threads(before)
     """
     number = operator.index(threads)
     if not 1 <= number <= MAX_THREADS:
@@ -274,5 +281,10 @@ def set_num_threads(threads: int) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that large work is shared between, the caller included."""
+    """Threads that large work is shared between, the caller included.
+
+    Example:
+        >>> dml.get_num_threads() >= 1
+        True
+    """
     return POOL.threads

@@ -1,0 +1,120 @@
+"""The line of a value in a JSON text, found by its path when an error asks for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
+_SCALAR = re.compile(r"[^ \t\r\n,\[\]{}]*")
+_NESTING = re.compile(r'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}]))', re.DOTALL)
+_MANY = 1000
+_MANY_SCALARS = re.compile(rf'(?:[^"\[\]{{}},]++,){{{_MANY}}}')
+
+
+class JsonLines:
+    """Where the values of a JSON text stand.
+
+    Nothing is read before a line is asked for. Lines of the same text are cheapest asked for in its order.
+
+    Args:
+        read: gives the text, without comments and trailing commas, known to be JSON; None where it is no longer there.
+        through: a key of objects that a path may leave out.
+    """
+
+    def __init__(self, read: Callable[[], str | None], through: str = "Desc") -> None:
+        self._read = read
+        self._through = through
+        self._text: str | None = None
+        self._objects: dict[int, dict[str, int]] = {}
+        self._elements: dict[int, tuple[int, int]] = {}
+        self._counted = (0, 1)
+
+    def line(self, keys: Sequence[str | int]) -> int | None:
+        """The line (from 1) of the value that `keys` lead to, or of the innermost one around it that is there.
+
+        Args:
+            keys: keys of objects and indices of arrays, from the root on.
+
+        Returns:
+            None for the root itself, and where the text is no longer there.
+        """
+        if self._text is None and keys:
+            self._text = self._read()
+        if self._text is None or not keys:
+            return None
+        at = _past(_SPACE, self._text, 0)
+        for key in keys:
+            found = self._child(at, key)
+            if found is None:
+                break
+            at = found
+        return self._line_at(at)
+
+    def _child(self, start: int, key: str | int) -> int | None:
+        opening = self._text[start]  # type: ignore[index]  # there is a text where there is a position
+        if opening == "[":
+            return self._element(start, key) if isinstance(key, int) else None
+        if opening != "{" or not isinstance(key, str):
+            return None
+        if start not in self._objects:
+            self._objects[start] = dict(self._members(start))
+        members = self._objects[start]
+        if key not in members and self._through in members:
+            return self._child(members[self._through], key)
+        return members.get(key)
+
+    def _members(self, start: int) -> Iterator[tuple[str, int]]:
+        text = self._text or ""
+        at = _past(_SPACE, text, start + 1)
+        while text[at] != "}":
+            end = _past(_STRING, text, at)
+            key = json.loads(text[at:end])
+            at = _past(_SPACE, text, _past(_SPACE, text, end) + 1)
+            yield key, at
+            at = _next(text, at)
+
+    def _element(self, start: int, index: int) -> int | None:
+        text = self._text or ""
+        count, at = self._elements.get(start, (0, -1))
+        if at < 0 or count > index:
+            count, at = 0, _past(_SPACE, text, start + 1)
+        while count < index and text[at] != "]":
+            many = _MANY_SCALARS.match(text, at) if index - count >= _MANY else None
+            at = _past(_SPACE, text, many.end()) if many else _next(text, at)
+            count += _MANY if many else 1
+        self._elements[start] = count, at
+        return at if text[at] != "]" else None
+
+    def _line_at(self, position: int) -> int:
+        text = self._text or ""
+        before, line = self._counted if self._counted[0] <= position else (0, 1)
+        self._counted = position, line + text.count("\n", before, position)
+        return self._counted[1]
+
+
+def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """The end of what a pattern matches there."""
+    match = pattern.match(text, at)
+    return match.end() if match else at
+
+
+def _next(text: str, at: int) -> int:
+    """The value after the one that begins there, or the bracket that ends them."""
+    if text[at] == '"':
+        at = _past(_STRING, text, at)
+    elif text[at] in "[{":
+        depth, end = 1, at + 1
+        while depth:
+            match = _NESTING.match(text, end)
+            if match is None:
+                break
+            end = match.end()
+            depth += bool(match[1]) - bool(match[2])
+        at = end
+    else:
+        at = _past(_SCALAR, text, at)
+    at = _past(_SPACE, text, at)
+    return _past(_SPACE, text, at + 1) if text[at] == "," else at

@@ -1,0 +1,61 @@
+"""Every public name has a docstring with an example, and the example prints what it shows."""
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import shutil
+import typing
+
+import numpy as np
+import pytest
+from documents import ROOT
+
+import anydml as dml
+import anydml.dxdispatch
+from anydml.memory.warm import CACHE
+
+MODULES = ("anydml", "anydml.dxdispatch", "anydml.explain", "anydml.moves", "anydml.stores", "anydml.tracing")
+NAMES = [
+    f"{module}.{name}"
+    for module in (*MODULES, *(["anydml.onnx"] if importlib.util.find_spec("onnx") else []))
+    for name in importlib.import_module(module).__all__
+    if not name.startswith("__")
+]
+
+
+def thing(name):
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
+def has_text(name):
+    """Whether Python knows a docstring of its own: not of an alias of a type, nor of a list."""
+    found = thing(name)
+    return typing.get_origin(found) is None and not isinstance(found, list)
+
+
+@pytest.fixture
+def as_it_was(tmp_path, monkeypatch):
+    """Where examples find files and write, and change neither threads nor memory for others."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(CACHE, "_limit", CACHE.limit)
+    before = dml.get_num_threads()
+    yield
+    dml.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if has_text(name)])
+def test_the_example_prints_what_it_shows(name, as_it_was):
+    text = inspect.getdoc(thing(name)) or ""
+    names = {"dml": dml, "np": np}
+    test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    assert test.examples, "it has no example"
+    report = []
+    runner = doctest.DocTestRunner(optionflags=doctest.REPORT_NDIFF)
+    assert runner.run(test, out=report.append).failed == 0, "".join(report)
+
+
+def test_dir_shows_the_public_names():
+    assert sorted(dir(dml)) == sorted(dml.__all__)
