@@ -62,7 +62,7 @@ def _threads() -> Facts:
     available = available_memory()
     facts = [
         ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
-        ("threads", f"{threads} for work of 1 MiB and more"),
+        ("threads", f"{threads} for work of {_shared_from()} and more"),
         ("largest cache", text(last_level_cache())),
         ("memory", "the system does not say" if available is None else f"{text(available)} available"),
     ]
@@ -72,6 +72,17 @@ def _threads() -> Facts:
     if threads > cores:
         slow.append(f"{threads} threads share {cores} core(s) and wait for each other: set ANYDML_NUM_THREADS={cores}")
     return facts, slow
+
+
+def _shared_from() -> str:
+    from anydml.dxdispatch.memory import text
+    from anydml.engines.cpu.compiler import NoCompilerError
+    from anydml.engines.cpu.sharing_point import DEFAULT, shared_bytes
+
+    try:
+        return text(shared_bytes())
+    except NoCompilerError:
+        return text(DEFAULT)
 
 
 def _kernels() -> Facts:
