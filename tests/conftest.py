@@ -20,6 +20,9 @@ with contextlib.suppress(ModuleNotFoundError):
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
 
+os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
+"""On every machine the same work is shared, here and in the processes of tests."""
+
 
 @pytest.fixture(autouse=True)
 def special_kernels(monkeypatch):

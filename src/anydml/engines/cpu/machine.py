@@ -1,7 +1,8 @@
-"""What this machine is: the one figure that decides how stores are made."""
+"""What this machine is: its processor, and the one figure that decides how stores are made."""
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 from pathlib import Path
 
@@ -22,3 +23,14 @@ def last_level_cache() -> int:
         except (OSError, ValueError, IndexError):
             continue
     return max(sizes, default=DEFAULT_CACHE)
+
+
+@cache
+def processor() -> str:
+    """The processor's name, as far as the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -8,6 +8,7 @@ from functools import partial
 from anydml.engines.cpu.permute import SIZES
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import POOL
+from anydml.engines.cpu.sharing_point import shared_bytes
 from anydml.moves import Move, simplify
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -31,6 +32,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.turn import turn_kernel
 
     yield "sharing", POOL.prepare
+    yield "where sharing begins", shared_bytes
     for what in (launch, prepare, repeat):
         yield "calls", what
     yield "rows", rows_kernel
