@@ -22,7 +22,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMED_BYTES = 1 << 20
 """Outputs larger than this are stored non-temporally: lines of many rows at a time would drive each other out."""
 
-ROW_BYTES = {1: 64, 2: 128, 8: 256, 16: 256}
+ROW_BYTES = {1: 64, 2: 128, 4: 256, 8: 256, 16: 256}
 COLUMN_BYTES = {1: 256, 2: 256}
 ROWS, COLUMNS = 128, 512
 """Bytes of a block along I and along J, by the size of an element, about; of others."""
