@@ -9,7 +9,7 @@ import os
 import time
 
 import pytest
-from pace import in_order, keep_quick
+from pace import in_order, is_left_out, keep_quick
 
 from anydml.engines.cpu import admission
 
@@ -35,6 +35,11 @@ def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Read no file whose tests are not asked for."""
+    return is_left_out(collection_path, config.option.markexpr) or None
 
 
 def pytest_collection_modifyitems(items):
