@@ -16,7 +16,7 @@ from anydml.errors import BindingError
 
 
 def registered_for(x: Any) -> Any:
-    """What has the functions for x: `anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on.
+    """What has the functions for x: `anydml.dask` for its arrays; `anydml.torch`, if PyTorch compiles or exports it.
 
     Args:
         x: a function's first array.
@@ -28,6 +28,10 @@ def registered_for(x: Any) -> Any:
         return functions
     # Not by sys.modules: a compiler that sees it looks at every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
+        if type(x).__module__.startswith("dask.array"):
+            from anydml import dask as lazy
+
+            return lazy
         return None
     import torch
 
@@ -60,7 +64,8 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     """
     if out is None:
         return result
-    if (functions := fused_functions(result)) is not None:
+    functions = fused_functions(result) or registered_for(result)
+    if functions is not None and hasattr(functions, "check_out"):
         functions.check_out(name, out)
     import torch
 
@@ -83,7 +88,8 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """
     if out is None:
         return list(results)
-    if (functions := fused_functions(*results)) is not None:
+    functions = fused_functions(*results) or registered_for(results[0] if results else None)
+    if functions is not None and hasattr(functions, "check_out"):
         functions.check_out(name, out)
     if len(out) != len(results):
         message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"

@@ -97,6 +97,11 @@ class Fused:
         key = call.key(arguments, keywords)
         if call.is_traced:
             return self._function(*arguments, **keywords)
+        if call.is_lazy:
+            from anydml import dask
+
+            dask.check_out(self._name, out)
+            return dask.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
         if out is None:
             return plan.run(call.inputs, call.adapters)
@@ -154,6 +159,8 @@ class Fused:
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the program around it")
+        if call.is_lazy:
+            raise broken("a call on Dask arrays is a program for each chunk: call the function, and look at its graph")
         return self._plan(key, call, arguments, keywords)
 
     def _plan(self, key: Hashable, call: _Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
@@ -222,13 +229,14 @@ class _Call:
         inputs: as the engines see them.
         adapters: whose they are.
         is_traced: whether one is traced: the call is part of another function's.
+        is_lazy: whether one is Dask's: results are, too.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[Array] = []
         self.adapters: list[ArrayAdapter | None] = []
-        self.is_traced = False
+        self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
         """What tells calls that need another program."""
@@ -255,6 +263,9 @@ class _Call:
         return self._array_key(item)
 
     def _array_key(self, item: Any) -> Hashable:
+        if type(item).__module__.startswith("dask.array"):
+            self.is_lazy = True
+            return None
         adapter, field = guest_of(item), f"array {len(self.inputs)}"
         if adapter is None and not isinstance(item, np.ndarray):
             try:
