@@ -64,9 +64,12 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     """
     if out is None:
         return result
-    functions = fused_functions(result) or registered_for(result)
-    if functions is not None and hasattr(functions, "check_out"):
+    if (functions := fused_functions(result)) is not None:
         functions.check_out(name, out)
+    if not hasattr(type(result), "__torch_function__"):
+        from anydml import dask
+
+        dask.check_out(name, out)
     import torch
 
     if not isinstance(out, torch.Tensor):
@@ -88,8 +91,7 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     """
     if out is None:
         return list(results)
-    functions = fused_functions(*results) or registered_for(results[0] if results else None)
-    if functions is not None and hasattr(functions, "check_out"):
+    if (functions := fused_functions(*results)) is not None:
         functions.check_out(name, out)
     if len(out) != len(results):
         message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"

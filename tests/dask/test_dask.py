@@ -142,3 +142,13 @@ def test_chunks_that_kernels_move():
     array = np.arange(3 << 20, dtype=np.float32).reshape(1024, 3072)
     x = da.from_array(array, chunks=(1024, 1536))
     np.testing.assert_array_equal(dml.fuse(lambda x: x.T)(x).compute(), array.T)
+
+
+def test_xarray_by_apply_ufunc():
+    xr = pytest.importorskip("xarray", reason="xarray is not installed: pip install xarray")
+    maps = xr.DataArray(da.from_array(ARRAY, chunks=(5, 7, 4)), dims=("time", "lat", "lon"))
+    dims = {"input_core_dims": [["time", "lat", "lon"]], "output_core_dims": [["lat", "lon", "time"]]}
+    series = xr.apply_ufunc(dml.fuse(lambda x: x.transpose(1, 2, 0)), maps, dask="allowed", **dims)
+    assert isinstance(series.data, da.Array)
+    assert series.dims == ("lat", "lon", "time")
+    np.testing.assert_array_equal(series.values, ARRAY.transpose(1, 2, 0))
