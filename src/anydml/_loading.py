@@ -14,11 +14,17 @@ def _torch_functions() -> Any:
     return torch
 
 
+def _lazy_functions() -> Any:
+    from anydml import dask
+
+    return dask
+
+
 def _plan_function(*arguments: Any) -> Any:
     from anydml.stores.functions import plan_function
 
     return plan_function(*arguments)
 
 
-registered_by(_torch_functions)
+registered_by(torch=_torch_functions, dask=_lazy_functions)
 planned_by(_plan_function)

@@ -24,7 +24,6 @@ def xarray(data):
 
 
 ARRAYS = {
-    "dask": (lazy("dask.array.core"), "a Dask array, which is not in memory: pass x.compute()"),
     "zarr": (lazy("zarr.core.array"), "a Zarr array, which is not in memory: pass x[...]"),
     "h5py": (lazy("h5py._hl.dataset"), "an h5py dataset, which is not in memory: pass x[...]"),
     "tensorstore": (lazy("tensorstore"), "a TensorStore, which is not in memory: pass x.read().result()"),
@@ -51,6 +50,14 @@ def test_arrays_that_are_not_in_memory(given, told):
     with pytest.raises(dml.BindingError, match=r"arrays\[1\] is an? .*, which is not in memory"):
         dml.join([np.zeros(4, np.float32), given])
     with pytest.raises(dml.BindingError, match=r"indices is an? .*, which is not in memory"):
+        dml.gather(np.zeros(4), given)
+
+
+def test_a_dask_array_beside_numpys():
+    given = lazy("dask.array.core")
+    with pytest.raises(dml.BindingError, match=r"arrays\[1\] is a Dask array, which is not in memory"):
+        dml.join([np.zeros(4, np.float32), given])
+    with pytest.raises(dml.BindingError, match=r"indices is a Dask array, .* pass indices.compute\(\)"):
         dml.gather(np.zeros(4), given)
 
 

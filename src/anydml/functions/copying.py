@@ -42,7 +42,9 @@ def copy(x: Any, out: Any | None = None) -> Any:
                 return result
     if (functions := fused_functions(x)) is not None:
         return copied("copy", "out", functions.copy(x), out)
-    if type(x) is not np.ndarray and registered_for(x) is not None:
+    if type(x) is not np.ndarray and (registered := registered_for(x)) is not None:
+        if hasattr(registered, "lazily"):
+            return copied("copy", "out", registered.copy(x), out)
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)
     array, adapter = (x, None) if type(x) is np.ndarray else received("copy", x)

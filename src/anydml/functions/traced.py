@@ -1,7 +1,7 @@
-"""The functions on what is traced.
+"""The functions on what is traced, or lazy.
 
 While PyTorch compiles or exports them they are calls of registered operators, into which it does not look; while `fuse`
-traces them they are part of its program.
+traces them they are part of its program; on Dask's arrays they are tasks that run later.
 """
 
 from __future__ import annotations
@@ -14,19 +14,29 @@ import numpy as np
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
 
-_REGISTERED: list[Callable[[], Any]] = []
+_REGISTERED: dict[str, Callable[[], Any]] = {}
 
 
-def registered_by(load: Callable[[], Any]) -> None:
-    """Have calls on tensors that PyTorch compiles made by the functions of what `load` gives.
+def registered_by(**loads: Callable[[], Any]) -> None:
+    """Have calls on tensors that PyTorch compiles, and on Dask's arrays, made by the functions of what these give.
 
     Those stand above this package, which does not import them.
     """
-    _REGISTERED[:] = [load]
+    _REGISTERED.update(loads)
+
+
+def is_lazy(x: Any) -> bool:
+    """Whether an array is Dask's."""
+    return type(x).__module__.startswith("dask.array")
+
+
+def lazy_functions() -> Any:
+    """`anydml.dask`: the functions on Dask's arrays."""
+    return _REGISTERED["dask"]()
 
 
 def registered_for(x: Any) -> Any:
-    """What has the functions for x: `anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on.
+    """What has the functions for x: `anydml.dask` for its arrays; `anydml.torch`, if PyTorch compiles or exports it.
 
     Args:
         x: a function's first array.
@@ -38,12 +48,12 @@ def registered_for(x: Any) -> Any:
         return functions
     # Not by sys.modules: a compiler that sees it looks at every module, while other threads import more.
     if not hasattr(type(x), "__torch_function__"):
-        return None
+        return lazy_functions() if is_lazy(x) else None
     import torch
 
     if not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
         return None
-    return _REGISTERED[0]()
+    return _REGISTERED["torch"]()
 
 
 def fused_functions(*arrays: Any) -> Any:
@@ -70,6 +80,8 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
         return result
     if (functions := fused_functions(result)) is not None:
         functions.check_out(name, out)
+    if is_lazy(result):
+        lazy_functions().check_out(name, out)
     import torch
 
     if not isinstance(out, torch.Tensor):
@@ -93,6 +105,8 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
         return list(results)
     if (functions := fused_functions(*results)) is not None:
         functions.check_out(name, out)
+    if results and is_lazy(results[0]):
+        lazy_functions().check_out(name, out)
     if len(out) != len(results):
         message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"
         raise BindingError(message, name, "out", "one array a part")

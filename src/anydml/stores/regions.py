@@ -25,6 +25,9 @@ SPACE = 1 << 70
 MOST_RUNS = 1 << 16
 """Runs of neighbours that a value may pick by indices."""
 
+NEIGHBOURS = 8
+"""Boxes before it that one may be merged with."""
+
 Box = tuple[tuple[int, int], ...]
 """First coordinate and the one after the last, by axis."""
 
@@ -122,7 +125,8 @@ class Mapping:
             if isinstance(source, Fill) or source.operand >= CONSTANT:
                 continue
             region = Region(source.operand - INPUT, self._box(piece, source))
-            merged = next((k for k, other in enumerate(found) if _is_close(region, other)), None)
+            last = range(max(0, len(found) - NEIGHBOURS), len(found))
+            merged = next((k for k in last if _is_close(region, found[k])), None)
             if merged is None:
                 found.append(region)
             else:

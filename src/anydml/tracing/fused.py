@@ -19,6 +19,7 @@ from anydml.arrays.receive import as_numpy, check_place, guest_of
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.fields import check_dimensions
+from anydml.functions.traced import is_lazy, lazy_functions
 from anydml.moves import Program
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
@@ -112,6 +113,10 @@ class Fused:
         key = call.key(arguments, keywords)
         if call.is_traced:
             return self._function(*arguments, **keywords)
+        if call.is_lazy:
+            functions = lazy_functions()
+            functions.check_out(self._name, out)
+            return functions.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
         if out is None:
             return plan.run(call.inputs, call.adapters)
@@ -167,6 +172,8 @@ class Fused:
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the program around it")
+        if call.is_lazy:
+            raise broken("a call on Dask arrays is a program for each chunk: call the function, and look at its graph")
         return self._plan(key, call, arguments, keywords)
 
     def _plan(self, key: Hashable, call: _Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
@@ -237,13 +244,14 @@ class _Call:
         inputs: as the engines see them.
         adapters: whose they are.
         is_traced: whether one is traced: the call is part of another function's.
+        is_lazy: whether one is Dask's: results are, too.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.inputs: list[Array] = []
         self.adapters: list[ArrayAdapter | None] = []
-        self.is_traced = False
+        self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
         """What tells calls that need another program."""
@@ -270,6 +278,9 @@ class _Call:
         return self._array_key(item)
 
     def _array_key(self, item: Any) -> Hashable:
+        if is_lazy(item):
+            self.is_lazy = True
+            return None
         adapter, field = guest_of(item), f"array {len(self.inputs)}"
         if adapter is None and not isinstance(item, np.ndarray):
             try:

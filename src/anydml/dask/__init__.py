@@ -1,0 +1,107 @@
+"""anydml's functions on Dask arrays: lazily, one task for each chunk of a result.
+
+`anydml.split`, `join`, `slice`, `slice1`, `gather`, `copy` and the others, and fused functions, come here when they are
+given Dask arrays. A task is one program over those chunks that it needs. Chunks of results follow those of the inputs;
+they are made smaller where a task would need more than ``anydml.memory`` of Dask's configuration, 1 GB by default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays.lazy import refuse_lazy
+from anydml.errors import BindingError
+from anydml.functions.traced import is_lazy
+from anydml.operators.registry import FUNCTIONS
+from anydml.tracing import own_calls
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.plan import Known, Result, results_of
+from anydml.tracing.structure import rebuilt
+from anydml.tracing.trace import Trace, check_dtype
+
+
+def __getattr__(name: str) -> Any:
+    """An anydml function on Dask arrays."""
+    if name == "copy":
+        return partial(_called, name, own_calls.copy)
+    if name not in FUNCTIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return partial(_called, FUNCTIONS[name].label, getattr(own_calls, name))
+
+
+def _called(name: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+    return lazily(function, name, arguments, keywords)
+
+
+def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: dict[str, Any]) -> Any:
+    """What a function of traced arrays gives for Dask arrays.
+
+    Args:
+        function: which moves elements only.
+        name: what errors and tasks call it.
+        arguments: structures of Dask arrays and others; NumPy's arrays are constants.
+        keywords: likewise.
+
+    Returns:
+        The function's structure, with a Dask array for every array.
+
+    Raises:
+        BindingError: a shape is unknown, an argument is another lazy array, or no task fits in ``anydml.memory``.
+        FuseError: the function computes, decides by elements, writes, or calls what is unknown.
+    """
+    from anydml.dask.graphs import lazy_array
+    from anydml.stores.regions import far_strides
+
+    trace = Trace(name, TracedNdarray)
+    inputs: list[Any] = []
+
+    def traced(leaf: Any, path: str) -> Any:
+        if not is_lazy(leaf):
+            if not isinstance(leaf, np.ndarray):
+                refuse_lazy(name, path, leaf)
+            return leaf
+        if any(math.isnan(size) for size in leaf.shape):
+            raise BindingError(
+                f"{name}: {path} has a shape that Dask does not know yet: call {path}.compute_chunk_sizes() before",
+                name,
+                path,
+            )
+        check_dtype(leaf.dtype, path)
+        shape = tuple(map(int, leaf.shape))
+        value = trace.composer.input(path, shape, far_strides(leaf.ndim), leaf.dtype.itemsize)
+        inputs.append(leaf)
+        return trace.made(value, leaf.dtype, len(inputs) - 1)
+
+    given = [rebuilt(each, traced, f"arguments[{k}]") for k, each in enumerate(arguments)]
+    named = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
+    like = [np.empty(0, each.dtype) for each in inputs]
+    try:
+        tree, _ = results_of(trace, function(*given, **named), [None] * len(inputs), like)
+    finally:
+        trace.is_over = True
+
+    def made(leaf: Any, path: str) -> Any:
+        if isinstance(leaf, Known):
+            return leaf.array
+        if not isinstance(leaf, Result):
+            return leaf
+        return lazy_array(name, trace.composer, leaf.array.value, leaf.array.element, inputs)
+
+    return rebuilt(tree, made, "")
+
+
+def check_out(name: str, out: Any) -> None:
+    """Nothing is written to arrays that are not there yet.
+
+    Raises:
+        BindingError: something should be.
+    """
+    if out is not None:
+        raise BindingError(
+            f"{name}: out with Dask arrays: take the result, or store it by dask.array.store", name, "out"
+        )

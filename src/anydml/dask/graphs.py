@@ -1,0 +1,259 @@
+"""Graphs: which chunks of inputs each chunk of a result needs."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.dask.tasks import Maker
+from anydml.errors import BindingError
+from anydml.moves import Fill
+from anydml.moves.compose import CONSTANT, INPUT, Composer
+from anydml.moves.pieces import Piece
+from anydml.moves.value import Value
+from anydml.stores.regions import Mapping, coordinates
+from anydml.stores.sizes import bytes_text, parse_size
+
+MEMORY = "1GB"
+"""Bytes of a task at most, where Dask's configuration says nothing of ``anydml.memory``."""
+
+FEW_PIECES = 64
+"""Pieces of a value up to which each is looked at for each chunk."""
+
+Number = tuple[int, ...]
+Bounds = tuple[int, ...]
+"""Where chunks of an axis begin, and its size."""
+
+
+def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
+    """A Dask array for a value over Dask arrays, whose strides are far.
+
+    Raises:
+        BindingError: no task fits in ``anydml.memory``.
+    """
+    import dask
+    from dask._task_spec import DataNode, Task, TaskRef
+    from dask.array import Array
+    from dask.base import tokenize
+    from dask.highlevelgraph import HighLevelGraph
+
+    constants = {number: operand.value for number, operand in composer._operands.items() if operand.role == "constant"}
+
+    def indices(operand: int) -> np.ndarray[Any, Any]:
+        found = constants.get(operand)
+        if found is None:
+            raise BindingError(f"{name}: indices are a Dask array: their elements decide which chunks a task needs, "
+                               "so pass indices.compute()", name)  # fmt: skip
+        return found
+
+    mapping = Mapping(name, value, [each.ndim for each in inputs], indices)
+    bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
+    most = parse_size(dask.config.get("anydml.memory", MEMORY))
+    needs, own = _fitting(name, mapping, bounds, [each.dtype.itemsize for each in inputs], most)
+    maker = Maker(mapping, own, bounds, np.dtype(dtype), constants)
+    token = tokenize(name, mapping.value, [each.name for each in inputs], own, str(dtype), list(constants.values()))
+    key = f"anydml-{name.lower().strip('<>')}-{token}"
+    shared = f"{key}-program"
+    graph: dict[Any, Any] = {shared: DataNode(shared, maker)}
+    program, names = TaskRef(shared), [each.name for each in inputs]
+    for number, chunks in needs.items():
+        place = (key, *number)
+        refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
+        graph[place] = Task(place, _made, program, number, tuple(chunks), *refs)
+    used = {operand for chunks in needs.values() for operand, _ in chunks}
+    whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
+    sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in own)
+    return Array(whole, key, sizes, dtype=dtype)
+
+
+def _made(maker: Maker, number: Number, chunks: tuple[tuple[int, Number], ...], *arrays: Any) -> Any:
+    return maker(number, chunks, arrays)
+
+
+def _bounds(sizes: Sequence[int]) -> Bounds:
+    return (0, *itertools.accumulate(int(size) for size in sizes))
+
+
+Needs = dict[Number, list[tuple[int, Number]]]
+"""For each chunk of the result, inputs and their chunks."""
+
+
+def _fitting(
+    name: str, mapping: Mapping, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], most: int
+) -> tuple[Needs, tuple[Bounds, ...]]:
+    """Chunks of the result, cut until no task needs more than so many bytes."""
+    own = [_natural(mapping, axis, bounds) for axis in range(len(mapping.value.sizes))]
+    while True:
+        found: Needs = {}
+        worst = 0, ()  # type: tuple[int, Number]
+        for number, chunks, needed in _needs(mapping, own, bounds, itemsizes):
+            found[number] = chunks
+            worst = max(worst, (needed, number))
+        if worst[0] <= most:
+            return found, tuple(own)
+        extents = [(axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(own, worst[1], strict=True))]
+        size, axis = max(extents, default=(1, 0))
+        if size <= 1:
+            raise BindingError(
+                f"{name}: one element of the result needs {bytes_text(worst[0])} of chunks at once, but anydml.memory "
+                f"is {bytes_text(most)}: rechunk the inputs, or set more by dask.config.set({{'anydml.memory': …}})"
+            )
+        own[axis] = tuple(sorted({*own[axis], *((a + b) // 2 for a, b in itertools.pairwise(own[axis]))}))
+
+
+def _natural(mapping: Mapping, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
+    """Where chunks of an axis of the result begin, such that they need as few of the inputs' as can be."""
+    size = mapping.value.sizes[axis]
+    cuts, known, widest = {0, size}, 0, 1
+    for piece in mapping.value.pieces:
+        own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1]
+        start = piece.start[axis]
+        reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
+        cuts |= {start, start + reach + 1}
+        source = piece.source
+        if isinstance(source, Fill) or source.operand >= CONSTANT or not own:
+            continue
+        operand = source.operand - INPUT
+        outer = max(own, key=lambda k: piece.factors[k].step)
+        first = coordinates(source.offset, mapping.rank(source.operand))
+        for own_axis, step in enumerate(coordinates(source.strides[outer], mapping.rank(source.operand))):
+            if not step:
+                continue
+            starts = bounds[operand][own_axis]
+            known += len(starts)
+            widest = max(widest, *(b - a for a, b in itertools.pairwise(starts)))
+            for bound in starts[1:-1]:
+                digit = -((first[own_axis] - bound) // step) if step > 0 else (first[own_axis] - bound) // -step + 1
+                if 0 < digit < piece.factors[outer].size:
+                    cuts.add(start + digit * piece.factors[outer].step)
+    cuts = {cut for cut in cuts if 0 <= cut <= size}
+    if len(cuts) > 2 * known + 16 and len(mapping.value.pieces) > FEW_PIECES:
+        cuts = {0, size, *range(0, size, widest)}
+    return tuple(sorted(cuts)) if size else (0,)
+
+
+class _Range(NamedTuple):
+    """Along one axis of an input: the chunks that are needed, and how much they have."""
+
+    chunks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    extent: int
+    part: int
+
+
+def _range(bounds: Bounds, low: int, high: int) -> _Range:
+    first, last = bisect.bisect_right(bounds, low) - 1, bisect.bisect_left(bounds, high)
+    while bounds[first + 1] == bounds[first]:
+        first += 1
+    chunks = tuple(range(first, last))
+    sizes = tuple(bounds[k + 1] - bounds[k] for k in chunks)
+    return _Range(chunks, sizes, bounds[last] - bounds[first], high - low)
+
+
+def _needs(
+    mapping: Mapping, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int]
+) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
+    """Chunks of the result, with those that each needs, and bytes of all of them and of the copies of boxes."""
+    size = mapping.value.element_size
+    spans: list[Any]
+    numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in own))
+    pieces = [_by_axis(mapping, piece, own, bounds) for piece in mapping.value.pieces[: FEW_PIECES + 1]]
+    if len(pieces) > FEW_PIECES or None in pieces:
+        for number in numbers:
+            box = tuple(
+                (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(own, number, strict=True)
+            )
+            regions = mapping.regions(mapping.within(box))
+            spans = [
+                (
+                    each.operand,
+                    [_range(starts, *span) for starts, span in zip(bounds[each.operand], each.box, strict=True)],
+                )
+                for each in regions
+            ]
+            yield number, *_summed(spans, itemsizes, math.prod(b - a for a, b in box) * size)
+        return
+    for number in numbers:
+        spans = []
+        written = size
+        for axis, k in zip(own, number, strict=True):
+            written *= axis[k + 1] - axis[k] if len(axis) > 1 else 0
+        for operand, fixed, by_axis in pieces:  # type: ignore[misc]
+            ranges = [*fixed]
+            for place, k in enumerate(number):
+                found = by_axis[place][k] if by_axis[place] else ()
+                if found is None:
+                    break
+                for own_axis, span in found:
+                    ranges[own_axis] = span
+            else:
+                if operand >= 0:
+                    spans.append((operand, ranges))
+        yield number, *_summed(spans, itemsizes, written)
+
+
+def _summed(
+    spans: Sequence[tuple[int, Sequence[_Range]]], itemsizes: Sequence[int], written: int
+) -> tuple[list[tuple[int, Number]], int]:
+    sizes: dict[tuple[int, Number], int] = {}
+    parts = 0
+    for operand, ranges in spans:
+        itemsize = itemsizes[operand]
+        if len(spans) == 1:
+            held = itemsize * math.prod(each.extent for each in ranges)
+            chunks = [(operand, chunk) for chunk in itertools.product(*(each.chunks for each in ranges))]
+            # Boxes of several chunks are put together before they are moved.
+            part = itemsize * math.prod(each.part for each in ranges)
+            return chunks, written + held + (part if len(chunks) > 1 else 0)
+        count = 0
+        for chunk in itertools.product(*(zip(each.chunks, each.sizes, strict=True) for each in ranges)):
+            count += 1
+            sizes[operand, tuple(k for k, _ in chunk)] = itemsize * math.prod(size for _, size in chunk)
+        parts += itemsize * math.prod(each.part for each in ranges) if count > 1 else 0
+    return [*sizes], written + sum(sizes.values()) + parts
+
+
+def _by_axis(
+    mapping: Mapping, piece: Piece, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
+) -> tuple[int, list[_Range], list[list[Any]]] | None:
+    """What a piece needs, axis by axis of the result, where each steps along axes of its own; else None."""
+    rank = len(mapping.value.sizes)
+    axes = [factor.axis for factor in piece.factors if factor.size > 1]
+    if len({*axes}) < len(axes) or any(factor.step != 1 for factor in piece.factors if factor.size > 1):
+        return None
+    source = piece.source
+    is_filled = isinstance(source, Fill) or source.operand >= CONSTANT
+    operand = -1 if isinstance(source, Fill) or is_filled else source.operand - INPUT
+    first = () if isinstance(source, Fill) or is_filled else coordinates(source.offset, mapping.rank(source.operand))
+    fixed = [_range(bounds[operand][k], at, at + 1) for k, at in enumerate(first)]
+    found: list[list[Any]] = []
+    seen: set[int] = set()
+    for axis in range(rank):
+        k = next((k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1), None)
+        count = 1 if k is None else piece.factors[k].size
+        steps: tuple[int, ...] = ()
+        if k is not None and not isinstance(source, Fill) and not is_filled:
+            steps = coordinates(source.strides[k], len(first))
+        moving = [(s, step) for s, step in enumerate(steps) if step]
+        if seen & {s for s, _ in moving}:
+            return None
+        seen |= {s for s, _ in moving}
+        start = piece.start[axis]
+        spans: list[Any] = []
+        for low, high in itertools.pairwise(own[axis]):
+            begin, end = max(low, start) - start, min(high, start + count) - start
+            if begin >= end:
+                spans.append(None)
+                continue
+            each = []
+            for s, step in moving:
+                ends = (first[s] + begin * step, first[s] + (end - 1) * step)
+                each.append((s, _range(bounds[operand][s], min(ends), max(ends) + 1)))
+            spans.append(tuple(each))
+        found.append(spans)
+    return operand, fixed, found

@@ -1,0 +1,105 @@
+"""Tasks: what makes one chunk of a result from chunks of inputs, on whatever thread or machine Dask runs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping as AnyMapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.moves import Move
+from anydml.moves.simplify import simplify
+from anydml.stores.boxes import packed, word
+from anydml.stores.grid_running import run_moves
+from anydml.stores.regions import Box, Mapping, Region
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+SMALL = 4 << 20
+"""Bytes of a chunk that NumPy moves before kernels would be compiled."""
+
+_TURN = threading.Lock()
+_COMPILED: dict[tuple[Move, ...], Any] = {}
+
+
+class Maker:
+    """Makes chunks of a result.
+
+    Args:
+        mapping: of the result.
+        own: where its chunks begin, by axis.
+        bounds: where those of inputs begin, by input and axis.
+        dtype: of the result.
+        constants: elements that are known, as bytes, by number.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping,
+        own: Sequence[tuple[int, ...]],
+        bounds: Sequence[Sequence[tuple[int, ...]]],
+        dtype: np.dtype[Any],
+        constants: AnyMapping[int, Any],
+    ) -> None:
+        self.mapping, self.own, self.bounds, self.dtype, self.constants = mapping, own, bounds, dtype, dict(constants)
+
+    def __call__(
+        self, number: tuple[int, ...], chunks: Sequence[tuple[int, tuple[int, ...]]], arrays: Sequence[Any]
+    ) -> Array:
+        """A chunk of the result.
+
+        Args:
+            number: of the chunk.
+            chunks: inputs and numbers of their chunks that it needs.
+            arrays: these chunks.
+        """
+        box = tuple(
+            (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(self.own, number, strict=True)
+        )
+        result = np.empty([high - low for low, high in box], self.dtype)
+        if not result.size:
+            return result
+        value = self.mapping.within(box)
+        given = {(operand, self._box(operand, chunk)): a for (operand, chunk), a in zip(chunks, arrays, strict=True)}
+        regions, held = [], []
+        for region in self.mapping.regions(value):
+            whole, array = self._held(region, given)
+            if whole not in regions:
+                regions.append(whole)
+                held.append(array)
+        numbers: dict[int, int] = {}
+        layouts = [(k, array.strides) for k, array in enumerate(held)]
+        strides = packed(result.shape, self.dtype.itemsize)
+        found = self.mapping.moves(value, strides, regions, layouts, len(held), numbers)
+        moves = [move for move in simplify(found) if 0 not in move.sizes]
+        flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
+        operands: list[Any] = [*flat, *(self.constants[each] for each in numbers)]
+        run_moves(moves, operands, len(held), _TURN, None if result.nbytes < SMALL else _COMPILED)
+        return result
+
+    def _box(self, operand: int, chunk: tuple[int, ...]) -> Box:
+        return tuple((axis[k], axis[k + 1]) for axis, k in zip(self.bounds[operand], chunk, strict=True))
+
+    def _held(self, region: Region, given: AnyMapping[tuple[int, Box], Any]) -> tuple[Region, Array]:
+        """The chunk that has a box, or the box put together from several; what no piece reads may be missing."""
+        near = [
+            (box, array)
+            for (operand, box), array in given.items()
+            if operand == region.operand
+            and all(a < high and b > low for (a, b), (low, high) in zip(box, region.box, strict=True))
+        ]
+        if len(near) == 1:
+            box, array = near[0]
+            whole = np.ascontiguousarray(array).reshape([high - low for low, high in box])
+            return Region(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
+        out = np.empty(region.shape, word(np.asarray(near[0][1]).itemsize))
+        for box, array in near:
+            common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]
+            own = np.asarray(array)[
+                tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))
+            ]
+            to = out[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, region.box, strict=True))]
+            np.copyto(to.view(own.dtype) if to.ndim else to, own)
+        return region, out

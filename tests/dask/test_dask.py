@@ -1,0 +1,154 @@
+"""anydml's functions and fused functions on Dask arrays: lazily, and as NumPy makes them."""
+
+import time
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.errors import BindingError, FuseError
+
+da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'anydml[dask]'")
+dask = pytest.importorskip("dask")
+
+ARRAY = np.arange(24 * 20 * 9, dtype=np.float32).reshape(24, 20, 9)
+INDICES = np.array([3, 1, 4, 1, -5])
+FUNCTIONS = {
+    "split": lambda x: dml.split(x, [4, 11, 5], axis=1),
+    "join": lambda x: dml.join([x, x[:7], x], axis=0),
+    "slice": lambda x: dml.slice(x, [1, 2, 3], [10, 6, 2], [2, 3, 2]),
+    "slice1": lambda x: dml.slice1(x, [0, 0, 0], [24, 20, 9], [-1, 2, -3]),
+    "gather": lambda x: dml.gather(x, INDICES, axis=0),
+    "copy": dml.copy,
+    "fused": dml.fuse(lambda x: [x.transpose(2, 0, 1), np.concatenate([x[::-1, 3:], x[:, :2]], 1)]),
+    "reshaped": dml.fuse(lambda x: x.reshape(12, 2, 180).transpose(1, 0, 2)),
+    "flat": dml.fuse(lambda x: x.reshape(-1)),
+    "padded": dml.fuse(lambda x: np.pad(x, ((2, 0), (1, 1), (0, 3)))),
+    "stacked": dml.fuse(lambda x: {"a": np.stack([x, x[::-1]], 2), "b": 5}),
+    "constant": dml.fuse(lambda x: np.concatenate([x, np.arange(180, dtype=np.float32).reshape(1, 20, 9)])),
+    "one": dml.fuse(lambda x: x[3, 4, 5]),
+    "nothing": dml.fuse(lambda x: x[5:5]),
+    "repeated": dml.fuse(lambda x: np.repeat(x, 3, 1)),
+    "diagonal": dml.fuse(lambda x: x[np.arange(9), :, np.arange(9)]),
+    "random": dml.fuse(lambda x: x[:, np.random.default_rng(0).integers(0, 20, 40)]),
+}
+
+
+def leaves(tree):
+    if isinstance(tree, dict):
+        tree = [*tree.values()]
+    return [leaf for each in tree for leaf in leaves(each)] if isinstance(tree, (list, tuple)) else [tree]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("chunks", [(5, 7, 4), (24, 20, 9), ((3, 0, 21), (1, 19), 9)], ids=str)
+def test_results_are_numpys_and_lazy(name, chunks):
+    asked = []
+
+    def loaded(block):
+        if block.size:
+            asked.append(1)
+        return block
+
+    x = da.from_array(ARRAY, chunks=chunks).map_blocks(loaded, dtype=ARRAY.dtype, meta=np.empty((0, 0, 0), np.float32))
+    results, wanted = leaves(FUNCTIONS[name](x)), leaves(FUNCTIONS[name](ARRAY))
+    assert not asked, "nothing is computed before it is asked for"
+    assert len(results) == len(wanted)
+    for result, own in zip(results, wanted, strict=True):
+        if isinstance(own, int):
+            assert result == own
+            continue
+        assert isinstance(result, da.Array)
+        assert (result.shape, result.dtype) == (own.shape, own.dtype)
+        np.testing.assert_array_equal(result.compute(scheduler="threads"), own)
+
+
+def test_a_task_needs_no_more_than_its_chunks():
+    x = da.from_array(ARRAY, chunks=(6, 5, 9))
+    result = dml.slice(x, [12, 0, 0], [12, 20, 9], [1, 1, 1])
+    assert result.chunks == ((6, 6), (5, 5, 5, 5), (9,))
+    graph = dict(result.__dask_graph__())
+    for number in np.ndindex(2, 4, 1):
+        task = graph[(result.name, *number)]
+        assert {each for each in task.dependencies if isinstance(each, tuple)} == {(x.name, number[0] + 2, *number[1:])}
+
+
+def test_no_task_needs_more_than_the_budget():
+    x = da.from_array(np.zeros((64, 64, 64), np.float32), chunks=(64, 64, 1))
+    with dask.config.set({"anydml.memory": "600kB"}):
+        result = dml.fuse(lambda x: x.transpose(2, 0, 1))(x)
+        joined = dml.fuse(lambda x: np.pad(x, ((0, 0), (0, 0), (1, 1))).reshape(64, -1))(x)
+    for each in (result, joined):
+        assert each.npartitions > 1
+        graph = dict(each.__dask_graph__())
+        for key in [key for key in graph if isinstance(key, tuple) and key[0] == each.name]:
+            sizes = [each.chunks[axis][k] for axis, k in enumerate(key[1:])]
+            chunks = sum(isinstance(one, tuple) for one in graph[key].dependencies)
+            assert 4 * np.prod(sizes) + chunks * 64 * 64 * 4 <= 600_000, "a result's chunk and what it is made of"
+        assert (each.compute() == 0).all()
+    with dask.config.set({"anydml.memory": "10kB"}), pytest.raises(BindingError, match="rechunk the inputs"):
+        dml.copy(x)
+
+
+def test_graphs_of_10000_chunks_take_less_than_a_second():
+    x = da.zeros((1000, 1000), chunks=(10, 10), dtype=np.float32)
+    turned = dml.fuse(lambda x: x.T[::-1])
+    for function in (dml.copy, turned):
+        start = time.process_time()
+        result = function(x)
+        spent = time.process_time() - start
+        assert result.npartitions == 10_000
+        assert spent < 1
+
+
+def test_several_inputs_and_structures():
+    x, y = da.from_array(ARRAY, chunks=(5, 7, 4)), da.from_array(ARRAY[::-1], chunks=9)
+    joined, lengths = dml.concat_training([x, y, x])
+    np.testing.assert_array_equal(joined.compute(), np.concatenate([ARRAY, ARRAY[::-1], ARRAY]))
+    assert [*lengths] == [24] * 3
+    both = dml.fuse(lambda pair, axis: np.concatenate([pair["a"], pair["b"]], axis))({"a": x, "b": y}, axis=2)
+    np.testing.assert_array_equal(both.compute(), np.concatenate([ARRAY, ARRAY[::-1]], 2))
+    mixed = dml.fuse(lambda x, z: np.concatenate([x, z]))(x, ARRAY[:2])
+    np.testing.assert_array_equal(mixed.compute(), np.concatenate([ARRAY, ARRAY[:2]]))
+
+
+def test_refused():
+    x = da.from_array(ARRAY, chunks=(5, 7, 4))
+    with pytest.raises(BindingError, match="out with Dask arrays"):
+        dml.copy(x, out=np.empty_like(ARRAY))
+    with pytest.raises(BindingError, match="out with Dask arrays"):
+        dml.split(x, 2, out=[np.empty((12, 20, 9), np.float32)] * 2)
+    with pytest.raises(BindingError, match="out with Dask arrays"):
+        dml.fuse(lambda x: x[1])(x, out=np.empty_like(ARRAY[1]))
+    with pytest.raises(BindingError, match=r"not in memory|are a Dask array"):
+        dml.gather(x, da.from_array(INDICES, chunks=2), axis=0)
+    with pytest.raises(BindingError, match="compute_chunk_sizes"):
+        dml.copy(x[x[:, 0, 0] > 5])
+    with pytest.raises(FuseError):
+        dml.fuse(lambda x: x + 1)(x)
+    with pytest.raises(dml.DescError):
+        dml.split(x, [1, 2], axis=1)
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "processes"])
+def test_schedulers(scheduler):
+    x = da.from_array(ARRAY, chunks=(12, 20, 9))
+    with dask.config.set({"multiprocessing.context": "spawn", "num_workers": 1}):
+        found = dml.fuse(lambda x: x.T)(x).compute(scheduler=scheduler)
+    np.testing.assert_array_equal(found, ARRAY.T)
+
+
+def test_chunks_that_kernels_move():
+    array = np.arange(3 << 20, dtype=np.float32).reshape(1024, 3072)
+    x = da.from_array(array, chunks=(1024, 1536))
+    np.testing.assert_array_equal(dml.fuse(lambda x: x.T)(x).compute(), array.T)
+
+
+def test_xarray_by_apply_ufunc():
+    xr = pytest.importorskip("xarray", reason="xarray is not installed: pip install xarray")
+    maps = xr.DataArray(da.from_array(ARRAY, chunks=(5, 7, 4)), dims=("time", "lat", "lon"))
+    dims = {"input_core_dims": [["time", "lat", "lon"]], "output_core_dims": [["lat", "lon", "time"]]}
+    series = xr.apply_ufunc(dml.fuse(lambda x: x.transpose(1, 2, 0)), maps, dask="allowed", **dims)
+    assert isinstance(series.data, da.Array)
+    assert series.dims == ("lat", "lon", "time")
+    np.testing.assert_array_equal(series.values, ARRAY.transpose(1, 2, 0))
