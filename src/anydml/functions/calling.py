@@ -17,12 +17,12 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines import array_engine
-from anydml.engines.protocol import ArrayEngine, Launch, Start
+from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation, constant_operands
-from anydml.functions.steps import PLANS, Step, keep_step
-from anydml.memory.warm import CACHE, LEAST
+from anydml.functions.steps import PLANS, Plan, keep_step
+from anydml.memory.warm import CACHE
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 
@@ -42,47 +42,6 @@ empty = np.empty
 
 OFTEN = 16
 """Calls of a plan after which it is asked whether they should become a single step."""
-
-
-class Plan:
-    """What calls with the same layouts and arguments share.
-
-    Attributes:
-        inferred: parameters and shapes.
-        dtype: of the results.
-        compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
-        is_empty: whether there is nothing to do.
-        sizes: bytes of the results, if there are such as may be had warm.
-        start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
-        step: the same for what the caller gave, once it was asked for.
-    """
-
-    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "step", "wait")
-
-    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
-        self.inferred = inferred
-        self.dtype = dtype
-        self.compiled = compiled
-        self.is_empty = is_empty
-        self.calls, self.wait = 0, wait
-        sizes = [math.prod(shape) * dtype.itemsize for shape in inferred.shapes]
-        self.sizes = sizes if max(sizes, default=0) >= LEAST else None
-        self.launch: Launch | None = None
-        self.start: Start | None = None
-        self.step: Step | None = None
-
-    @property
-    def weight(self) -> int:
-        """Bytes that are kept, about."""
-        kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
-        # Once for `start`, and once for `step`.
-        return kept + (2 * self.launch.weight if self.launch else 0)
-
-    def ready(self, key: Hashable, launch: Launch) -> None:
-        """Have a step for whole calls from now on."""
-        self.launch = launch
-        PLANS.keep(key, self)
-        self.start = launch.start
 
 
 def call(

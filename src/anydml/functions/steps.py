@@ -7,18 +7,17 @@ does not fit goes the long way, which says what is wrong with it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import Launch, Start
+from anydml.functions.operations import Inferred
 from anydml.memory.warm import CACHE, LEAST
-
-if TYPE_CHECKING:
-    from anydml.functions.calling import Plan
 
 PLANS = ProgramCache()
 """Plans for layouts seen before, and their steps."""
@@ -52,6 +51,47 @@ def _maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Made:
     for each in shape:
         size *= each
     return partial(np.empty, shape, dtype) if size < LEAST else partial(CACHE.array, shape, dtype, size)
+
+
+class Plan:
+    """What calls with the same layouts and arguments share.
+
+    Attributes:
+        inferred: parameters and shapes.
+        dtype: of the results.
+        compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
+        is_empty: whether there is nothing to do.
+        sizes: bytes of the results, if there are such as may be had warm.
+        start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
+        step: the same for what the caller gave, once it was asked for.
+    """
+
+    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "step", "wait")
+
+    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
+        self.inferred = inferred
+        self.dtype = dtype
+        self.compiled = compiled
+        self.is_empty = is_empty
+        self.calls, self.wait = 0, wait
+        sizes = [math.prod(shape) * dtype.itemsize for shape in inferred.shapes]
+        self.sizes = sizes if max(sizes, default=0) >= LEAST else None
+        self.launch: Launch | None = None
+        self.start: Start | None = None
+        self.step: Step | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept, about."""
+        kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
+        # Once for `start`, and once for `step`.
+        return kept + (2 * self.launch.weight if self.launch else 0)
+
+    def ready(self, key: Hashable, launch: Launch) -> None:
+        """Have a step for whole calls from now on."""
+        self.launch = launch
+        PLANS.keep(key, self)
+        self.start = launch.start
 
 
 def keep_step(key: Hashable, plan: Plan, arguments: Sequence[object]) -> None:
