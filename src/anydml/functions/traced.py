@@ -15,6 +15,7 @@ from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
 
 _REGISTERED: list[Callable[[], Any]] = []
+"""What `registered_by` was given."""
 
 
 def registered_by(load: Callable[[], Any]) -> None:
