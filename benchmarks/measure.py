@@ -11,13 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import anydml as dml
-from anydml.engines.cpu.machine import last_level_cache
+from anydml.engines.cpu.machine import last_level_cache, processor
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import POOL, available_cores
 from anydml.memory.host import address_of
@@ -121,7 +120,7 @@ def machine() -> dict[str, object]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "threads": dml.get_num_threads(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.system(),
@@ -129,11 +128,3 @@ def machine() -> dict[str, object]:
         "anydml": dml.__version__,
         **versions,
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -9,7 +9,7 @@ import os
 import time
 
 import pytest
-from pace import in_order, keep_quick
+from pace import in_order, is_left_out, keep_quick
 
 from anydml.engines.cpu import admission
 
@@ -19,6 +19,9 @@ with contextlib.suppress(ModuleNotFoundError):
     # A busy machine is no failure; what may not hang has limits of its own.
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
+
+os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
+"""On every machine the same work is shared, here and in the processes of tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +35,11 @@ def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Read no file whose tests are not asked for."""
+    return is_left_out(collection_path, config.option.markexpr) or None
 
 
 def pytest_collection_modifyitems(items):

@@ -4,7 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from pace import QUICK, QUICK_SECONDS, SLOW, TESTS, in_order, keep_quick
+from pace import QUICK, QUICK_SECONDS, SLOW, TESTS, in_order, is_left_out, keep_quick
 
 
 class Item(SimpleNamespace):
@@ -62,3 +62,15 @@ def test_a_quick_test_that_is_slow_fails():
     keep_quick(other, 10 * QUICK_SECONDS)
     with pytest.raises(pytest.fail.Exception, match=rf"^99\.0 s are not quick: take {QUICK[0]} off QUICK"):
         keep_quick(quick, 99.0)
+
+
+def test_quick_tests_are_all_that_is_read_for_them():
+    files = sorted(path for path in TESTS.rglob("*") if path.suffix == ".py")
+    read = [path.relative_to(TESTS).as_posix() for path in files if not is_left_out(path, "quick")]
+    assert sorted(name for name in read if "test_" in name.rpartition("/")[2]) == sorted(QUICK)
+    assert {"conftest.py", "pace.py"} <= set(read)
+    # Whoever asks for more, or for the others, gets them.
+    for expression in ("", "not quick", "quick or slow"):
+        assert not any(is_left_out(path, expression) for path in files)
+    # Other projects' tests are none of ours.
+    assert not is_left_out(TESTS.parent / "test_other.py", "quick")

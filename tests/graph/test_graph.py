@@ -189,6 +189,35 @@ def test_a_constant_node():
     assert '#2 constant Nodes[0] ("order"): 24 B' in str(graph)
 
 
+@pytest.mark.parametrize("given", ["by a constant", "by ConcatTraining"])
+def test_sizes_that_are_read_on_the_host(given):
+    """SplitTraining's sizes come from a constant, or from ConcatTraining, whose lengths are an output, too."""
+    sizes, x = dml.TensorDesc("INT64", [2]), np.arange(12, dtype=np.float32).reshape(3, 4)
+    parts, whole = [f32(1, 4), f32(2, 4)], f32(3, 4)
+    split = dml.OperatorGraphNodeDesc(dml.SplitTrainingOperatorDesc(whole, sizes, parts))
+    join = dml.OperatorGraphNodeDesc(dml.ConcatTrainingOperatorDesc(parts, whole, sizes))
+    outputs = [dml.OutputGraphEdgeDesc(0, k, k) for k in range(2)]
+    if given == "by a constant":
+        lengths = dml.ConstantDataGraphNodeDesc(np.array([1, 2], np.int64))
+        nodes, inputs, between = [split, lengths], [dml.InputGraphEdgeDesc(0, 0, 0)], [(1, 0, 0, 1)]
+        buffers, expected = [x], [x[:1], x[1:]]
+    else:
+        nodes, between = [split, join], [(1, 0, 0, 0), (1, 1, 0, 1)]
+        inputs = [dml.InputGraphEdgeDesc(k, 1, k) for k in range(2)]
+        outputs.append(dml.OutputGraphEdgeDesc(1, 1, 2))
+        buffers, expected = [x[:1].copy(), x[1:].copy()], [x[:1], x[1:], np.array([1, 2])]
+    edges = [dml.IntermediateGraphEdgeDesc(*edge) for edge in between]
+    desc = dml.GraphDesc(len(inputs), len(outputs), nodes, inputs, outputs, edges)
+    assert [*desc.problems()] == []
+    for device in ("cpu", "reference"):
+        found = [np.zeros(each.shape, each.dtype) for each in expected]
+        compiled = dml.Device(device).compile_graph(desc)
+        compiled.bind(buffers, found).dispatch()
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert desc.program().scratch_bytes == 0
+
+
 def test_data_of_a_constant_is_copied():
     data = np.array([1, 2], np.float32)
     node = dml.ConstantDataGraphNodeDesc(data)

@@ -38,7 +38,11 @@ def graph(
 
 CONSTANT = dml.ConstantDataGraphNodeDesc(np.arange(6, dtype=np.float32))
 SPLIT = dml.OperatorGraphNodeDesc(dml.SplitOperatorDesc(f32(1, 1, 2, 3), [f32(1, 1, 2, 1), f32(1, 1, 2, 2)], 3))
-BY_SIZES = dml.SplitTrainingOperatorDesc(f32(3), dml.TensorDesc("INT64", [2]), [f32(1), f32(2)])
+TWO_SIZES = dml.TensorDesc("INT64", [2])
+BY_SIZES = dml.OperatorGraphNodeDesc(dml.SplitTrainingOperatorDesc(f32(3), TWO_SIZES, [f32(1), f32(2)]))
+LENGTHS, OTHER_LENGTHS = (dml.ConstantDataGraphNodeDesc(np.array(sizes, np.int64)) for sizes in ([1, 2], [2, 1]))
+LENGTHS_COPY = copy(TWO_SIZES, TWO_SIZES)
+SPLIT_EDGES = ((0, 0, 0),), ((0, 0, 0), (0, 1, 1))
 OWNED_COPY = copy(dml.TensorDesc("FLOAT32", [1, 1, 2, 3], None, OWNED))
 WRONG = dml.OperatorGraphNodeDesc(dml.ElementWiseIdentityOperatorDesc(f32(2), f32(3)), "crop")
 
@@ -61,11 +65,25 @@ BROKEN = {
         "supports 4 to 5; it needs DML_FEATURE_LEVEL_3_0",
         "3_0",
     ),
-    "a tensor on the host": (
-        graph((dml.OperatorGraphNodeDesc(BY_SIZES),), ((0, 0, 0), (1, 0, 1)), ((0, 0, 0), (0, 1, 1)), (), (2, 2)),
+    "sizes that are not known": (
+        graph((BY_SIZES,), ((0, 0, 0), (1, 0, 1)), ((0, 0, 0), (0, 1, 1)), (), (2, 2)),
         "latest",
         "Nodes[0].SplitTensor",
-        "SplitTensor of SplitTraining lies in host memory",
+        "SplitTensor of SplitTraining is read on the host",
+        None,
+    ),
+    "sizes that were moved": (
+        graph((BY_SIZES, LENGTHS, LENGTHS_COPY), *SPLIT_EDGES, ((1, 0, 2, 0), (2, 0, 0, 1)), (1, 2)),
+        "latest",
+        "Nodes[0].SplitTensor",
+        "feed it from a constant node or from ConcatTraining",
+        None,
+    ),
+    "sizes that do not agree": (
+        graph((BY_SIZES, OTHER_LENGTHS), *SPLIT_EDGES, ((1, 0, 0, 1),), (1, 2)),
+        "latest",
+        "Nodes[0]",
+        r"SplitTensor holds \[2, 1\], but OutputTensors have sizes \[1, 2\] along Axis 0",
         None,
     ),
     "a constant's level": (

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
-from anydml.memory import limits
-from anydml.onnx import backend, budget, program, tensors, to_descs
+from anydml.memory import limits, warm
+from anydml.onnx import backend, budget, program, replay, tensors, to_descs
 from anydml.onnx.budget import ARRAY, SMALL, Budget
 from anydml.onnx.program import Program
 
@@ -204,8 +204,15 @@ def drawn(rng, kinds=5, sizes=(3, 40)):
     return model, {"x": np.ones((rows, 2000), np.float32), "i": np.zeros(5, np.int64)}
 
 
+@pytest.fixture
+def measured(monkeypatch):
+    """Whatever is taken is new memory, and every run asks for it."""
+    monkeypatch.setattr(warm.CACHE, "_limit", 0)
+    monkeypatch.setattr(replay, "MOST_BYTES", -1)
+
+
 @pytest.mark.parametrize("seed", range(40))
-def test_no_more_is_taken_than_was_asked_for(monkeypatch, seed):
+def test_no_more_is_taken_than_was_asked_for(monkeypatch, measured, seed):
     monkeypatch.setattr(program, "Budget", Recording)
     model, given = drawn(random.Random(seed))
     ready = Program(model)
@@ -224,7 +231,7 @@ def test_no_more_is_taken_than_was_asked_for(monkeypatch, seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nodes_that_make_indices_count_them(monkeypatch, seed):
+def test_nodes_that_make_indices_count_them(monkeypatch, measured, seed):
     """They ask for the most that they may take; what NumPy takes for small work is not counted."""
     monkeypatch.setattr(program, "Budget", Recording)
     model, given = drawn(random.Random(seed), kinds=9, sizes=(700,))

@@ -241,6 +241,24 @@ def test_out_overlapping_and_read_only():
         fused(X, out=(block[:2], np.empty_like(X)))
 
 
+SPELLINGS = {
+    "append": lambda x: np.append(x, x[:1], axis=0),
+    "append to all": lambda x: np.append(x, values=[1.0, 2.0]),
+    "columns": lambda x: np.column_stack((x[0, 0], x[0].T, np.arange(4.0))),
+    "rollaxis": lambda x: [np.rollaxis(x, k, start) for k in range(-3, 3) for start in range(-3, 4)],
+    "filled with a row": lambda x: np.full_like(x, [1.7, 2, 3, 4], dtype=np.int16),
+    "filled with a column": lambda x: np.full_like(x, fill_value=np.arange(3)[:, None], shape=(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_spellings_of_numpy(name):
+    x = X.astype(np.float64)
+    pytree(lambda one, other: np.testing.assert_array_equal(one, other, strict=True), *[
+        each(x) for each in (dml.fuse(SPELLINGS[name]), SPELLINGS[name])
+    ])  # fmt: skip
+
+
 OFTEN = {
     "one result": lambda x: np.concatenate([x[..., 1::2], x[..., ::2]], -1),
     "a constant": lambda x: np.pad(x, ((1, 0), (0, 0), (2, 1)), constant_values=7),

@@ -63,6 +63,7 @@ RIGHT = {
     "a parameter named input": lambda x: torch.roll(input=x, shifts=1, dims=0),
     "NumPy's names of dimensions": lambda x: torch.swapaxes(x, axis0=0, axis1=1),
     "a chain of methods": lambda x: x.contiguous().clone().detach().cpu().mT,
+    "its own dtype": lambda x: x.float().to(torch.float32),
     "like another": lambda x: x.reshape_as(x.permute(1, 2, 0)).expand_as(torch.zeros(5, 3, 4, 2)),
     "vertical parts": lambda x: torch.hsplit(x, 3)[1] if x.ndim else x,
     "views of one another": lambda x: torch.broadcast_tensors(x, x[:1])[1],

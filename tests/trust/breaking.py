@@ -3,6 +3,7 @@
 BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
     "interleave": ("slack = ", "slack = 0 * "),
+    "row_blocks": ("at, element, soon", "at, element + uint64(1), soon"),
     "turn": ("start + reach + uint64(LINE) > limit", "start > limit"),
     "table": (
         "copy(end, start + load(from_columns + uint64(8) * j), uint64(size))",

@@ -12,11 +12,12 @@ from anydml.moves import Access, Lookup, Move
 
 @dataclass(frozen=True)
 class Pattern:
-    """Moves with the kernel that is expected to do them, and a name."""
+    """Moves with the kernel that is expected to do them, and a name; `cached` where another one does them by caches."""
 
     name: str
     kernel: str
     moves: list[Move]
+    cached: str = ""
 
 
 def rows(every: bool) -> Iterator[Pattern]:
@@ -221,4 +222,26 @@ def table(every: bool) -> Iterator[Pattern]:
                 )
 
 
-KERNELS = {"turn": turn, "table": table, "rows": rows, "elements": elements, "interleave": interleave, "lookup": lookup}
+def row_blocks(every: bool) -> Iterator[Pattern]:
+    """Rows of all sizes in another order, or cut out of longer ones; blocks that are cut, lines that rows share."""
+    for size in range(65, 580, 1 if every else 11):
+        short = [(3, 5, 7), (2, 3, 11, 9), (45, 7)]
+        for shape, gap in itertools.product(short, (0, 3, 64)):
+            order = (*range(1, len(shape)), 0)
+            move = permutation(shape, order, size, gap)
+            yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", "row_blocks", [move], "rows")
+            if gap:
+                *outer, inner = move.destination.strides
+                wide = move._replace(destination=Access(0, 0, (*(2 * stride for stride in outer), inner)))
+                yield Pattern(f"{shape} by {order} of {size} B, gaps", "row_blocks", [wide], "rows")
+        if size <= 512:
+            for back in (1, -1):
+                cut = Move((70,), Access(0, 0, (size,)), Access(1, 0, (back * (size + 5),)), size)
+                yield Pattern(f"70 of {size} B cut out, {back}", "row_blocks", [cut], "rows")
+    for size in (600, 1023, 1024, 2500, 4095):
+        yield Pattern(f"rows of {size} B", "row_blocks", [permutation((3, 5, 4), (1, 2, 0), size, 9)], "rows")
+        yield Pattern(f"rows of {size} B turned", "row_blocks", [permutation((3, 5, 4), (2, 0, 1), size)], "rows")
+
+
+KERNELS = {"turn": turn, "table": table, "rows": rows, "row_blocks": row_blocks, "elements": elements,
+           "interleave": interleave, "lookup": lookup}  # fmt: skip

@@ -19,7 +19,7 @@ LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]
 @pytest.fixture(autouse=True)
 def streamed(monkeypatch):
     """Everything is with non-temporal stores: that is when scratch is used."""
-    monkeypatch.setattr(planner, "last_level_cache", lambda: -1)
+    monkeypatch.setattr(planner, "most_cached", lambda: -1)
 
 
 def columns(period, runs, count, zipped=False, back=False):

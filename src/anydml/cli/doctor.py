@@ -61,7 +61,7 @@ def _threads() -> Facts:
     available = available_memory()
     facts = [
         ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
-        ("threads", f"{threads} for work of 1 MiB and more"),
+        ("threads", f"{threads} for work of {_shared_from()} and more"),
         ("largest cache", text(last_level_cache())),
         ("memory", "the system does not say" if available is None else f"{text(available)} available"),
     ]
@@ -71,6 +71,17 @@ def _threads() -> Facts:
     if threads > cores:
         slow.append(f"{threads} threads share {cores} core(s) and wait for each other: set ANYDML_NUM_THREADS={cores}")
     return facts, slow
+
+
+def _shared_from() -> str:
+    from anydml.engines.cpu.compiler import NoCompilerError
+    from anydml.engines.cpu.sharing_point import DEFAULT, shared_bytes
+    from anydml.memory.limits import text
+
+    try:
+        return text(shared_bytes())
+    except NoCompilerError:
+        return text(DEFAULT)
 
 
 def _kernels() -> Facts:

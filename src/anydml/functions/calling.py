@@ -17,11 +17,11 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines import array_engine
-from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, Launch, Start
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation, constant_operands
+from anydml.functions.steps import PLANS, Step, keep_step
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
@@ -31,9 +31,6 @@ Sizes = tuple[int, ...]
 
 FEW_BYTES = 4 << 10
 """Results of numbers up to here are made by NumPy at once: to bind a program would take longer than that."""
-
-PLANS = ProgramCache()
-"""Plans for layouts seen before."""
 
 FEW_OPERANDS = 32
 """Inputs and results that programs are remembered for to have."""
@@ -58,9 +55,10 @@ class Plan:
         is_empty: whether there is nothing to do.
         sizes: bytes of the results, if there are such as may be had warm.
         start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
+        step: the same for what the caller gave, once it was asked for.
     """
 
-    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "wait")
+    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "step", "wait")
 
     def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
         self.inferred = inferred
@@ -72,12 +70,14 @@ class Plan:
         self.sizes = sizes if max(sizes, default=0) >= LEAST else None
         self.launch: Launch | None = None
         self.start: Start | None = None
+        self.step: Step | None = None
 
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
         kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
-        return kept + (self.launch.weight if self.launch else 0)
+        # Once for `start`, and once for `step`.
+        return kept + (2 * self.launch.weight if self.launch else 0)
 
     def ready(self, key: Hashable, launch: Launch) -> None:
         """Have a step for whole calls from now on."""
@@ -94,6 +94,8 @@ def call(
     out: Sequence[Any] | None,
     adapter: ArrayAdapter | None,
     engine: ArrayEngine | None = None,
+    asked: Hashable = None,
+    given_arguments: Sequence[object] | None = None,
 ) -> list[Any]:
     """Run a function.
 
@@ -105,6 +107,8 @@ def call(
         out: the caller's arrays to write to; None for new ones.
         adapter: whose the inputs are, None for NumPy's.
         engine: where it runs; by default where the inputs lie.
+        asked: by what the caller looks for a step before it calls this (see `steps`); None where it does not.
+        given_arguments: what follows the arrays in such a step's tuple; by default `arguments`.
 
     Returns:
         The caller's `out`, or new arrays of the adapter's library.
@@ -132,6 +136,8 @@ def call(
                 results = [*out]
             given = (*inputs, *results)
             if not plan.start(id(given)):
+                if asked is not None:
+                    keep_step(asked, plan, arguments if given_arguments is None else given_arguments)
                 return results
     return _call(name, operation, inputs, arguments, out, adapter, engine, quick)
 

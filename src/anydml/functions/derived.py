@@ -6,7 +6,7 @@ Its body is written for its parameters, as `dataclasses` writes methods: a call 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,13 @@ from anydml.fields import integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
+from anydml.functions.steps import PLANS
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Element, Function, Parameter
 
 _NAMES: dict[str, Any] = {
     "Element": Element,
+    "PLANS": PLANS,
     "all_copied": all_copied,
     "all_parts": arguments.all_parts,
     "call": call,
@@ -80,6 +82,8 @@ def _source(function: Function) -> Iterator[str]:
     yield f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
     # Results are of the library and dtype of the first that is data.
     first, *others = function.arrays
+    step = [*_step(function)]
+    yield from step
     yield "    adapter = None"
     yield from _first(function, first, label)
     for each in others:
@@ -89,6 +93,7 @@ def _source(function: Function) -> Iterator[str]:
     indices = [each.name for each in function.arrays if each.is_index]
     rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
     rest += [f"{name}.dtype" for name in indices]
+    more = f", None, asked, ({_each(_plain_names(function))})" if step else ""
     inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
     if len(data) > 1:
         yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
@@ -106,12 +111,71 @@ def _source(function: Function) -> Iterator[str]:
         yield f"        FUNCTION.infer({label}, (), arguments)"
     if function.has_parts:
         yield f"    check_out_list({label}, out)"
-        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter)"
+        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter{more})"
         return
-    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter)[0]"
+    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter{more})[0]"
     if function.lengths is not None:
         made = f"with_lengths(FUNCTION, {made}, inputs, arguments, adapter)"
     yield f"    return {made}"
+
+
+_STEPPED = {ARRAY, ARRAYS, INDICES, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
+_STEPPED |= {"int | Ints", "int | Ints | None"}
+"""Kinds of parameters whose types and values say all."""
+
+
+def _each(names: Iterable[str]) -> str:
+    return "".join(f"{name}, " for name in names)
+
+
+def _plain_names(function: Function) -> list[str]:
+    """The arguments of a step that are no arrays."""
+    return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
+
+
+def _step(function: Function) -> Iterator[str]:
+    """The call as one step, where there is one for what was given (see `steps`)."""
+    first = function.arrays[0]
+    is_first_data = first.kind in (ARRAY, ARRAYS)
+    if function.lengths or not is_first_data or any(each.kind not in _STEPPED for each in function.parameters):
+        return
+    x, plain = first.name, _plain_names(function)
+    yield "    asked = None"
+    if function.is_of_lists:
+        tests, key, given = (
+            [f"type({x}) is list and {x} and type({x}[0]) is ndarray"],
+            [f"{x}[0].shape, len({x})"],
+            f"*{x}, ",
+        )
+    else:
+        arrays = [each.name for each in function.arrays]
+        tests = [f"type({name}) is ndarray" for name in arrays]
+        key = [f"{name}.shape" for name in arrays]
+        given = _each([each.name for each in function.arrays if each.kind != INDICES])
+        given += _each([each.name for each in function.arrays if each.kind == INDICES])
+    tests += [f"{each.name} == 'clamp'" for each in function.parameters if each.kind == "OutOfRange"]
+    yield f"    if {' and '.join(tests)}:"
+    for each in function.parameters:
+        if "Ints" in each.kind:
+            yield f"        if type({each.name}) is list:"
+            yield f"            {each.name} = tuple({each.name})"
+    yield f"        asked = OPERATION, {', '.join([*key, *plain])}, out is None"
+    yield "        try:"
+    yield "            step = PLANS.steps.get(asked)"
+    yield "        except TypeError:"
+    yield "            asked = step = None"
+    is_list = " and (out is None or type(out) is list)" if function.has_parts else ""
+    yield f"        if step is not None{is_list}:"
+    if function.has_parts:
+        yield "            results = [make() for make in step.makes] if out is None else [*out]"
+        yield f"            given = ({given}*results, {_each(plain)})"
+        yield "            if not step.start(id(given)):"
+        yield "                return results"
+    else:
+        yield "            result = step.make() if out is None else out"
+        yield f"            given = ({given}result, {_each(plain)})"
+        yield "            if not step.start(id(given)):"
+        yield "                return result"
 
 
 def _first(function: Function, first: Parameter, label: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.feature_level import FeatureLevel
+from anydml.graph.host_values import host_value_problems
 from anydml.graph.parts import (
     NAME,
     ConstantDataGraphNodeDesc,
@@ -38,7 +39,8 @@ def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
         joins = [*_edge_problems(desc, tensors), *_cycle_problems(desc)]
         yield from joins
         if not joins:
-            yield from _tensor_problems(desc, tensors)
+            ends_differ = [*_tensor_problems(desc, tensors)]
+            yield from ends_differ or host_value_problems(desc, tensors)
 
 
 def order(desc: Graph) -> tuple[list[int], list[int]]:
@@ -76,11 +78,6 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
         for problem in node.operator.problems(level):
             message = f"{label}: {problem.operator}: {problem.message}"
             yield Problem(NAME, f"{field}.{problem.field}", message, problem.rule, problem.needs, problem.is_of_level)
-        on_host = [name for name, _ in (*node.inputs, *node.outputs) if name in node.operator.HOST]
-        for name in on_host:
-            message = f"{label}: {name} of {node.operator.OPERATOR} lies in host memory: leave it out"
-            message += ", or take DirectML's own operator"
-            yield _problem(f"{field}.{name}", message, "tensors of nodes lie where the graph runs")
 
 
 def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:

@@ -20,6 +20,7 @@ from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import POSITION, Moving, Write, moved_type
 from anydml.onnx.region import Region
+from anydml.onnx.replay import Recording
 from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
 
 MOST_NODES = 256
@@ -54,6 +55,7 @@ class Running(Moving):
 
     Attributes:
         programs: how many have run, those of nodes that decide sizes not counted.
+        recording: what the run does, for the next one on such inputs; None where there will be none.
     """
 
     def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
@@ -64,6 +66,8 @@ class Running(Moving):
         self._log = log
         self._region = Region()
         self._is_composing = False
+        self.recording: Recording | None = None
+        self._inputs: Sequence[Flowing | None] = ()
 
     @property
     def composer(self) -> Region:
@@ -110,12 +114,15 @@ class Running(Moving):
 
     def _run(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
         self._is_composing = False
+        self._inputs = inputs
         try:
             found = tuple(node.entry.run(node, self, inputs))
         except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
             raise node.reworded(error) from None
         finally:
             self._is_composing = False
+            # What nobody needs any more is never stored.
+            self._inputs = ()
         return found
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
@@ -128,6 +135,8 @@ class Running(Moving):
         """As `Moving.stored`."""
         if any(tensor.array is None for tensor in tensors):
             self.flush()
+        if self.recording:
+            self.recording.looked_at(tensors)
         return True
 
     def ask(self, node: Node, size: int) -> None:
@@ -156,6 +165,9 @@ class Running(Moving):
     def source(self, array: Array) -> Value:
         """As `Moving.source`."""
         self._region.held.append(Held(self.budget, array))
+        if self.recording:
+            # Made of what the node has looked at.
+            self.recording.fix(array)
         return self._region.source(array)
 
     def pattern(self, element: Array) -> bytes:
@@ -181,6 +193,11 @@ class Running(Moving):
         tensor = Tensor(dtype, shape, maker=node.label)
         self._ask(tensor, more)
         tensor.array = make()
+        if self.recording:
+            if self.recording.is_fixed(self._inputs):
+                self.recording.fix(tensor.array)
+            else:
+                self.recording.stop()
         tensor.held = Held(self.budget, tensor.array)
         if self._log:
             self._log(f"Alone, because NumPy makes it: {node.label}")
@@ -193,6 +210,8 @@ class Running(Moving):
 
     def given(self, node: Node, array: Array) -> Tensor:
         """As `Moving.given`."""
+        if self.recording:
+            self.recording.fix(array)
         return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
 
     def _ask(self, tensor: Tensor, more: int = 0) -> None:
@@ -234,6 +253,10 @@ class Running(Moving):
         if made.compiled is not None:
             made.compiled.run((*region.sources, *targets))
             self.programs += 1
+        if self.recording:
+            if region.texts:
+                self.recording.stop()
+            self.recording.step(made.compiled, region.sources, targets)
         for tensor, target, hold in zip(results, targets, held, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
             if tensor.dtype.hasobject:

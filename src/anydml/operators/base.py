@@ -182,6 +182,14 @@ class OperatorDesc(Printed):
         """
         return None
 
+    def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
+        """What an output holds, whatever the inputs hold; None where that is not known.
+
+        Args:
+            output: its number.
+        """
+        return None
+
     def layouts(self) -> tuple[Layout, ...]:
         """The layout of every input and output, as the desc says."""
         return tuple(tensor.layout for _, tensor in (*self.inputs, *self.outputs))

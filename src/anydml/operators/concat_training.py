@@ -69,6 +69,10 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
             return ()
         return (np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64),)
 
+    def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
+        """PerInputLength."""
+        return self.constants[0] if output else None
+
     def constraints(self) -> Iterator[Problem]:
         """Same DataType and DimensionCount; axis in range; parts that add up."""
         broken = [*self._same_kind("output_tensor", "input_tensors")]

@@ -5,7 +5,6 @@ An `order` of copies is ignored, as results are packed.
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from anydml.tracing import numpy_axes, shaping
+from anydml.tracing import numpy_axes, numpy_joins, shaping
 from anydml.tracing.padding import pad
 from anydml.tracing.refusing import CLAMPING, broken, named, refused
 from anydml.tracing.trace import Trace, TracedArray
@@ -141,63 +140,12 @@ def _take_along_axis(trace: Trace, arr: Any, indices: Any, axis: Any = -1) -> Tr
     return shaping.along(shaping.broadcast(x, wide), shaping.broadcast(index, long), axis, outside)  # type: ignore[arg-type]
 
 
-def _concatenate(
-    trace: Trace, arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
-) -> TracedArray:
-    numpy_axes.no_out(out)
-    parts = [*map(trace.array, arrays)]
-    if axis is None:
-        parts, axis = [numpy_axes.ravel(part) for part in parts], 0
-    found = shaping.joined(parts, axis)
-    return found if dtype is None else found.astype(dtype)
-
-
-def _stack(trace: Trace, arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Any:
-    parts = [*map(trace.array, arrays)]
-    if len({part.shape for part in parts}) > 1:
-        raise broken("all input arrays must have the same shape")
-    axis = normalize_axis_index(axis, parts[0].ndim + 1) if parts else 0
-    return _concatenate(trace, [numpy_axes.expand_dims(part, axis) for part in parts], axis, out, dtype=dtype)
-
-
-def _stacked(rank: int, axis: int) -> Callable[..., Any]:
-    def stack(trace: Trace, tup: Any, *, dtype: Any = None, casting: Any = None) -> TracedArray:
-        parts = [numpy_axes.raised(trace.array(array), rank) for array in tup]
-        along = 0 if rank == 1 and parts and parts[0].ndim == 1 else axis
-        return _concatenate(trace, parts, along, dtype=dtype)
-
-    return stack
-
-
-def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
+def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
     """As NumPy's."""
     axis = normalize_axis_index(axis, x.ndim)
-    size = x.shape[axis]
-    if hasattr(indices_or_sections, "__len__"):
-        ends = [0, *map(operator.index, indices_or_sections), size]
-    else:
-        count = operator.index(indices_or_sections)
-        if count <= 0:
-            raise broken("number sections must be larger than 0.")
-        each, more = divmod(size, count)
-        ends = [k * each + min(k, more) for k in range(count + 1)]
-    parts = [slice(first, last).indices(size) for first, last in itertools.pairwise(ends)]
-    return [shaping.cut(x, axis, first if last > first else 0, max(0, last - first)) for first, last, _ in parts]
-
-
-def split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
-    """As NumPy's."""
-    size = x.shape[normalize_axis_index(axis, x.ndim)]
-    if not hasattr(indices_or_sections, "__len__") and size % operator.index(indices_or_sections):
-        raise broken("array split does not result in an equal division")
-    return array_split(x, indices_or_sections, axis)
-
-
-def _split_at(axis: int) -> Callable[..., Any]:
-    def given(x: TracedArray, indices_or_sections: Any) -> list[TracedArray]:
-        return split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis)
-
-    return given
+    # Counted back from the last axis, not from the place after it.
+    start = normalize_axis_index(start + x.ndim if start < 0 else start, x.ndim + 1)
+    return numpy_axes.moveaxis(x, axis, start - (axis < start))
 
 
 def broadcast_to(x: TracedArray, shape: Any, subok: bool = False) -> TracedArray:
@@ -239,16 +187,22 @@ def _full_like(
     *,
     device: Any = None,
 ) -> TracedArray:
-    if fill_value is None or np.ndim(fill_value):
-        raise broken("what is filled in is one number")
     found = x.element if dtype is None else np.dtype(dtype)
+    if fill_value is None:
+        raise broken("nothing is given to fill in")
+    if np.ndim(fill_value):
+        known = fill_value if isinstance(fill_value, TracedArray) else np.asarray(fill_value).astype(found)
+        return broadcast_to(x.trace.array(known).astype(found), _sizes_like(x, shape))
     number = fill_value if isinstance(fill_value, TracedArray) else np.full((), fill_value, found)
     return _filled_like(x, number, found, shape)
 
 
 def _filled_like(x: TracedArray, number: Any, dtype: Any, shape: Any) -> TracedArray:
-    sizes = x.shape if shape is None else shape if hasattr(shape, "__len__") else (shape,)
-    return shaping.filled(x, sizes, dtype, number)
+    return shaping.filled(x, _sizes_like(x, shape), dtype, number)
+
+
+def _sizes_like(x: TracedArray, shape: Any) -> Any:
+    return x.shape if shape is None else shape if hasattr(shape, "__len__") else (shape,)
 
 
 def _copy(x: TracedArray, order: Any = "K", subok: bool = False) -> TracedArray:
@@ -287,16 +241,19 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     np.pad: _named(pad, "array"),
     np.take: _take,
     np.take_along_axis: _take_along_axis,
-    np.concatenate: _concatenate,
-    np.stack: _stack,
-    np.hstack: _stacked(1, 1),
-    np.vstack: _stacked(2, 0),
-    np.dstack: _stacked(3, 2),
-    np.array_split: _named(array_split, "ary"),
-    np.split: _named(split, "ary"),
-    np.hsplit: _named(_split_at(1), "ary"),
-    np.vsplit: _named(_split_at(0), "ary"),
-    np.dsplit: _named(_split_at(2), "ary"),
+    np.concatenate: numpy_joins.concatenate,
+    np.stack: numpy_joins.stack,
+    np.hstack: numpy_joins.stacked(1, 1),
+    np.vstack: numpy_joins.stacked(2, 0),
+    np.dstack: numpy_joins.stacked(3, 2),
+    np.column_stack: numpy_joins.column_stack,
+    np.append: numpy_joins.append,
+    np.rollaxis: _named(rollaxis, "a"),
+    np.array_split: _named(numpy_joins.array_split, "ary"),
+    np.split: _named(numpy_joins.split, "ary"),
+    np.hsplit: _named(numpy_joins.split_at(1), "ary"),
+    np.vsplit: _named(numpy_joins.split_at(0), "ary"),
+    np.dsplit: _named(numpy_joins.split_at(2), "ary"),
     np.broadcast_to: _named(broadcast_to, "array"),
     np.broadcast_arrays: _broadcast_arrays,
     np.zeros_like: _named(_like(None), "a"),

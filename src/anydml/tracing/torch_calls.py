@@ -160,6 +160,7 @@ _add(
         "new_full": _of(torch_picks.new_full),
         "numel": _of(lambda x: x.count),
         "to": _of(torch_picks.to),
+        **{name: _of(torch_picks.as_dtype(name)) for name in ("float", "double", "half", "int", "long", "short")},
         **dict.fromkeys(("clone", "contiguous", "detach", "cpu"), _of(_same)),
     }
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.tracing import numpy_calls, shaping
+from anydml.tracing import numpy_joins, shaping
 from anydml.tracing.numpy_axes import expand_dims, raised
 from anydml.tracing.padding import constant
 from anydml.tracing.refusing import broken, refused
@@ -94,7 +94,7 @@ def tensor_split(x: TracedArray, indices_or_sections: Any = None, dim: int = 0, 
     if isinstance(wanted, TracedArray):
         raise refused("tensor_split by a traced tensor", "shapes would depend on elements")
     known = wanted if isinstance(wanted, (list, tuple, int)) else np.asarray(wanted).tolist()
-    return tuple(numpy_calls.array_split(x, known, dimension(x, dim)))
+    return tuple(numpy_joins.array_split(x, known, dimension(x, dim)))
 
 
 def split_at(axis: int) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def split_at(axis: int) -> Callable[..., Any]:
 
     def given(trace: Trace, input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
         x = trace.array(input)
-        return tuple(numpy_calls.split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis))
+        return tuple(numpy_joins.split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis))
 
     return given
 

@@ -201,6 +201,17 @@ def to(x: TracedArray, *arguments: Any, **named: Any) -> TracedArray:
     return x
 
 
+def as_dtype(name: str) -> Callable[..., TracedArray]:
+    """A method that converts, such as `torch.Tensor.float`: of tensors that are of its dtype already."""
+
+    def convert(x: TracedArray, memory_format: Any = None) -> TracedArray:
+        import torch
+
+        return to(x, getattr(torch, name))
+
+    return convert
+
+
 def _element(x: TracedArray, dtype: Any) -> np.dtype[Any]:
     """NumPy's dtype of one of PyTorch's."""
     if dtype is None:

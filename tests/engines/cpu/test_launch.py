@@ -31,6 +31,7 @@ def often(call, times=2 * OFTEN):
         call()
     assert LOADER.settle(120)
     call()
+    call()
     return bool(PLANS.quick)
 
 
@@ -328,3 +329,107 @@ def test_a_bound_operator_loads_its_kernels_where_there_is_one_thread(without_th
     out.flags.writeable = False
     with pytest.raises(dml.BindingError, match="read-only"):
         bound.dispatch()
+
+
+STEPPED = {
+    "split": (lambda x, out: dml.split(x, [4, 6], 1, out=out), 2),
+    "join": (lambda x, out: dml.join([x, x], 1, out=out), 1),
+    "slice1": (lambda x, out: dml.slice1(x, [0, 1, 0], (6, 8, 3), (1, -1, 1), out=out), 1),
+    "gather": (lambda x, out: dml.gather(x, np.array([1, 0]), 1, out=out), 1),
+    "copy": (lambda x, out: dml.copy(x[:, ::-1], out=out), 1),
+    "permute_dims": (lambda x, out: dml.permute_dims(x, (2, 0, 1), out=out), 1),
+}
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+@pytest.mark.parametrize("name", STEPPED)
+def test_what_was_given_finds_the_step(name, with_out, monkeypatch):
+    call, _ = STEPPED[name]
+    expected = call(X, None)
+    expected = expected if isinstance(expected, list) else [expected]
+    out = [np.zeros_like(each) for each in expected] if with_out else None
+    given = out if out is None or name == "split" else out[0]
+    assert often(lambda: call(X, given))
+    assert PLANS.steps
+    # Nothing else is asked any more.
+    from anydml.functions import calling, derived
+
+    for module in (calling, derived):
+        monkeypatch.setattr(module, "received", None, raising=False)
+    monkeypatch.setattr(calling, "_call", None)
+    monkeypatch.setattr(PLANS, "quick", {})
+    result = call(X, given)
+    if with_out:
+        assert result is given or all(one is other for one, other in zip(result, given, strict=True))
+    assert same(result if isinstance(result, list) else [result], expected)
+    changed = np.roll(X, 1, 0)
+    again = call(changed, given)
+    monkeypatch.undo()
+    PLANS.clear()
+    fresh = call(changed, None)
+    assert same(*[each if isinstance(each, list) else [each] for each in (again, fresh)])
+
+
+def test_what_equals_an_argument_but_is_of_another_type_is_refused_as_before():
+    x = X.copy()
+    for call, bad in (
+        (lambda axis: dml.split(x, 2, axis), (1.0, np.float32(1), "1")),
+        (lambda window: dml.slice1(x, window, (6, 8, 3), (1, 1, 1)), ((0, 1.0, 0), [0, 1.0, 0], "010", 1)),
+        (lambda order: dml.permute_dims(x, order), ((2.0, 0, 1), (2, 0), (2, 0, 1, 3), None)),
+    ):
+        good = 1 if bad[0] == 1.0 else (0, 1, 0) if bad[0] == (0, 1, 0) else (2, 0, 1)
+        before = []
+        for each in bad:
+            with pytest.raises(Exception) as error:
+                call(each)
+            before.append((type(error.value), str(error.value)))
+        assert often(lambda call=call, good=good: call(good))
+        assert PLANS.steps
+        after = []
+        for each in bad:
+            with pytest.raises(Exception) as error:
+                call(each)
+            after.append((type(error.value), str(error.value)))
+        assert after == before
+        PLANS.clear()
+    # Integers of other libraries are integers.
+    assert often(lambda: dml.split(x, 2, 1))
+    assert same(dml.split(x, np.int64(2), np.int8(1)), np.split(x, 2, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_step_found_by_the_same_arguments_is_not_for_other_arrays(dtype):
+    x = X.copy()
+    assert often(lambda: dml.split(x, 2, 1))
+    for other in (
+        x.view(dtype),
+        x.astype("f8"),
+        x[:, ::-1],
+        np.asfortranarray(x),
+        x.byteswap().view(">f4"),
+        X[:0],
+    ):
+        assert same(dml.split(other, 2, 1), [each.copy() for each in np.split(other, 2, 1)])
+    frozen = np.zeros((6, 5, 3), np.float32)
+    outs = [frozen, np.zeros_like(frozen)]
+    assert often(lambda: dml.split(x, 2, 1, out=outs))
+    frozen.flags.writeable = False
+    for bad, words in (
+        (outs, "read-only"),
+        ([x[:, :5], outs[1]], "overlap"),
+        (outs[1:] * 2, "overlap"),
+        (outs[1:], "1 arrays"),
+        (7, "int"),
+    ):
+        with pytest.raises(dml.BindingError, match=words):
+            dml.split(x, 2, 1, out=bad)
+
+
+def test_so_many_steps_are_kept_and_no_more(monkeypatch):
+    from anydml.functions import steps
+
+    monkeypatch.setattr(steps, "MOST_STEPS", 3)
+    for k in range(1, 7):
+        x = np.ones((2 * k, 4), np.float32)
+        assert often(lambda x=x: dml.split(x, 2, 0))
+        assert 1 <= len(PLANS.steps) <= 3

@@ -6,7 +6,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import engine, plan
 from anydml.engines.cpu.kernel_call import CHUNK, PIECES, units_per_claim
-from anydml.engines.cpu.machine import DEFAULT_CACHE, last_level_cache
+from anydml.engines.cpu.machine import DEFAULT_CACHE, XEON_BYTES, is_xeon, last_level_cache, most_cached
 from anydml.moves import simplify
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
@@ -142,9 +142,27 @@ def test_claims_cover_work_in_pieces():
 def test_stores_go_past_the_caches_only_where_outputs_are_large(monkeypatch):
     desc = split((512, 3072), 1, [1024] * 3)
     for cache, past in ((1 << 40, 0), (1 << 20, 1)):
-        monkeypatch.setattr(plan, "last_level_cache", lambda cache=cache: cache)
+        monkeypatch.setattr(plan, "most_cached", lambda cache=cache: cache)
         (step,) = engine.program("split", desc.moves()).steps
         assert step.template[2] == past
+
+
+@pytest.mark.parametrize(("model", "cached"), [("AMD EPYC", 75 << 20), ("Intel(R) Xeon(R) Processor", XEON_BYTES)])
+def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatch, tmp_path):
+    (tmp_path / "cpuinfo").write_text(f"processor: 0\nmodel name: {model}\n\nprocessor: 1\n")
+    monkeypatch.setattr("anydml.engines.cpu.machine.last_level_cache", lambda: 300 << 20)
+    monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "cpuinfo")
+    is_xeon.cache_clear()
+    try:
+        assert most_cached() == cached
+        monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "nothing")
+        monkeypatch.setattr("platform.processor", lambda: model)
+        is_xeon.cache_clear()
+        assert most_cached() == cached
+        monkeypatch.setattr("anydml.engines.cpu.machine.last_level_cache", lambda: 2 << 20)
+        assert most_cached() == 1 << 19
+    finally:
+        is_xeon.cache_clear()
 
 
 def test_the_last_level_cache_is_read_or_assumed(monkeypatch, tmp_path):

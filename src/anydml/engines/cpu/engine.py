@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anydml.engines.common import scratch_arrays
+from anydml.engines.cpu import sharing_point
 from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.bound import SmallCall
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
@@ -32,8 +33,9 @@ SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
-SHARED_BYTES = 1 << 20
-"""Work that writes so much is shared between threads; below, what it costs to wake one is most of what it does."""
+SHARED_BYTES: int | None = None
+"""Work that writes so much is shared between threads; below, what it costs to wake one is most of what it does. None is
+what this machine shows (see `sharing_point`)."""
 
 FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
 """Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
@@ -215,7 +217,12 @@ def _has_constants_alone(program: Program) -> bool:
 
 
 def _is_shared(step: KernelCall) -> bool:
-    return step.bytes_written >= SHARED_BYTES
+    if SHARED_BYTES is not None:
+        return step.bytes_written >= SHARED_BYTES
+    # The sizes that are tried decide most without a look at the machine.
+    if step.bytes_written < sharing_point.SIZES[0]:
+        return False
+    return step.bytes_written >= sharing_point.SIZES[-1] or step.bytes_written >= sharing_point.shared_bytes()
 
 
 class _Call:

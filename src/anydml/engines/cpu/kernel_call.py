@@ -14,8 +14,9 @@ from anydml.moves import Move
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
 
-CHUNK = 128 << 10
-"""Bytes that a thread claims at a time, about."""
+CHUNK, LEAST_CHUNK, FEW_CHUNKS = 128 << 10, 16 << 10, 16
+"""Bytes that a thread claims at a time, about; where that would leave a thread that comes late nothing to do, work is
+cut into this many chunks, none of them smaller than the second figure."""
 
 MOST_UNITS = 1 << 20
 """Units of a claim at most, so that no number of claims overflows."""
@@ -84,4 +85,5 @@ def units_per_claim(units: int, moved: int) -> int:
 
 def chunk_bytes(moved: int) -> int:
     """Bytes of each piece that so many are cut into: neither too small, nor too few of them."""
-    return min(max(CHUNK, moved // PIECES), MOST_BYTES)
+    least = min(max(LEAST_CHUNK, moved // FEW_CHUNKS), CHUNK)
+    return min(max(least, moved // PIECES), MOST_BYTES)

@@ -72,7 +72,7 @@ def launch_of(
         return None
     from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
-    words = [len(layouts), inputs, id(np.ndarray), len(steps), 0]
+    words = [len(layouts), inputs, id(np.ndarray), len(steps), 0, 0, 0, id(tuple), id(int)]
     for shape, strides, dtype in layouts:
         reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if 0 not in shape else []
         low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
@@ -86,16 +86,29 @@ def launch_of(
         words += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
         for place in places:
             words += [place, int(step.operands[place])]
-    block = np.array([word & (1 << 64) - 1 for word in words], np.uint64)
-    kept = block, tuple(kernels), [layout[2] for layout in layouts], constants
-    if is_small:
-        return Launch(partial(quick_entry(launch.launch()), address_of(block)), kept, 512 + block.nbytes)
-    prepare = partial(quick_entry(launch.prepare()), address_of(block))
-    works = [
-        POOL.driver(kernel, step.claim_bytes) if is_shared(step) else partial(_alone, quick_entry(kernel))
-        for step, kernel in zip(steps, kernels, strict=True)
-    ]
-    return Launch(_large(prepare, works, launch.TABLE), kept, 512 + block.nbytes)
+    words[launch.KINDS] = len(words)
+    works = (
+        []
+        if is_small
+        else [
+            POOL.driver(kernel, step.claim_bytes) if is_shared(step) else partial(_alone, quick_entry(kernel))
+            for step, kernel in zip(steps, kernels, strict=True)
+        ]
+    )
+    run = quick_entry(launch.launch() if is_small else launch.prepare())
+
+    def with_arguments(arguments: Sequence[object]) -> Launch:
+        every = [*words]
+        every[launch.WORDS] = len(arguments)
+        for each in arguments:
+            every += [id(type(each)), len(each) if isinstance(each, tuple) else 0]
+        block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
+        begin = partial(run, address_of(block))
+        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants
+        start = begin if is_small else _large(begin, works, launch.TABLE)
+        return Launch(start, kept, 1024 + block.nbytes + 32 * len(words), with_arguments)
+
+    return with_arguments(())
 
 
 def _alone(kernel: Callable[[int, int, int], int], table: int) -> None:

@@ -22,7 +22,7 @@ SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMED_BYTES = 1 << 20
 """Outputs larger than this are stored non-temporally: lines of many rows at a time would drive each other out."""
 
-ROW_BYTES = {1: 64, 2: 128, 8: 256, 16: 256}
+ROW_BYTES = {1: 64, 2: 128, 4: 256, 8: 256, 16: 256}
 COLUMN_BYTES = {1: 256, 2: 256}
 ROWS, COLUMNS = 128, 512
 """Bytes of a block along I and along J, by the size of an element, about; of others."""
@@ -32,6 +32,9 @@ WHOLE_BYTES = 12 << 10
 
 TABLE_COLUMNS, TABLE_ROWS = 64, 16
 """Elements of a block along J and along I where they move one by one, about."""
+
+ROWS_FROM, ROWS_TO = 8 << 10, 8 << 10
+"""Bytes of a block of rows in the source and in the destination, about."""
 
 FILLED = {1: 0.08, 2: 0.15, 3: 0.25, 4: 0.25, 6: 0.45, 8: 0.45, 12: 0.7, 16: 0.7}
 """The share of a tile that must be filled for it to be faster than to move its elements one by one."""
@@ -157,6 +160,27 @@ def _by_tables(move: Move, streamed: bool, admits: Admits) -> KernelCall:
     return kernel_call("table", partial(table_kernel, size if common else 0), reason, (move,), blocks.words())
 
 
+def permuted_rows(move: Move) -> KernelCall:
+    """The step for rows that are too long for an element and too short to be read in any order (see `row_blocks`).
+
+    Args:
+        move: simplified, without lookups, of at least one dimension; its rows lie side by side in the destination,
+            and are stored past the caches.
+    """
+    from anydml.engines.cpu.kernels.row_blocks import STAGE, row_blocks_kernel
+
+    size = move.element_size
+    if len(move.sizes) == 1:
+        to, source = (end._replace(strides=(0, *end.strides)) for end in (move.destination, move.reads))
+        move = Move((1, *move.sizes), to, source, size)
+    goals = [max(1, bytes_ // size) for bytes_ in (ROWS_FROM, ROWS_TO)]
+    rows, columns, outer = _choose(move, goals, packed=False) or ([], [], [])
+    blocks = _Blocks(move, rows, columns, outer, goals, 1, streamed=True, apart=True)
+    blocks.pitch = STAGE // size
+    reason = f"rows of {size} B, blocks of {blocks} of them, past the caches"
+    return kernel_call("row_blocks", row_blocks_kernel, reason, (move,), blocks.words())
+
+
 def _choose(move: Move, goals: Sequence[int], packed: bool) -> tuple[list[_Axis], list[_Axis], list[_Axis]] | None:
     """The axes of I and J, the innermost first, and the others, the outermost first.
 
@@ -201,11 +225,14 @@ class _Blocks:
         rows, columns: the groups I and J.
         pitch: bytes from row to row in scratch.
         packed: whether rows go through scratch on their way with non-temporal stores.
+
+    Args:
+        apart: no two blocks need to have lines in common.
     """
 
     def __init__(
         self, move: Move, rows: list[_Axis], columns: list[_Axis], outer: list[_Axis], goals: Sequence[int],
-        side: int, streamed: bool,
+        side: int, streamed: bool, apart: bool = False,
     ) -> None:  # fmt: skip
         self._move = move
         self._streamed = streamed
@@ -217,7 +244,7 @@ class _Blocks:
         self._from = move.reads.offset + sum((axis.size - 1) * axis.source for axis in flipped)
         rows = [_Axis(axis.size, -axis.to, -axis.source) if side > 1 and axis.source < 0 else axis for axis in rows]
         self.packed = _is_packed(columns, size)
-        overlap = -(-LINE // size) if streamed and self.packed else 0
+        overlap = -(-LINE // size) if streamed and self.packed and not apart else 0
         self.rows = _Group(rows, goals[0], side, 0)
         self.columns = _Group(columns, goals[1], side, overlap)
         self._outer = outer

@@ -14,19 +14,19 @@ from anydml.engines.cpu.addressed import addressed
 from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
-from anydml.engines.cpu.machine import last_level_cache
-from anydml.engines.cpu.permute import LINE, permuted
+from anydml.engines.cpu.machine import most_cached
+from anydml.engines.cpu.permute import LINE, permuted, permuted_rows
 from anydml.moves import Move, reordered, stages
 
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
 
-PAST_SHARE = 4
-"""Outputs larger than this part of the last-level cache are stored non-temporally: they share it with the inputs."""
-
 SHORT_ROW = 512
 PACKED_UNIT = 1024
 """Longest row, in bytes, that passes through scratch on its way with non-temporal stores; bytes of rows at a time."""
+
+LONG_ROW = 4096
+"""Rows so long, in bytes, that it does not matter how far from each other they are read: each is a page of its own."""
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
@@ -56,7 +56,7 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
         admission: which special kernels may be used; all, by default.
     """
     admits = _all if admission is None else admission.allows
-    streamed = written > last_level_cache() // PAST_SHARE
+    streamed = written > most_cached()
     steps: list[KernelCall] = []
     for stage in stages(moves):
         boxes: dict[tuple[int, ...], list[Move]] = {}
@@ -88,6 +88,9 @@ def _all(kernel: str, moved: int) -> bool:
 
 def _box(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[KernelCall]:
     """Steps for moves of one box."""
+    if streamed and len(moves) == 1 and _is_row_of_block(moves[0]):
+        yield permuted_rows(moves[0])
+        return
     if not moves[0].sizes or min([move.element_size for move in moves]) > SHORT_ROW:
         # All are long rows: nothing to tell apart.
         yield _rows(moves, streamed)
@@ -160,6 +163,15 @@ def _in_source_order(moves: Sequence[Move]) -> list[Move]:
 def _reading_order(strides: Sequence[int]) -> list[int]:
     """Dimensions by their strides, the largest first; those of one stride keep their order."""
     return sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
+
+
+def _is_row_of_block(move: Move) -> bool:
+    """Whether rows that leave past the caches should be taken by blocks: short ones, and those in another order."""
+    size = move.element_size
+    if not move.sizes or not ELEMENT < size < LONG_ROW or move.destination.strides[-1] != size:
+        return False
+    strides = [abs(stride) or math.inf for stride in move.reads.strides]
+    return size <= SHORT_ROW or strides[-1] > min(strides)
 
 
 def _by_size(moves: Iterable[Move]) -> list[list[Move]]:

@@ -8,6 +8,7 @@ from functools import partial
 from anydml.engines.cpu.permute import SIZES
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import POOL
+from anydml.engines.cpu.sharing_point import shared_bytes
 from anydml.moves import Move, simplify
 from anydml.operators.parts import part_moves
 from anydml.operators.slice import slice_moves
@@ -26,14 +27,17 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.lookup import elements_kernel as lookup_elements_kernel
     from anydml.engines.cpu.kernels.lookup import lines_kernel
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
+    from anydml.engines.cpu.kernels.row_blocks import row_blocks_kernel
     from anydml.engines.cpu.kernels.rows import rows_kernel
     from anydml.engines.cpu.kernels.table import table_kernel
     from anydml.engines.cpu.kernels.turn import turn_kernel
 
     yield "sharing", POOL.prepare
+    yield "where sharing begins", shared_bytes
     for what in (launch, prepare, repeat):
         yield "calls", what
     yield "rows", rows_kernel
+    yield "row_blocks", row_blocks_kernel
     for size in (0, *WORDS, *ODD):
         yield f"elements {size}", partial(elements_kernel, size)
     for size in SIZES:

@@ -5,10 +5,13 @@ A call is described by a block of words, which `anydml.engines.cpu.launch` write
 - COUNT, OUTPUTS: how many operands there are, and how many of them, from the front, are inputs.
 - KIND: the address of NumPy's type of arrays.
 - STEPS, FIRST: how many kernel calls there are, and the number of the first one's first word.
+- WORDS, KINDS: how many arguments that are no arrays follow the operands, and the number of the first one's first word.
+- TUPLE, INTEGER: the addresses of Python's types.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
   strides;
 - for each kernel call: the kernel's address, how many words its table has, how many of them are addresses, the table
-  with offsets in those places, and for each of those its place and its operand.
+  with offsets in those places, and for each of those its place and its operand;
+- for each argument that is no array: its type, and of a tuple, whose items are integers, how many there are.
 
 What is read of arrays lies where `anydml.memory.numpy_struct` says, and is read under the GIL: so nobody changes it.
 """
@@ -28,8 +31,8 @@ from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, I
 CODE = code_of("atomics.py"), HEADER
 """Part of the names of what is compiled here."""
 
-COUNT, OUTPUTS, KIND, STEPS, FIRST = range(5)
-OPERANDS = 5
+COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER = range(9)
+OPERANDS = 9
 STEP_HEADER = 3
 
 MOST_OPERANDS = 128
@@ -55,10 +58,32 @@ def are_alike(left, right, count):
 
 
 @helper
+def are_of_kinds(block, given):
+    """Whether arguments, whose addresses follow each other, are of the planned types. That they are equal is known."""
+    planned = block + uint64(8) * word(block, KINDS)
+    for k in range(word(block, WORDS)):
+        argument = load(given + uint64(8) * uint64(k))
+        kind = load(argument + uint64(TYPE))
+        if kind != word(planned, 0):
+            return False
+        if kind == word(block, TUPLE):
+            if load(argument + uint64(HEADER)) != word(planned, 1):
+                return False
+            for item in range(word(planned, 1)):
+                value = load(argument + uint64(ITEMS) + uint64(8) * uint64(item))
+                if load(value + uint64(TYPE)) != word(block, INTEGER):
+                    return False
+        planned += uint64(16)
+    return True
+
+
+@helper
 def fit(block, operands):
-    """Whether a tuple holds arrays as a block was made for, outputs can be written, and outputs lie apart from all."""
+    """Whether a tuple holds what a block was made for, outputs can be written, and outputs lie apart from all."""
     count, outputs, kind = word(block, COUNT), word(block, OUTPUTS), word(block, KIND)
-    if load(operands + uint64(HEADER)) != count:
+    if load(operands + uint64(HEADER)) != count + word(block, WORDS):
+        return False
+    if not are_of_kinds(block, operands + uint64(ITEMS) + uint64(8) * count):
         return False
     bounds = scratch(BOUNDS)
     lowest, highest = ~uint64(0), uint64(0)

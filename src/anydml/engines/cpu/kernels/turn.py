@@ -28,13 +28,20 @@ from anydml.engines.cpu.kernels.blocks import (
     tables,
 )
 from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
-from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, load, scratch
+from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, helper, load, prefetch_once, scratch
 from anydml.engines.cpu.kernels.tiles import PADDED, side_of, turn_tile
 
 SLACK = 4096 + 64
 STAGE = 4096
 SCRATCH = BLOCK + SLACK + STAGE
 """Bytes after the block for what a last tile writes too much, and for the rows of a tile that end with the source."""
+
+
+@helper
+def ask_for(start, offsets, count):
+    """Prefetch a line of each row of a tile: processors do not foresee rows of the next block, which lie far apart."""
+    for k in range(count):
+        prefetch_once(start + load(offsets + uint64(8) * uint64(k)))
 
 
 @cache
@@ -66,6 +73,12 @@ def turn_kernel(size: int) -> Kernel:
                 block_j = line - outer * count_j
                 to = block_of(table, outer, block_i, block_j, uint64(TO), uint64(TO_I), uint64(0))
                 source = block_of(table, outer, block_i, block_j, uint64(SOURCE), uint64(FROM_I), uint64(1))
+                soon = source
+                if streamed != uint64(0):
+                    following = min(unit + uint64(1), units - uint64(1))
+                    line = following // count_i
+                    soon = block_of(table, line // count_j, following - line * count_i, line % count_j,
+                                    uint64(SOURCE), uint64(FROM_I), uint64(1))  # fmt: skip
                 if not is_padded and direct != uint64(0) and streamed == uint64(0):
                     j = uint64(0)
                     while j < columns:
@@ -86,6 +99,7 @@ def turn_kernel(size: int) -> Kernel:
                         i = uint64(0)
                         while i < rows:
                             k = min(i, rows - uint64(side))
+                            ask_for(soon + k * uint64(size), from_columns + uint64(8) * j, side)
                             turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
                                       to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
                             i += uint64(side)
@@ -101,6 +115,8 @@ def turn_kernel(size: int) -> Kernel:
                         if rows >= uint64(side):
                             k = min(i, rows - uint64(side))
                         start, places = source + k * uint64(size), from_columns + uint64(8) * at
+                        if streamed != uint64(0):
+                            ask_for(soon + k * uint64(size), places, side)
                         if (is_padded or rows < uint64(side)) and start + reach + uint64(LINE) > limit:
                             # Lines would reach past the source.
                             for r in range(uint64(0), uint64(side)):

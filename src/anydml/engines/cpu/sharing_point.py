@@ -1,0 +1,176 @@
+"""Where sharing work between threads begins to pay: measured once a machine, and kept beside the compiled kernels.
+
+It depends on what it costs to tell another core that there is work, and on how much one core moves alone; both differ
+several times from machine to machine. So a plain copy is timed with one thread and with all, size by size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+import warnings
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.compiler import NoCompilerError
+from anydml.engines.cpu.machine import processor
+from anydml.engines.cpu.plan import plan
+from anydml.engines.cpu.pool import ALL, POOL
+from anydml.memory.host import address_of
+from anydml.moves import Access, Move
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernel_call import KernelCall
+
+SIZES = (128 << 10, 256 << 10, 512 << 10, 1 << 20)
+"""Bytes that are tried; nothing smaller is ever shared."""
+
+DEFAULT = 1 << 20
+"""Bytes from which work is shared where nothing can be measured, or sharing did not pay: the machine was busy then."""
+
+ROUNDS = 9
+GAIN = 0.9
+"""Rounds, of which the fastest counts, and the part of one thread's time that all together may take, to be worth it."""
+
+PATIENCE = 0.02
+"""Seconds that workers may take to start."""
+
+DAY = 86_400
+"""Seconds after which a machine on which sharing did not pay is asked again."""
+
+VARIABLE = "ANYDML_SHARED_BYTES"
+
+_known: dict[int, int] = {}
+"""Bytes by the number of threads."""
+
+
+def shared_bytes() -> int:
+    """Bytes written from which work is shared between the threads that there are now.
+
+    What ANYDML_SHARED_BYTES says, else what was measured on this machine before, else what is measured now, which takes
+    some milliseconds.
+
+    Raises:
+        NoCompilerError: nothing can be compiled here.
+    """
+    threads = POOL.threads
+    found = _known.get(threads)
+    if found is None:
+        found = _known[threads] = _said() or _kept_or_measured(threads)
+    return found
+
+
+def forget() -> None:
+    """Ask again the next time, for tests."""
+    _known.clear()
+
+
+def _said() -> int | None:
+    text = os.environ.get(VARIABLE, "").strip()
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    if text:
+        warnings.warn(f"{VARIABLE} is {text!r}, which is no number of bytes; measuring", RuntimeWarning, stacklevel=2)
+    return None
+
+
+def _kept_or_measured(threads: int) -> int:
+    if threads == 1:
+        return DEFAULT
+    step = _copy(SIZES[-1])
+    kernel: Any = step.load()
+    folder = kernel.stats.cache_path
+    path = None if not folder else Path(folder) / f"sharing_{zlib.crc32(processor().encode()):08x}_{threads}.json"
+    if path is not None and (kept := _read(path)) is not None:
+        return kept
+    times = measured()
+    found = first_worth(times)
+    if path is not None:
+        _write(path, found, threads, times)
+    return found or DEFAULT
+
+
+def first_worth(times: dict[int, tuple[float, float]]) -> int | None:
+    """The least size from which on sharing pays, given seconds with one thread and with all by size; None if none."""
+    found = None
+    for size in sorted(times, reverse=True):
+        alone, together = times[size]
+        if together > GAIN * alone:
+            break
+        found = size
+    return found
+
+
+def measured() -> dict[int, tuple[float, float]]:
+    """Seconds of a plain copy, with one thread and with all, by its size.
+
+    Raises:
+        NoCompilerError: nothing can be compiled here.
+    """
+    memory = np.zeros(2 * SIZES[-1], np.uint8)
+    target, source = memory[: SIZES[-1]], memory[SIZES[-1] :]
+    best: dict[int, tuple[float, float]] = {}
+    runs: dict[int, tuple[Callable[[], object], Callable[[], object]]] = {}
+    for size in SIZES:
+        step = _copy(size)
+        kernel, table = step.load(), step.table([address_of(target), address_of(source)])
+        at = address_of(table)
+        runs[size] = partial(kernel, at, 0, ALL), POOL.bind(kernel, table, memory, step.claim_bytes)
+        best[size] = (float("inf"), float("inf"))
+    runs[SIZES[-1]][1]()
+    end = time.monotonic() + PATIENCE
+    while POOL.workers < POOL.threads - 1 and time.monotonic() < end:
+        time.sleep(0.0005)
+    for _ in range(ROUNDS):
+        for size, (alone, together) in runs.items():
+            best[size] = min(best[size][0], _seconds(alone)), min(best[size][1], _seconds(together))
+    return best
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    # The first call brings memory and threads to where they are in a loop.
+    run()
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def _copy(size: int) -> KernelCall:
+    steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), size)], size)
+    if not steps:
+        raise NoCompilerError("a plain copy has no kernel")
+    return steps[0]
+
+
+def _read(path: Path) -> int | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["bytes"]
+        if found is None and time.time() - path.stat().st_mtime < DAY:
+            # Other processes may have had the cores: that counts for a while.
+            return DEFAULT
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if type(found) is int and SIZES[0] <= found <= SIZES[-1] else None
+
+
+def _write(path: Path, found: int | None, threads: int, times: dict[int, tuple[float, float]]) -> None:
+    """Keep it; another process sees all of the file or none."""
+    seconds = {str(size): [round(value, 9) for value in pair] for size, pair in times.items()}
+    text = json.dumps({"bytes": found, "threads": threads, "processor": processor(), "seconds": seconds}, indent=1)
+    with contextlib.suppress(OSError):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".sharing")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            os.replace(name, path)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,77 @@
+"""What the nodes of a graph read on the host, such as SplitTraining's sizes: it is known when the graph is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.graph.parts import (
+    NAME,
+    ConstantDataGraphNodeDesc,
+    Graph,
+    IntermediateGraphEdgeDesc,
+    NodeTensors,
+    OperatorGraphNodeDesc,
+    node_label,
+)
+from anydml.operators.base import Problem
+from anydml.tensor import TensorDesc
+
+Array = np.ndarray[Any, Any]
+
+
+def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
+    """Inputs that are read on the host whose values are not known, or do not agree with their node.
+
+    Args:
+        desc: a graph whose edges break no rule.
+        tensors: its nodes'.
+    """
+    feeds = {(edge.to_node_index, edge.to_node_input_index): edge for edge in desc.intermediate_edges}
+    for number, node in enumerate(desc.nodes):
+        if not isinstance(node, OperatorGraphNodeDesc) or not node.operator.HOST:
+            continue
+        field, label = f"Nodes[{number}]", node_label(desc, number)
+        known: dict[int, Array] = {}
+        unknown = False
+        for k, (name, tensor) in enumerate(tensors[number].inputs):
+            if name not in node.operator.HOST:
+                continue
+            found = _known(desc, tensors, feeds.get((number, k)))
+            if found is None:
+                message = f"{label}: {name} of {node.operator.OPERATOR} is read on the host, before the graph runs:"
+                message += " feed it from a constant node or from ConcatTraining, or leave it out"
+                rule = f"{name} comes from a constant node or from ConcatTraining's PerInputLengthTensor"
+                yield Problem(NAME, f"{field}.{name}", message, rule)
+                unknown = True
+            else:
+                known[k] = _seen(tensor, found)
+        if not unknown and (problem := node.operator.host_problem(_of(known))):
+            message = f"{label}: {node.operator.OPERATOR}: {problem}"
+            yield Problem(NAME, field, message, "host data agrees with the desc")
+
+
+def _of(known: dict[int, Array]) -> Callable[[int], Array]:
+    return lambda number: known[number]
+
+
+def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:
+    """The bytes that an edge carries, if they are known before anything runs."""
+    if edge is None:
+        return None
+    node = desc.nodes[edge.from_node_index]
+    if isinstance(node, ConstantDataGraphNodeDesc):
+        return np.frombuffer(node.data, np.uint8)
+    _, tensor = tensors[edge.from_node_index].outputs[edge.from_node_output_index]
+    value = node.operator.known_output(edge.from_node_output_index)
+    if value is None:
+        return None
+    found = np.zeros(tensor.size_in_bytes, np.uint8)
+    _seen(tensor, found)[...] = value
+    return found
+
+
+def _seen(tensor: TensorDesc, buffer: Array) -> Array:
+    return np.ndarray(tensor.sizes, tensor.data_type.dtype, buffer, 0, tensor.layout.strides)

@@ -1,0 +1,135 @@
+"""Where sharing begins: read, measured and kept, and what it is good for."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml.engines.cpu import engine, sharing_point
+from anydml.engines.cpu.sharing_point import DEFAULT, SIZES, VARIABLE, first_worth, shared_bytes
+
+KIB = 1 << 10
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    sharing_point.forget()
+    yield
+    sharing_point.forget()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where it is kept, and how often it is measured; sharing pays from 512 KiB on."""
+
+    class Kernel:
+        class stats:
+            cache_path = str(tmp_path)
+
+    def measure():
+        times.append(1)
+        return {size: (1.0, 0.6 if size >= 512 * KIB else 1.0) for size in SIZES}
+
+    times = []
+    monkeypatch.setattr(sharing_point, "_copy", lambda size: type("Step", (), {"load": staticmethod(Kernel)}))
+    monkeypatch.setattr(sharing_point, "measured", measure)
+    monkeypatch.setattr(sharing_point, "POOL", type("Pool", (), {"threads": 3}))
+    return tmp_path, times
+
+
+@pytest.mark.parametrize(
+    ("together", "expected"),
+    [
+        ((0.5, 0.5, 0.5, 0.5), 128 * KIB),
+        ((2.0, 0.8, 0.7, 0.6), 256 * KIB),
+        # What pays below and not above is noise.
+        ((0.5, 0.5, 0.95, 0.5), 1024 * KIB),
+        ((0.5, 0.5, 0.5, 0.95), None),
+    ],
+)
+def test_sharing_has_to_pay_from_there_on(together, expected):
+    assert first_worth({size: (1.0, other) for size, other in zip(SIZES, together, strict=True)}) == expected
+
+
+def test_it_is_measured_once_a_machine(folder):
+    path, times = folder
+    for _ in range(3):
+        assert shared_bytes() == 512 * KIB
+        sharing_point.forget()
+    assert len(times) == 1
+    (kept,) = path.iterdir()
+    assert json.loads(kept.read_text())["bytes"] == 512 * KIB
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"bytes": 7}', '{"bytes": true}', '{"bytes": "x"}', "\x00\xff"])
+def test_a_damaged_file_is_measured_anew(folder, text):
+    path, times = folder
+    shared_bytes()
+    (kept,) = path.iterdir()
+    kept.write_bytes(text.encode("latin-1"))
+    sharing_point.forget()
+    assert shared_bytes() == 512 * KIB
+    assert len(times) == 2
+    assert json.loads(kept.read_text())["bytes"] == 512 * KIB
+
+
+def test_what_cannot_be_kept_is_measured_by_each_process(folder, monkeypatch):
+    path, times = folder
+
+    def refuse(*_, **__):
+        raise OSError("full")
+
+    monkeypatch.setattr(sharing_point.os, "replace", refuse)
+    for _ in range(2):
+        assert shared_bytes() == 512 * KIB
+        sharing_point.forget()
+    assert len(times) == 2
+    assert not [*path.iterdir()]
+
+
+def test_a_busy_machine_is_asked_again_on_another_day(folder, monkeypatch):
+    path, times = folder
+    with monkeypatch.context() as busy:
+        busy.setattr(sharing_point, "measured", lambda: dict.fromkeys(SIZES, (1.0, 1.2)))
+        assert shared_bytes() == DEFAULT
+    sharing_point.forget()
+    assert shared_bytes() == DEFAULT
+    assert not times
+    (kept,) = path.iterdir()
+    before = kept.stat().st_mtime - 2 * sharing_point.DAY
+    os.utime(kept, (before, before))
+    sharing_point.forget()
+    assert shared_bytes() == 512 * KIB
+
+
+def test_the_environment_says_it(folder, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "300000")
+    assert shared_bytes() == 300_000
+    sharing_point.forget()
+    monkeypatch.setenv(VARIABLE, "many")
+    with pytest.warns(RuntimeWarning, match="'many', which is no number of bytes"):
+        assert shared_bytes() == 512 * KIB
+
+
+def test_the_machine_at_hand_is_measured():
+    times = sharing_point.measured()
+    assert [*times] == [*SIZES]
+    assert all(0 < alone < 1 and 0 < together < 1 for alone, together in times.values())
+    assert SIZES[0] <= shared_bytes() <= SIZES[-1]
+
+
+@pytest.mark.parametrize("size", [96, 200, 300, 700, 1500])
+def test_work_is_shared_from_there_on(monkeypatch, size):
+    monkeypatch.setenv(VARIABLE, str(256 * KIB))
+    monkeypatch.setattr(engine, "SHARED_BYTES", None)
+    tensor = dml.TensorDesc("UINT8", [2, size * KIB // 2])
+    compiled = dml.Device("cpu").compile_operator(dml.ElementWiseIdentityOperatorDesc(tensor, tensor))
+    x, y = np.ones(tensor.sizes, np.uint8), np.zeros(tensor.sizes, np.uint8)
+    bound = compiled.bind(inputs=[x], outputs=[y])
+    bound.dispatch()
+    assert np.array_equal(x, y)
+    threads = dml.get_num_threads() if size >= 256 else 1
+    assert f"{threads} thread(s)" in str(bound)
