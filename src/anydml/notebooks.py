@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 _EXPLAIN: list[Callable[..., Any]] = []
+"""What `shown_by` was given."""
 
 
 def shown_by(explain: Callable[..., Any]) -> None:

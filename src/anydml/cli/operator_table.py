@@ -15,6 +15,8 @@ from anydml.operators.base import camel, dimension_text
 from anydml.tensor import MAX_DIMENSIONS, DataType
 
 WIDTH = 60
+"""Characters of a line."""
+
 HEADINGS = ("at", "tensors", "dim", "data types")
 
 Row = tuple[str, str, str, str]

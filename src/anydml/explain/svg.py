@@ -11,6 +11,7 @@ MOST_NAME = 60
 """Characters of a name."""
 
 COLOURS = 6
+"""Colours that tell moves apart, in turn."""
 
 _LIGHT = {
     "paper": "#ffffff",

@@ -11,6 +11,8 @@ _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"')
 _SCALAR = re.compile(r"[^ \t\r\n,\[\]{}]*")
 _NESTING = re.compile(r'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"|([\[{])|([\]}]))', re.DOTALL)
 _MANY = 1000
+"""Elements of a list that are stepped over at once."""
+
 _MANY_SCALARS = re.compile(rf'(?:[^"\[\]{{}},]++,){{{_MANY}}}')
 
 

@@ -36,6 +36,7 @@ FEW_OPERANDS = 32
 """Inputs and results that programs are remembered for to have."""
 
 _NUMBERS = "biufc"
+"""NumPy's kinds of dtypes whose elements are numbers."""
 
 empty = np.empty
 

@@ -15,6 +15,7 @@ from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
+"""What `registered_by` was given."""
 
 
 def registered_by(**loads: Callable[[], Any]) -> None:

@@ -41,7 +41,8 @@ IDLE, LOOK = 5.0, 1.0
 MEMORY = 8 << 30
 """Bytes of memory where the system does not say."""
 
-MOST_MEMORY = 1 << 62
+NEVER = float(1 << 62)
+"""A time after all others; its negative is before all others."""
 
 
 class _Block:
@@ -80,7 +81,7 @@ class BlockCache:
         self._limit = limit
         self._idle = idle
         self._waiting: dict[int, deque[tuple[float, _Block]]] = {}
-        self._looked = -MOST_MEMORY * 1.0
+        self._looked = -NEVER
 
     @property
     def limit(self) -> int:
@@ -148,7 +149,7 @@ class BlockCache:
 
     def forget(self) -> None:
         """Start anew in a process that was forked, in which nobody looks at blocks that wait."""
-        self._looked = -MOST_MEMORY * 1.0
+        self._looked = -NEVER
 
     def _trim(self, limit: int) -> None:
         """Give blocks back until the rest takes no more than this, those first that have waited longest."""
@@ -170,14 +171,14 @@ class BlockCache:
             for size in [*self._waiting]:
                 while _waits_since(self._waiting[size]) < time.monotonic() - self._idle:
                     self._drop(size)
-        self._looked = -MOST_MEMORY * 1.0
+        self._looked = -NEVER
 
 
 def _waits_since(blocks: deque[tuple[float, _Block]]) -> float:
     try:
         return blocks[0][0]
     except IndexError:
-        return float(MOST_MEMORY)
+        return NEVER
 
 
 def _rounded(size: int) -> int:

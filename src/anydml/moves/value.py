@@ -16,19 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from anydml.moves.cuts import between, diagonal, every, flipped, split_axis
 from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
     Piece,
-    between,
-    diagonal,
-    every,
-    flipped,
     kept_source,
     looked_up,
     other_factors,
-    split_axis,
     standing_still,
     tidy,
 )

@@ -22,6 +22,7 @@ from anydml.onnx.nodes import blocks, computing, cutting, indexing, making, scat
 _RECENT = (21, 23, 24, 25)
 _TENSORS_ONLY = (13, *_RECENT)
 _ARITHMETIC = (7, 13, 14)
+"""Versions that several operators have in common."""
 
 NODES: Mapping[tuple[str, str], Entry] = {
     # Other axes, other shapes

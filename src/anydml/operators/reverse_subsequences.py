@@ -22,6 +22,7 @@ from anydml.symbols import are_equal
 from anydml.tensor import DataType, Layout, TensorDesc
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
+"""Types of lengths."""
 
 
 def _places(size: int) -> np.ndarray[Any, Any]:

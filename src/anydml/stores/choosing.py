@@ -22,6 +22,7 @@ CACHED = 8 << 20
 """Bytes of a block that are still in a cache when they are written."""
 
 MOST_PITCHES = 6
+"""Lengths of rows by which blocks are tried, for each side."""
 
 SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK = 5e-6, 50e-6, 300e-6
 SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9

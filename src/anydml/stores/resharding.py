@@ -23,6 +23,7 @@ from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
 
 MOST_RANKS = 4096
+"""Ranks that a checkpoint is written for at most."""
 
 Part = tuple[Path, Tensors, dict[str, str]]
 """A file, its tensors and its metadata."""

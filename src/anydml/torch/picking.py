@@ -18,7 +18,7 @@ from anydml.torch.shapes import is_integer
 from anydml.torch.transforms import Rules, call
 
 NAME = "gather"
-"""The function whose they are."""
+"""The function whose rules stand here."""
 
 
 def _setup(ctx: Any, inputs: Any, output: Any) -> None:
@@ -84,3 +84,4 @@ def _coordinates(indices: Any, size: int) -> Any:
 
 
 RULES = Rules(_setup, _backward, _batch)
+"""Its rules."""

@@ -19,6 +19,7 @@ from anydml.operators.function import Function
 _ops = torch.ops.anydml
 
 _FUNC = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
+"""The dispatcher's key of torch.func's transforms."""
 
 
 @dataclass(frozen=True)

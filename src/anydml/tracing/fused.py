@@ -35,6 +35,7 @@ _OWN = (None,)
 """The types and the adapters of a call with NumPy's arrays alone."""
 
 _STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
+"""Types of arguments that are part of a call's key as they are."""
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
@@ -75,6 +76,7 @@ def fuse(function: Callable[..., Any]) -> Fused:
 
 
 _PLAN: list[Callable[..., Any]] = []
+"""What `planned_by` was given."""
 
 
 def planned_by(plan: Callable[..., Any]) -> None:

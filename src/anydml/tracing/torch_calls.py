@@ -70,6 +70,7 @@ AXES = {"axis": "dim", "self": "input"}
 _DIMS = {"axis": "dims", "axes": "dims", "self": "input", "dim": "dims"}
 _SIZE = {"sizes": "size", "self": "input"}
 _TWO = {"axis0": "dim0", "axis1": "dim1", "self": "input"}
+"""Other names that PyTorch takes arguments by."""
 
 _KNOWN: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {}
 

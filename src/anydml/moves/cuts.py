@@ -1,0 +1,174 @@
+"""What cutting and turning the axes of a piece makes of it.
+
+Every function gives pieces that cover the same elements, or those that were asked for, or raises `NotComposableError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
+
+MOST_DIGITS = 64
+"""Digits of one factor that are made pieces of their own at most, where a step falls between two factors."""
+
+
+def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
+    """A piece with `size` digits of factor k, from `first` on, every `by`-th."""
+    axis, _, step = piece.factors[k]
+    start = list(piece.start)
+    start[axis] += first * step
+    factors = (*piece.factors[:k], Factor(axis, size, step * by), *piece.factors[k + 1 :])
+    source = on_strides(
+        piece.source,
+        lambda strides: (first * strides[k], (*strides[:k], strides[k] * by, *strides[k + 1 :])),
+    )
+    return Piece(tuple(start), factors, source)
+
+
+def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
+    """The elements of a tidy piece that have the same coordinate along two axes, the second of which goes."""
+    factors: list[int | None] = []
+    for each in (axis, other):
+        own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and factor.size > 1]
+        if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
+            raise NotComposableError(f"the elements that axes {axis} and {other} have in common lie in no one stride")
+        factors.append(own[0] if own else None)
+    lengths = [1 if k is None else piece.factors[k].size for k in factors]
+    starts = [piece.start[axis], piece.start[other]]
+    low = max(starts)
+    size = min(start + length for start, length in zip(starts, lengths, strict=True)) - low
+    if size <= 0:
+        return
+    for k, start in zip(factors, starts, strict=True):
+        if k is not None:
+            piece = _digits(piece, k, low - start, size)
+    first, second = factors
+    if first is not None and second is not None:
+        kept = [k for k in range(len(piece.factors)) if k != second]
+
+        def both(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+            return 0, tuple(strides[k] + (strides[second] if k == first else 0) for k in kept)
+
+        piece = Piece(piece.start, tuple(piece.factors[k] for k in kept), on_strides(piece.source, both))
+    closed = tuple(
+        factor._replace(axis=axis if factor.axis == other else factor.axis - (factor.axis > other))
+        for factor in piece.factors
+    )
+    yield Piece((*piece.start[:other], *piece.start[other + 1 :]), closed, piece.source)
+
+
+def flipped(piece: Piece, axis: int, length: int) -> Piece:
+    """A piece seen from the other end of an axis."""
+    own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
+
+    def turned(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        shift = sum((piece.factors[k].size - 1) * strides[k] for k in own)
+        return shift, tuple(-stride if k in own else stride for k, stride in enumerate(strides))
+
+    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
+    start = (*piece.start[:axis], length - 1 - piece.start[axis] - reach, *piece.start[axis + 1 :])
+    return Piece(start, piece.factors, on_strides(piece.source, turned))
+
+
+def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
+    """The elements of a piece whose coordinates along an axis lie in [low, high)."""
+    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1]
+    first = piece.start[axis]
+    reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
+    if first >= low and first + reach < high:
+        yield piece
+    elif first < high and first + reach >= low:
+        k = max(own, key=lambda k: piece.factors[k].step)
+        _, size, step = piece.factors[k]
+        rest = reach - (size - 1) * step
+        # Digits with which all of the smaller factors lie inside, then those with which some do.
+        begin = min(max(0, -((first - low) // step)), size)
+        end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
+        if end > begin:
+            yield _digits(piece, k, begin, end - begin)
+        # The first and the last digits with which some do; an axis may have billions in between.
+        lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
+        for digit in (*range(lowest, min(begin, highest)), *range(max(end, lowest), highest)):
+            yield from between(_digits(piece, k, digit, 1), axis, low, high)
+
+
+def every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
+    """The elements of a piece at every `by`-th coordinate of an axis from `origin` on, in coordinates of these."""
+    own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1 and f.step % by]
+    offset = origin - piece.start[axis]
+    if not own:
+        if offset % by == 0:
+            start = (*piece.start[:axis], -offset // by, *piece.start[axis + 1 :])
+            factors = tuple(f._replace(step=f.step // by) if f.axis == axis else f for f in piece.factors)
+            yield piece._replace(start=start, factors=factors)
+        return
+    if len(own) == 1:
+        (k,) = own
+        _, size, step = piece.factors[k]
+        common = math.gcd(step, by)
+        if offset % common:
+            return
+        turn = by // common
+        first = offset // common * pow(step // common, -1, turn) % turn
+        if first < size:
+            yield from every(_digits(piece, k, first, -(-(size - first) // turn), turn), axis, origin, by)
+        return
+    k = min(own, key=lambda k: piece.factors[k].size)
+    if piece.factors[k].size > MOST_DIGITS:
+        raise NotComposableError(f"every {by} elements of axis {axis} fall between the axes that it was made of")
+    for digit in range(piece.factors[k].size):
+        yield from every(_digits(piece, k, digit, 1), axis, origin, by)
+
+
+def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
+    """A piece whose axis becomes two, of which the second has size `inner`."""
+    first = piece.start[axis]
+    low = first % inner
+    own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1)
+    reach = low
+    for step, k in own:
+        size = piece.factors[k].size
+        if step % inner == 0:
+            if reach >= inner:
+                break
+            continue
+        if reach + (size - 1) * step >= inner:
+            yield from _cut_at_blocks(piece, axis, inner, k, reach - low)
+            return
+        reach += (size - 1) * step
+    factors = []
+    for own_axis, size, step in piece.factors:
+        if own_axis != axis:
+            factors.append(Factor(own_axis + (own_axis > axis), size, step))
+        elif step % inner == 0 and size > 1:
+            factors.append(Factor(axis, size, step // inner))
+        else:
+            factors.append(Factor(axis + 1, size, step))
+    start = (*piece.start[:axis], first // inner, low, *piece.start[axis + 1 :])
+    yield Piece(start, tuple(factors), piece.source)
+
+
+def _cut_at_blocks(piece: Piece, axis: int, inner: int, k: int, below: int) -> Iterator[Piece]:
+    """A piece cut so that factor k no longer crosses from one block of `inner` elements into the next."""
+    _, size, step = piece.factors[k]
+    low = piece.start[axis] % inner
+    if inner % step or low % step + below >= step:
+        raise NotComposableError(f"axis {axis} is split where the axes that it was made of are not")
+    block = inner // step
+    head = min(size, (block - low // step) % block)
+    whole = (size - head) // block
+    if head:
+        yield from split_axis(_digits(piece, k, 0, head), axis, inner)
+    if whole:
+        body = _digits(piece, k, head, whole * block)
+        factors = (*body.factors, Factor(axis, block, step))
+        outer = Factor(axis, whole, step * block)
+        source = on_strides(
+            body.source,
+            lambda strides: (0, (*strides[:k], strides[k] * block, *strides[k + 1 :], strides[k])),
+        )
+        yield from split_axis(Piece(body.start, (*factors[:k], outer, *factors[k + 1 :]), source), axis, inner)
+    if rest := size - head - whole * block:
+        yield from split_axis(_digits(piece, k, size - rest, rest), axis, inner)
