@@ -62,7 +62,6 @@ QUICK = (
     "test_seeds.py",
     "test_tensor.py",
     "torch_operators/test_batching.py",
-    "trust/test_scratch.py",
     "trust/test_supply.py",
 )
 """Files whose tests are marked `quick`: together half a minute in one process, some of every room."""
