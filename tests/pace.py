@@ -9,21 +9,27 @@ TESTS = Path(__file__).parent
 SLOW = (
     "engines/cuda/test_compile.py",
     "trust/test_guard_pages.py",
-    "fuzz/test_fuzz.py",
-    "engines/cuda/test_agreement.py",
     "trust/test_many_at_once.py",
-    "engines/test_large.py",
-    "engines/cuda/test_functions.py",
-    "torch_operators/test_compile.py",
-    "trust/test_signals.py",
+    "engines/cuda/test_agreement.py",
     "test_docs.py",
+    "fuzz/test_fuzz.py",
+    "engines/test_large.py",
+    "torch_operators/test_compile.py",
+    "engines/cuda/test_functions.py",
+    "trust/test_signals.py",
+    "test_cli.py",
+    "engines/cpu/test_lines.py",
     "engines/cuda/test_programs.py",
     "arrays/test_memory.py",
-    "engines/cpu/test_lines.py",
-    "engines/test_agreement.py",
+    "moves/test_program.py",
+    "engines/cpu/test_pool.py",
+    "torch_operators/test_operators.py",
+    "engines/cpu/test_launch.py",
     "trust/test_hostile_files.py",
+    "operators/test_family.py",
+    "engines/test_agreement.py",
 )
-"""Files that take ten seconds of a processor or more, the slowest first."""
+"""Files that take ten seconds of a processor or more with an empty cache, the slowest first; or that wait as long."""
 
 QUICK = (
     "arrays/test_dlpack.py",
@@ -62,7 +68,6 @@ QUICK = (
     "test_seeds.py",
     "test_tensor.py",
     "torch_operators/test_batching.py",
-    "trust/test_scratch.py",
     "trust/test_supply.py",
 )
 """Files whose tests are marked `quick`: together half a minute in one process, some of every package."""
