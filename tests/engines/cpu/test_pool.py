@@ -9,20 +9,27 @@ import time
 import numpy as np
 import pytest
 from meeting import met
+from waits import imitation
 
 import anydml as dml
-from anydml.engines.cpu import engine
+from anydml.engines.cpu import block, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import ALIVE, OWNER, SLEEPERS, SPINS, STATE
 from anydml.engines.cpu.pool import Pool, available_cores
+from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
 
 SOON = 600
 """Seconds: on a busy machine little happens in a minute."""
 
 
-@pytest.fixture(params=["compiled", "python"])
+@pytest.fixture(params=["compiled", "python", "as on Windows", "as on macOS"])
 def pool(request, monkeypatch):
-    """A pool of its own that everybody uses, whose workers sleep in one way or the other; small work is shared."""
+    """A pool of its own that everybody uses, whose workers sleep in one way or another; small work is shared."""
+    if request.param.startswith("as on"):
+        if find_waiting().style != BY_FUTEX:
+            pytest.skip("other systems' functions are made from Linux's")
+        imitated = imitation(BY_VALUE_ADDRESS if request.param == "as on Windows" else BY_VALUE)
+        monkeypatch.setattr(block, "find_waiting", lambda: imitated)
     pool = Pool(in_python=request.param == "python")
     monkeypatch.setattr(engine, "POOL", pool)
     monkeypatch.setattr(pools, "POOL", pool)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import platform
 import sys
 
 import numpy as np
 
+from anydml.engines.cpu.waiting import IN_PYTHON, Waiting, address_of_function, find_waiting
 from anydml.memory.host import address_of
 
 OWNER, KERNEL, TABLE, CORE = 0, 1, 2, 3
@@ -15,6 +15,7 @@ COUNTER = 16
 STATE = 32
 SLEEPERS = 48
 WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES = range(64, 73)
+STYLE, WAIT, WAKE_ONE, WAKE_ALL = range(73, 77)
 """Numbers of 64-bit words, those that are written at once in lines of their own:
 
 - OWNER: 1 while a caller shares its work; what that is, is in KERNEL, TABLE and COUNTER (claims so far).
@@ -23,7 +24,7 @@ WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES =
 - SLEEPERS: workers that sleep, or are about to.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.
-- FUTEX, SYSCALL: the number of Linux's call to wait with, 0 elsewhere, and the address of the function to make it.
+- STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).
 - YIELD: the address of a function that lets another thread run.
 - CORE_FINDER, SET_CORES, GET_CORES: the address of a function that tells the core that it runs on, 0 where there is
   none, and the numbers of Linux's calls to say on which cores a thread may run, and to ask.
@@ -39,22 +40,11 @@ OPEN, AWAITED, WORKERS, JOB = 1 << 16, 1 << 17, (1 << 16) - 1, 1 << 32
 LOOKS = 1000
 """How often a waiting thread looks before it sleeps: some tens of microseconds."""
 
-_NUMBERS = {
-    "x86_64": (202, 203, 204),
-    **dict.fromkeys(("aarch64", "riscv64"), (98, 122, 123)),
-    "ppc64le": (221, 222, 223),
-}
-"""Linux's numbers of futex, sched_setaffinity and sched_getaffinity, by machine."""
-
 
 def _yield() -> int:
     if sys.platform == "win32":
-        return _address(ctypes.WinDLL("kernel32"), "SwitchToThread")
-    return _address(ctypes.CDLL(None), "sched_yield")
-
-
-def _address(library: ctypes.CDLL, name: str) -> int:
-    return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+        return address_of_function(ctypes.WinDLL("kernel32"), "SwitchToThread")
+    return address_of_function(ctypes.CDLL(None), "sched_yield")
 
 
 class Block:
@@ -78,10 +68,21 @@ class Block:
         self.words[WANTED] = workers
         self.words[SPINS] = LOOKS
         self.words[YIELD] = _yield()
-        numbers = _NUMBERS.get(platform.machine()) if sys.platform == "linux" and sys.maxsize > 1 << 32 else None
-        if numbers and not in_python:
-            library = ctypes.CDLL(None)
-            for word, number in zip((FUTEX, SET_CORES, GET_CORES), numbers, strict=True):
-                self.words[word] = number
-            self.words[SYSCALL] = _address(library, "syscall")
-            self.words[CORE_FINDER] = _address(library, "sched_getcpu") if hasattr(library, "sched_getcpu") else 0
+        found = Waiting() if in_python else find_waiting()
+        for word, value in (
+            (STYLE, found.style),
+            (WAIT, found.wait),
+            (WAKE_ONE, found.wake_one),
+            (WAKE_ALL, found.wake_all),
+            (FUTEX, found.futex),
+            (SET_CORES, found.set_cores),
+            (GET_CORES, found.get_cores),
+            (SYSCALL, found.syscall),
+            (CORE_FINDER, found.core_finder),
+        ):
+            self.words[word] = value
+
+    @property
+    def is_in_python(self) -> bool:
+        """Whether workers sleep in Python."""
+        return self.words[STYLE] == IN_PYTHON

@@ -19,7 +19,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.block import ALIVE, FUTEX, SLEEPERS, WANTED, Block
+from anydml.engines.cpu.block import ALIVE, SLEEPERS, WANTED, Block
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
@@ -82,7 +82,7 @@ class _Crew:
         self.block = Block(workers, in_python)
         self.address = self.block.address
         self.words = self.block.words
-        self.wakes_in_python = not self.words[FUTEX]
+        self.wakes_in_python = self.block.is_in_python
         self.bell: SimpleQueue[None] = SimpleQueue()
         self.workers: set[threading.Thread] = set()
         self.ended = False

@@ -1,4 +1,4 @@
-"""How threads sleep and are woken in compiled code: by Linux's futex, off the core of who may wake them.
+"""How threads sleep and are woken in compiled code (see `waiting`): on Linux off the core of who may wake them.
 
 A system may wake a thread on the very core that it is woken from. There it would wait for milliseconds until its
 caller is done, who has then worked alone. So a worker keeps off its last caller's core while it sleeps, and only then:
@@ -9,12 +9,30 @@ from __future__ import annotations
 
 from numba import uint64
 
-from anydml.engines.cpu.block import CORE, CORE_FINDER, FUTEX, GET_CORES, SET_CORES, SYSCALL
-from anydml.engines.cpu.kernels.atomics import call_plain, system_call
+from anydml.engines.cpu.block import (
+    CORE,
+    CORE_FINDER,
+    FUTEX,
+    GET_CORES,
+    SET_CORES,
+    STYLE,
+    SYSCALL,
+    WAIT,
+    WAKE_ALL,
+    WAKE_ONE,
+)
+from anydml.engines.cpu.kernels.atomics import call_of_four, call_plain, system_call
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE_ADDRESS, IN_PYTHON
 
-WAIT, WAKE = 128, 129
+FUTEX_WAIT, FUTEX_WAKE = 128, 129
 """Futex operations, within this process."""
+
+FEW_WOKEN = 4
+"""Threads that are woken one by one; more are woken with all others, and look in vain."""
+
+VALUE_BYTES, FOREVER = 4, (1 << 32) - 1
+"""Bytes of what is waited on, and Windows' time without end."""
 
 MOST_CORES = 1024
 MASK = MOST_CORES // 8
@@ -30,14 +48,29 @@ def at(block, number):
 @helper
 def wake(block, address, most):
     """Wake threads that sleep at an address."""
-    if load(at(block, FUTEX)) != uint64(0):
-        system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(WAKE), most)
+    style = load(at(block, STYLE))
+    if style == uint64(BY_FUTEX):
+        system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(FUTEX_WAKE), most)
+    elif style != uint64(IN_PYTHON):
+        if most > uint64(FEW_WOKEN):
+            call_of_four(load(at(block, WAKE_ALL)), address, uint64(VALUE_BYTES), uint64(0), uint64(0))
+        else:
+            for _ in range(most):
+                call_of_four(load(at(block, WAKE_ONE)), address, uint64(VALUE_BYTES), uint64(0), uint64(0))
 
 
 @helper
 def sleep(block, address, value):
     """Sleep until somebody wakes threads at this address, unless its 32 bits are no longer this value."""
-    system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(WAIT), value)
+    style = load(at(block, STYLE))
+    if style == uint64(BY_FUTEX):
+        system_call(load(at(block, SYSCALL)), load(at(block, FUTEX)), address, uint64(FUTEX_WAIT), value)
+    elif style == uint64(BY_VALUE_ADDRESS):
+        held = scratch(64)
+        store(held, value)
+        call_of_four(load(at(block, WAIT)), address, held, uint64(VALUE_BYTES), uint64(FOREVER))
+    else:
+        call_of_four(load(at(block, WAIT)), address, value, uint64(VALUE_BYTES), uint64(0))
 
 
 @helper

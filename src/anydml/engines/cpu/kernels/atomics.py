@@ -128,6 +128,16 @@ def call_plain(typing: Any, function: Any) -> Any:
 
 
 @intrinsic
+def call_of_four(typing: Any, function: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
+    """What a function of C with four arguments returns, by its address; it need not take all of them."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(_pointer(builder, arguments[0], ir.FunctionType(I64, [I64] * 4)), arguments[1:])
+
+    return types.uint64(*[types.uint64] * 5), generate
+
+
+@intrinsic
 def system_call(typing: Any, syscall: Any, number: Any, first: Any, second: Any, third: Any) -> Any:
     """A call of Linux's with three arguments, and zeros after them, by the address of C's `syscall`."""
 

@@ -16,7 +16,6 @@ from anydml.engines.cpu.block import (
     ALIVE,
     AWAITED,
     COUNTER,
-    FUTEX,
     JOB,
     KERNEL,
     OPEN,
@@ -24,6 +23,7 @@ from anydml.engines.cpu.block import (
     SLEEPERS,
     SPINS,
     STATE,
+    STYLE,
     TABLE,
     WANTED,
     WORKERS,
@@ -44,8 +44,9 @@ from anydml.engines.cpu.kernels.atomics import (
 )
 from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM, code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.waiting import IN_PYTHON
 
-CODE = code_of("atomics.py", "asleep.py", "../block.py")
+CODE = code_of("atomics.py", "asleep.py", "../block.py", "../waiting.py")
 """Part of the names of what is compiled here."""
 
 CLOSED = 1 << 40
@@ -67,7 +68,7 @@ def quiet(block, state):
         if looks < load(at(block, SPINS)):
             looks += uint64(1)
             pause()
-        elif load(at(block, FUTEX)) == uint64(0):
+        elif load(at(block, STYLE)) == uint64(IN_PYTHON):
             call_plain(load(at(block, YIELD)))
         elif state & uint64(AWAITED) == uint64(0):
             atomic_or(at(block, STATE), uint64(AWAITED))
@@ -160,7 +161,7 @@ def serve() -> Any:
                 pause()
                 continue
             atomic_add(at(block, SLEEPERS), uint64(1))
-            if load(at(block, FUTEX)) == uint64(0):
+            if load(at(block, STYLE)) == uint64(IN_PYTHON):
                 return uint64(1)
             sleep_elsewhere(block, at(block, STATE) + uint64(4), job)
             atomic_add(at(block, SLEEPERS), ~uint64(0))
