@@ -5,6 +5,7 @@ import linecache
 import pickle
 import traceback
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,3 +54,9 @@ def test_functions_are_made_once_and_listed():
     for module in (dml, functions):
         with pytest.raises(AttributeError, match="has no attribute 'no_such_function'"):
             _ = module.no_such_function
+
+
+def test_every_function_is_in_the_table_of_those_who_come_from_elsewhere():
+    text = (Path(__file__).parents[1] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    table = text[: text.index("```python")]
+    assert [name for name in (*FUNCTIONS, "copy", "nonzero_coordinates") if f"`dml.{name}" not in table] == []

@@ -166,7 +166,8 @@ def windows(x, window, strides=None, dilations=None, pads=None):
 
 def odd_numbers(x, start, delta):
     """1, 3, 5 … and a gradient of 0."""
-    return torch.arange(start, start + delta * x.numel(), delta, dtype=x.dtype).reshape(x.shape) + 0 * x
+    numbers = torch.arange(start, start + delta * x.numel(), delta, dtype=x.dtype).reshape(x.shape)
+    return torch.where(torch.zeros(x.shape, dtype=bool), x, numbers)
 
 
 def turned(x, lengths):
@@ -218,7 +219,9 @@ CASES = [
     Case("space_to_depth", ("1x2x4x2", 2), to_depth),
     Case("depth_to_space", ("1x8x1x2", 2, "column_row_depth"), to_space),
     Case("reverse_subsequences", ("2x3", torch.tensor([[2], [-1]])), turned),
-    Case("fill", ("2x3", 2), lambda x, value: torch.full_like(x, value) + 0 * x),
+    Case(
+        "fill", ("2x3", 0), lambda x, value: torch.where(torch.zeros(x.shape, dtype=bool), x, torch.full_like(x, value))
+    ),
     Case("sequence", ("2x3", 1, 2), odd_numbers),
     Case("where", (torch.tensor([[True], [False]]), "2x3", "3x"), torch.where),
     Case("unfold", ("1x2x3x4", [2, 2], [1, 2], [1, 1], [0, 1, 1, 0]), windows),

@@ -96,7 +96,14 @@ class Element:
         """
         if isinstance(value, Element):
             return value
-        one = np.empty((), dtype)
+        one = np.zeros((), dtype)
+        is_plain = dtype.type is np.void and not dtype.names
+        if is_plain and isinstance(value, (int, float, complex, np.number, np.bool_)):
+            # NumPy knows no more than their size: it would take the digits' text for a number's bytes.
+            if value:
+                message = f"{name}: {field} is {value!r}, but of {dtype} NumPy knows the size only: fill with 0"
+                raise DescError(message, name, field, f"{field} is an element of x")
+            return cls(one.tobytes(), None, dtype)
         try:
             one[()] = value
         except (OverflowError, TypeError, ValueError) as error:
