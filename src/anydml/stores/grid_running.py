@@ -32,6 +32,7 @@ from anydml.stores.regions import Box, Region
 from anydml.stores.running import LONG, MOST_COMPILED
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
+from anydml.stores.transfers import LINE
 from anydml.stores.zarr_format import folder_identity
 from anydml.stores.zarr_staging import Stagings
 from anydml.stores.zarr_target import ZarrTarget
@@ -115,6 +116,8 @@ class Blocks:
         self._opened = ExitStack()
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
+        self._room = np.empty(plan.totals.block_bytes, np.uint8)
+        self._own = threading.local()
         self._is_small = plan.totals.bytes_written < SMALL
         self._readers: list[Any] = []
         with ExitStack() as opened:
@@ -147,9 +150,29 @@ class Blocks:
         output, box = self.plan.blocks[number]
         mapping = self.plan.mappings[output]
         regions = mapping.regions(mapping.within(box))
-        held = [np.empty(each.shape, word(self.plan.inputs[each.operand].dtype.itemsize)) for each in regions]
+        held = self._held(regions)
         self._together(task for region, out in zip(regions, held, strict=True) for task in self._reads(region, out))
         self._together(self._writes(output, box, regions, held))
+
+    def _held(self, regions: Sequence[Region]) -> list[Array]:
+        """Arrays for boxes, in memory that one block after the other has: fresh pages cost more than what is moved."""
+        found, at = [], 0
+        for region in regions:
+            kind = word(self.plan.inputs[region.operand].dtype.itemsize)
+            size = math.prod(region.shape) * kind.itemsize
+            if at + size > self._room.size:
+                found.append(np.empty(region.shape, kind))
+                continue
+            found.append(self._room[at : at + size].view(kind).reshape(region.shape))
+            at += -(-size // LINE) * LINE
+        return found
+
+    def _flat(self, size: int) -> Array:
+        """Bytes that this thread has for itself until it asks again."""
+        if getattr(self._own, "size", None) != size:
+            self._own.size, self._own.flat = size, np.empty(size, np.uint8)
+        flat: Array = self._own.flat
+        return flat
 
     def _together(self, tasks: Iterator[Task]) -> None:
         """Do tasks in all threads; few of those that wait are in memory."""
@@ -215,7 +238,7 @@ class Blocks:
         held: Sequence[Array],
     ) -> None:
         layout = target.layout
-        flat, own = np.empty(layout.chunk_bytes, np.uint8), layout.box(chunk)
+        flat, own = self._flat(layout.chunk_bytes), layout.box(chunk)
         if any(high - low != size for (low, high), size in zip(own, layout.chunk, strict=True)):
             flat.view(word(layout.dtype.itemsize))[...] = np.frombuffer(layout.fill, word(layout.dtype.itemsize))[0]
         self._move(output, own, packed(layout.chunk, layout.dtype.itemsize), flat, regions, held)
@@ -231,7 +254,7 @@ class Blocks:
         held: Sequence[Array],
     ) -> None:
         shape, size = [high - low for low, high in own], target.dtype.itemsize
-        flat = np.empty(math.prod(shape) * size, np.uint8)
+        flat = self._flat(math.prod(shape) * size)
         self._move(output, own, packed(shape, size), flat, regions, held)
         write_box(file, target.offset, target.shape, own, flat.view(word(size)).reshape(shape))
 
