@@ -40,7 +40,7 @@ class Lookup(NamedTuple):
         outside: what happens where the index, once wrapped, lies outside the axis.
         lookups: what else the address of the index depends on; looked up first.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> rows = moves.Lookup(operand=1, dtype="int64", offset=0, strides=(8,), size=5, stride=4)
         >>> print(moves.Move((3,), moves.Access(2, 0, (4,)), moves.Access(0, 0, (0,), (rows,)), 4))
@@ -60,7 +60,7 @@ class Lookup(NamedTuple):
 class Access(NamedTuple):
     """An address for every coordinate: ``offset + Σ c·strides + Σ lookups``, in bytes from an operand's start.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> row = moves.Access(operand=0, offset=8, strides=(4,))
         >>> moves.extent(row, sizes=(3,), element_size=4)
@@ -76,7 +76,7 @@ class Access(NamedTuple):
 class Fill(NamedTuple):
     """A source that is the same everywhere: `pattern`, repeated until the element is full.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> print(moves.Move((3,), moves.Access(0, 0, (4,)), moves.Fill(bytes(4)), 4))
         3 of 4 B: #0[4·c0] = fill 00 00 00 00
@@ -91,7 +91,7 @@ class Move(NamedTuple):
     Without lookups in its destination, a move writes each byte at most once. With them, two coordinates may meet: the
     later one, in row-major order, wins. A move never reads what it writes.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> print(moves.Move((3,), moves.Access(1, 0, (4,)), moves.Access(0, 8, (-4,)), element_size=4))
         3 of 4 B: #1[4·c0] = #0[8 + -4·c0]
@@ -154,7 +154,7 @@ def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
 def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
     """The first byte and the byte after the last that an access can touch; lookups count with their whole axis.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> moves.extent(moves.Access(0, 8, (-4,)), sizes=(3,), element_size=4)
         (0, 12)

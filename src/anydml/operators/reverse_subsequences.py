@@ -31,7 +31,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.ReverseSubsequencesOperatorDesc(T("INT8", [2, 4]), T("UINT32", [2, 1]), T("INT8", [2, 4]), axis=1)
         ReverseSubsequencesOperatorDesc(INT8 [2, 4], UINT32 [2, 1] → INT8 [2, 4], axis 1)

@@ -74,7 +74,7 @@ class Plan:
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("x.npy", np.arange(4))
         >>> x = stores.open("x.npy")
