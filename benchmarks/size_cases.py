@@ -15,8 +15,9 @@ import anydml as dml
 Array = np.ndarray[Any, Any]
 Run = Callable[[], object]
 
-WAYS = ("bound", "out", "new", "tensor")
-"""A bound dispatch; a function with `out`; one with new results; one on PyTorch's tensors, with new results."""
+WAYS = ("bound", "out", "new", "tensor", "ops")
+"""A bound dispatch; a function with `out`; one with new results; one on PyTorch's tensors, with new results; the
+operator in PyTorch's registry."""
 
 
 @dataclass
@@ -59,10 +60,12 @@ class _Maker:
         """NumPy's ways: into the outputs, and with new results."""
         self._peer("numpy", out, new)
 
-    def torch(self, out: Run, new: Run, ours: Run) -> None:
-        """PyTorch's, and ours on its tensors."""
+    def torch(self, out: Run, new: Run, ours: Run, registered: Run | None = None) -> None:
+        """PyTorch's, ours on its tensors, and ours in its registry, where there is one."""
         self._peer("torch", out, new)
         self.work.runs["tensor"] = {"anydml": ours, "torch": new}
+        if registered is not None:
+            self.work.runs["ops"] = {"anydml": registered, "torch": new}
 
     def _peer(self, name: str, out: Run, new: Run) -> None:
         for way, run in (("bound", out), ("out", out), ("new", new)):
@@ -72,6 +75,8 @@ class _Maker:
 def _torch() -> Any:
     try:
         import torch
+
+        import anydml.torch  # noqa: F401  # registers the operators
     except ImportError:
         return None
     return torch
@@ -103,7 +108,8 @@ def _split(x: Array, parts: int) -> SizeWork:
     if torch := _torch():
         tensor, targets, sizes = torch.from_numpy(x), [torch.from_numpy(output) for output in outputs], [width] * parts
         split = partial(torch.split_with_sizes_copy, tensor, sizes, 1)
-        maker.torch(partial(split, out=targets), split, partial(dml.split, tensor, parts, 1))
+        registered = partial(torch.ops.anydml.split, tensor, sizes, 1)
+        maker.torch(partial(split, out=targets), split, partial(dml.split, tensor, parts, 1), registered)
     return maker.work
 
 
@@ -122,14 +128,15 @@ def _view(x: Array, view: Array, desc: dml.OperatorDesc, call: Callable[..., Any
             assert tuple(seen.shape) == view.shape
             new = partial(seen.clone, memory_format=torch.contiguous_format)
             maker.torch(partial(target.copy_, seen), new, partial(dml.copy, seen))
-        elif view.strides[-1] < 0:
-            maker.torch(
-                lambda: target.copy_(tensor.flip(1)), partial(tensor.flip, 1), partial(call, tensor, *arguments)
-            )
         else:
-            (start, *_), side = arguments[0][1:], view.shape[1]
-            seen = tensor[:, start : start + side, start : start + side]
-            maker.torch(partial(target.copy_, seen), seen.clone, partial(call, tensor, *arguments))
+            own, registered = partial(call, tensor, *arguments), partial(torch.ops.anydml.slice1, tensor, *arguments)
+            if view.strides[-1] < 0:
+                maker.torch(lambda: target.copy_(tensor.flip(1)), partial(tensor.flip, 1), own, registered)
+            else:
+                (start, *_), side = arguments[0][1:], view.shape[1]
+                seen = tensor[:, start : start + side, start : start + side]
+                new = partial(seen.clone, memory_format=torch.contiguous_format)
+                maker.torch(partial(target.copy_, seen), new, own, registered)
     return maker.work
 
 
@@ -172,7 +179,8 @@ def z4(size: int) -> SizeWork:
     if torch := _torch():
         tensor, places, target = map(torch.from_numpy, (x, indices, output))
         select = partial(torch.index_select, tensor, 0, places)
-        maker.torch(partial(select, out=target), select, partial(dml.gather, tensor, places))
+        registered = partial(torch.ops.anydml.gather, tensor, places)
+        maker.torch(partial(select, out=target), select, partial(dml.gather, tensor, places), registered)
     return maker.work
 
 
@@ -187,9 +195,8 @@ def z5(size: int) -> SizeWork:
     maker.numpy(partial(np.concatenate, parts, 1, out=output), partial(np.concatenate, parts, 1))
     if torch := _torch():
         tensors, target = [torch.from_numpy(part) for part in parts], torch.from_numpy(output)
-        maker.torch(
-            partial(torch.cat, tensors, 1, out=target), partial(torch.cat, tensors, 1), partial(dml.join, tensors, 1)
-        )
+        joined, registered = partial(torch.cat, tensors, 1), partial(torch.ops.anydml.join, tensors, 1)
+        maker.torch(partial(joined, out=target), joined, partial(dml.join, tensors, 1), registered)
     return maker.work
 
 

@@ -185,6 +185,60 @@ def one_hot(rng, dtype):
     return (indices, values, depth, axis), np.moveaxis(expected, -1, axis)
 
 
+def where(rng, dtype):
+    whole = shape_of(rng)
+
+    def part():
+        return tuple(1 if rng.random() < 0.2 else n for n in whole[int(rng.random() < 0.2) :])
+
+    shapes = [whole, part(), part()]
+    condition, x, y = (shapes[k] for k in rng.permutation(3))
+    mask = (rng.integers(0, 2, condition) * rng.integers(1, 128, condition)).astype(some(rng, "?", "u1", "i1"))
+    mask = odd(rng, mask) if rng.random() < 0.3 else mask
+    x, y = array(rng, x, dtype), array(rng, y, dtype)
+    return (mask, x, y), np.where(mask != 0, x, y).astype(dtype)
+
+
+def reverse_subsequences(rng, dtype):
+    x = array(rng, shape_of(rng, int(rng.integers(1, 4))), dtype)
+    axis = int(rng.integers(-x.ndim, x.ndim))
+    shape = [*x.shape]
+    shape[axis] = 1
+    size = x.shape[axis]
+    kind = np.dtype(some(rng, *INDICES))
+    lengths = rng.integers(-3 if kind.kind == "i" else 0, 9, shape).astype(kind)
+    expected = np.moveaxis(x.copy(), axis, -1)
+    rows = np.moveaxis(lengths, axis, -1)
+    for at in np.ndindex(*expected.shape[:-1]):
+        count = int(rows[at][0])
+        # −1 is the whole axis, −2 one less.
+        count = min(max(count + size + 1 if count < 0 else count, 0), size)
+        expected[at][:count] = expected[at][:count][::-1].copy()
+    return (x, odd(rng, lengths) if rng.random() < 0.3 else lengths, axis), np.moveaxis(expected, -1, axis)
+
+
+def fill(rng, dtype):
+    x = array(rng, shape_of(rng), dtype)
+    value = "any" if dtype.hasobject else random_array(rng, dtype, (1,))[0]
+    expected = np.empty(x.shape, dtype)
+    expected[...] = value
+    return (x, value), expected
+
+
+def sequence(rng, dtype):
+    x = array(rng, shape_of(rng), dtype)
+    start, delta = (np.dtype(dtype).type(n) for n in rng.integers(0, 100, 2))
+    k = np.arange(x.size).reshape(x.shape)
+    if dtype.kind in "iu":
+        unsigned = f"u{dtype.itemsize}"
+        wrapped = np.array((int(start) + k.astype(object) * int(delta)) % (1 << 8 * dtype.itemsize), unsigned)
+        expected = wrapped.view(dtype.newbyteorder("="))
+    else:
+        wide = np.complex128 if dtype.kind == "c" else np.float64
+        expected = wide(start) + k * wide(delta)
+    return (x, start, delta), np.asarray(expected).astype(dtype)
+
+
 def diagonal_matrix(rng, dtype):
     x = array(rng, shape_of(rng, int(rng.integers(2, 5))), dtype)
     value = "any" if dtype.hasobject else random_array(rng, dtype, (1,))[0]
@@ -261,6 +315,7 @@ DRAW = {
     for each in (
         *(tile, pad, permute_dims, flip, roll, repeat, upsample, broadcast_to, stack, gather_elements, scatter),
         *(gather_nd, scatter_nd, one_hot, diagonal_matrix, slice_grad, space_to_depth, depth_to_space, unfold),
+        *(where, reverse_subsequences, fill, sequence),
     )
 }
 """By the functions' names: a generator and a dtype in, arguments and the expected result out."""

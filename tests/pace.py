@@ -40,7 +40,7 @@ QUICK = (
     "explain/test_journeys.py",
     "files/test_folder.py",
     "files/test_npy.py",
-    "graph/test_patterns.py",
+    "tracing/test_patterns.py",
     "moves/test_moves.py",
     "moves/test_order.py",
     "moves/test_value.py",

@@ -215,12 +215,49 @@ def one_hot(rng):
     return dml.OneHotOperatorDesc(indices, x, y, axis)
 
 
+def element_wise_if(rng):
+    sizes = random_sizes(rng)
+    x, y = _pair(rng, _type(rng), sizes, sizes)
+    condition = random_tensor(rng, T.UINT8, sizes, False)
+    return dml.ElementWiseIfOperatorDesc(condition, x, random_tensor(rng, x.data_type, sizes, False), y)
+
+
 def upsample_2d(rng):
     sizes = [int(n) for n in rng.integers(1, 4, int(rng.integers(4, 6)))]
     width, height = (int(k) for k in rng.integers(1, 4, 2))
     out = [*sizes[:-2], sizes[-2] * height, sizes[-1] * width]
     pair = _pair(rng, _type(rng, (T.FLOAT16, T.FLOAT32)), sizes, out)
     return dml.Upsample2dOperatorDesc(*pair, dml.Size2D(width, height), "NEAREST_NEIGHBOR")
+
+
+def _resample(rng, kind, *more, types=(T.FLOAT16, T.FLOAT32, T.INT8, T.UINT8)):
+    sizes = random_sizes(rng, 4, 60)
+    scales = [float(rng.choice([1, 2, 3, 0.5, 1.5, 0.3, rng.random() * 3 + 0.05])) for _ in sizes]
+    out = [max(1, int(n * scale)) + int(rng.choice([0, 0, 1, 2])) for n, scale in zip(sizes, scales, strict=True)]
+    while math.prod(out) > 1500:
+        out[int(rng.integers(len(out)))] = 1
+    x, y = _pair(rng, _type(rng, types), sizes, out)
+    if kind is dml.ResampleOperatorDesc:
+        return kind(x, y, "NEAREST_NEIGHBOR", scales)
+    offsets = [[float(rng.choice([0, 0.5, -0.5, rng.normal()])) for _ in sizes] for _ in range(2)]
+    direction = [str(rng.choice(["INCREASING", "DECREASING"]))] if kind is not dml.Resample1OperatorDesc else []
+    return kind(x, y, "NEAREST_NEIGHBOR", *direction, scales, *offsets, *more)
+
+
+def resample(rng):
+    return _resample(rng, dml.ResampleOperatorDesc)
+
+
+def resample1(rng):
+    return _resample(rng, dml.Resample1OperatorDesc)
+
+
+def resample2(rng):
+    return _resample(rng, dml.Resample2OperatorDesc)
+
+
+def resample3(rng):
+    return _resample(rng, dml.Resample3OperatorDesc, bool(rng.integers(2)))
 
 
 def unfold(rng):
@@ -243,7 +280,7 @@ FAMILY = {
         *(tile, padding, padding1, gather_elements, gather_nd, gather_nd1, scatter, scatter_nd, slice_grad),
         *(space_to_depth, space_to_depth1, depth_to_space, depth_to_space1, diagonal_matrix, diagonal_matrix1),
         *(fill_value_constant, fill_value_sequence, element_wise_identity, reverse_subsequences, one_hot),
-        *(upsample_2d, unfold),
+        *(element_wise_if, upsample_2d, resample, resample1, resample2, resample3, unfold),
     )
 }
 """What draws a desc that every rule allows at the latest level, by the operator's name in small letters."""
@@ -258,3 +295,5 @@ def fill_indices(rng, inputs):
             some = np.array([bounds.min, bounds.min + 1, bounds.max, bounds.max - 1], object)
             hostile = some[rng.integers(0, len(some), array.shape)]
             array[...] = np.where(rng.random(array.shape) < 0.1, hostile, near.astype(object)).astype(array.dtype)
+        elif name == "ConditionTensor":
+            array[...] = rng.integers(0, 256, array.shape) * rng.integers(0, 2, array.shape)

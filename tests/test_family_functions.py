@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from function_cases import DRAW, some
-from odd_arrays import odd, same
+from odd_arrays import odd, random_array, same
 
 import anydml as dml
 from anydml.operators import FUNCTIONS
@@ -17,6 +17,8 @@ FILLS_ZEROS = {"slice_grad", "unfold"}
 
 
 def dtype_for(rng, name):
+    if name == "sequence":
+        return some(rng, *map(np.dtype, ("i1", "u2", ">i4", "u8", "f2", "f4", ">f8", "D")))
     plain = [np.dtype(dtype) for dtype in ("?", "i1", "u2", ">i4", "f4", "f8", "D", "U3", "S5", "V7")]
     return some(rng, *plain, *([] if name in FILLS_ZEROS else [np.dtype(object)]))
 
@@ -53,7 +55,8 @@ def test_fused(name):
         given = [arguments[k] for k in arrays]
         if not own.is_of_lists:
             # As they are looked up on a GPU, too.
-            given = [x.astype(np.int64) if x.dtype.kind in "iu" else x for x in given]
+            kinds = [own.parameters[k].kind for k in arrays]
+            given = [x.astype(np.int64) if kind == "Indices" else x for x, kind in zip(given, kinds, strict=True)]
 
         def traced(*inputs, arguments=arguments, arrays=arrays):
             changed = [*arguments]
@@ -158,6 +161,12 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.space_to_depth(X, 2), "space_to_depth: x has 2 dimensions"),
         (lambda: dml.depth_to_space(np.zeros((1, 3, 2, 2)), 2), r"x.shape\[1\] is 3, which 4 does not divide"),
         (lambda: dml.unfold(np.zeros((1, 1, 3)), [4]), r"window_sizes\[0\] is 4, which does not fit"),
+        (lambda: dml.reverse_subsequences(X, [1, 2]), r"lengths have shape \[2\], but must have \[2, 1\]"),
+        (lambda: dml.sequence(np.array(["a"]), "a", "b"), "sequence: x is <U1, but only numbers make a sequence"),
+        (lambda: dml.fill(X.astype("i1"), 300), "fill: value is 300, which is no element of int8"),
+        (lambda: dml.where(X, X, X), "where: condition is float64, but a mask is of bools"),
+        (lambda: dml.where(X > 1, X, X.astype("f4")), "where: y is float32, but x is float64"),
+        (lambda: dml.where(X[:, :2] > 1, X, X), r"condition has shape \[2, 2\], x has shape \[2, 3\]"),
         (lambda: dml.upsample(X, [0, 1]), r"upsample: scales is \[0, 1\]"),
     ],
 )
@@ -169,3 +178,26 @@ def test_broken_rules(call, message):
 def test_dtypes_are_kept():
     for name in ("f2", "i8", "?"):
         assert dml.pad(np.zeros(3, name), [1, 1], value=1).dtype == np.dtype(name)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4", "D", "U2"])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 0, 3), (300, 70)])
+def test_coordinates_of_what_is_not_zero(shape, dtype):
+    rng = np.random.default_rng(3)
+    x = random_array(rng, np.dtype(dtype), shape)
+    x[...] = np.where(rng.random(shape) < 0.5, np.zeros((), dtype), x)
+    found = dml.nonzero_coordinates(x)
+    assert found.dtype == np.int64
+    assert np.array_equal(found, np.argwhere(x))
+    assert np.array_equal(dml.nonzero_coordinates(x.T), np.argwhere(x.T))
+
+
+def test_zeros_have_signs_and_nan_is_none():
+    x = np.array([[1, 0, 0, 2], [-0.0, 3.5, np.nan, -5.2]], np.float32)
+    assert dml.nonzero_coordinates(x).tolist() == [[0, 0], [0, 3], [1, 1], [1, 2], [1, 3]]
+    torch = pytest.importorskip("torch")
+    found = dml.nonzero_coordinates(torch.from_numpy(x).bfloat16())
+    assert isinstance(found, torch.Tensor)
+    assert found.tolist() == np.argwhere(x).tolist()
+    with pytest.raises(dml.FuseError, match=r"nonzero_coordinates: .*shapes would depend on elements"):
+        dml.fuse(dml.nonzero_coordinates).lower(x)

@@ -164,6 +164,17 @@ def windows(x, window, strides=None, dilations=None, pads=None):
     return torch.stack(columns, 2).reshape(x.shape[0], -1, columns[0].shape[-1])
 
 
+def odd_numbers(x, start, delta):
+    """1, 3, 5 … and a gradient of 0."""
+    return torch.arange(start, start + delta * x.numel(), delta, dtype=x.dtype).reshape(x.shape) + 0 * x
+
+
+def turned(x, lengths):
+    """Rows whose first elements are flipped."""
+    counts = [n + x.shape[1] + 1 if n < 0 else n for n in lengths[:, 0].tolist()]
+    return torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, counts, strict=True)])
+
+
 I64 = torch.int64
 CASES = [
     Case("split", ("3x6", [1, 2, 3], -1), torch.split),
@@ -206,6 +217,10 @@ CASES = [
     Case("slice_grad", ("2x3", [5, 8], [1, 1], [3, 7], [2, -3]), grad_of_slice),
     Case("space_to_depth", ("1x2x4x2", 2), to_depth),
     Case("depth_to_space", ("1x8x1x2", 2, "column_row_depth"), to_space),
+    Case("reverse_subsequences", ("2x3", torch.tensor([[2], [-1]])), turned),
+    Case("fill", ("2x3", 2), lambda x, value: torch.full_like(x, value) + 0 * x),
+    Case("sequence", ("2x3", 1, 2), odd_numbers),
+    Case("where", (torch.tensor([[True], [False]]), "2x3", "3x"), torch.where),
     Case("unfold", ("1x2x3x4", [2, 2], [1, 2], [1, 1], [0, 1, 1, 0]), windows),
 ]
 

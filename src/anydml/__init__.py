@@ -15,11 +15,11 @@ from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel
 from anydml.functions.copying import copy
-from anydml.graph import fuse
-from anydml.graph.desc import (
+from anydml.functions.nonzero import nonzero_coordinates
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import (
     ConstantDataGraphNodeDesc,
     ExecutionFlags,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
@@ -27,14 +27,15 @@ from anydml.graph.desc import (
 )
 from anydml.memory.warm import empty_cache, set_cache_limit
 from anydml.operators import OperatorDesc, Problem
-from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
+from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.tracing import fuse
 
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    from anydml import functions, operators
+    from anydml import _loading, functions, operators  # noqa: F401  # _loading for what functions leave open
 
     globals().update({name: getattr(operators, name) for name in DESCS})
 
@@ -49,6 +50,7 @@ else:
 
 
 __all__ = [  # noqa: PLE0604  # the registry's keys are names
+    "AxisDirection",
     "BindingError",
     "BoundOperator",
     "CompiledGraph",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: PLE0604  # the registry's keys are names
     "explain",
     "fuse",
     "get_num_threads",
+    "nonzero_coordinates",
     "set_cache_limit",
     "set_num_threads",
     *DESCS,

@@ -11,7 +11,8 @@ import numpy as np
 from anydml.binding import bind_tensors, check_host_values, check_output, has_host_values
 from anydml.engines import CompiledProgram, open_engine
 from anydml.feature_level import FeatureLevel
-from anydml.graph.desc import ExecutionFlags, GraphDesc
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import ExecutionFlags
 from anydml.memory.numpy_struct import watching
 from anydml.notebooks import page
 from anydml.operators.base import OperatorDesc

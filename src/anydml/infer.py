@@ -6,6 +6,7 @@ whether it runs or is compiled. Sizes may be PyTorch's symbols. Every error is a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,28 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
         message = f"{name}: {field} has {len(result)} entries, but x has {rank} dimensions"
         raise DescError(message, name, field, "one entry a dimension")
     return result
+
+
+def broadcast(name: str, shapes: Mapping[str, Sizes]) -> Sizes:
+    """The shape that several are broadcast to, as NumPy broadcasts.
+
+    Args:
+        name: what errors call the function.
+        shapes: by what errors call the arrays.
+
+    Raises:
+        DescError: two sizes differ, and neither is 1.
+    """
+    rank = max(map(len, shapes.values()))
+    result: list[Any] = []
+    for d in range(-rank, 0):
+        sizes = [shape[d] for shape in shapes.values() if len(shape) >= -d]
+        whole = next((size for size in sizes if not (type(size) is int and size == 1)), 1)
+        if not all(holds((size == whole) | (size == 1)) for size in sizes):
+            text = ", ".join(f"{field} has shape {list(shape)}" for field, shape in shapes.items())
+            raise DescError(f"{name}: {text}", name, next(iter(shapes)), "sizes are equal, or 1")
+        result.append(whole)
+    return tuple(result)
 
 
 def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:

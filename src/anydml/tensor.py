@@ -103,6 +103,13 @@ class Layout:
         """The layout of a NumPy array, seen from its first element."""
         return cls(array.shape, array.strides, array.itemsize)
 
+    def broadcast(self, sizes: tuple[int, ...]) -> Layout:
+        """The same elements, repeated to sizes that fit: new dimensions stand in front."""
+        more = len(sizes) - len(self.sizes)
+        each = zip(self.sizes, self.strides, sizes[more:], strict=True)
+        strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
+        return Layout(sizes, strides, self.element_size)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Layout)

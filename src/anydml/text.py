@@ -35,6 +35,14 @@ def with_rule(message: str, rule: str | None) -> str:
     return message if rule is None or rule in message else f"{message}: {rule}"
 
 
+def bytes_text(count: int) -> str:
+    """Bytes for people: ``"1.50 GB"``."""
+    for letter, unit in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True):
+        if count >= unit:
+            return f"{count / unit:.2f} {letter}B"
+    return f"{count} B"
+
+
 def printable(text: str) -> str:
     r"""Text in which nothing commands a terminal, ends a line, or turns the order of what stands around it.
 

@@ -4,10 +4,11 @@ import math
 
 import pytest
 
-from anydml.dxdispatch.descs import parse_desc
+from anydml.dxdispatch.descs import parse_desc, parse_operator_type
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY
+from anydml.operators.computing import why_refused
 from anydml.tensor import DataType
 
 HERE = JsonPath("m.json", "d")
@@ -89,3 +90,32 @@ def test_a_matrix_may_have_no_input():
     fields = {"OutputTensor": ROW, "ValueDataType": "FLOAT32", "Value": 7, "DiagonalFillBegin": 0}
     desc = read("DIAGONAL_MATRIX1", **fields, DiagonalFillEnd=1)
     assert (desc.input_tensor, desc.value_data_type) == (None, DataType.FLOAT32)
+
+
+def test_resampling_is_read():
+    fields = {
+        "InputTensor": ROW,
+        "OutputTensor": ROW,
+        "InterpolationMode": "NEAREST_NEIGHBOR",
+        "Scales": [1, 1, 1, 0.5],
+    }
+    assert read("RESAMPLE", **fields, ScaleCount=4).scales == (1, 1, 1, 0.5)
+    with pytest.raises(ModelError, match=r"d\.ScaleCount: is 3, but Scales has 4 entries"):
+        read("RESAMPLE", **fields, ScaleCount=3)
+    fields |= {"InputPixelOffsets": [0.5] * 4, "OutputPixelOffsets": [-0.5] * 4, "DimensionCount": 4}
+    found = read("RESAMPLE3", **fields, RoundingDirection="DML_AXIS_DIRECTION_DECREASING", Antialiased=True)
+    assert (found.rounding_direction.name, found.antialiased) == ("DECREASING", True)
+    with pytest.raises(ModelError, match=r"d\.Antialiased: must be true or false, but it is 1"):
+        read("RESAMPLE3", **fields, RoundingDirection="INCREASING", Antialiased=1)
+
+
+@pytest.mark.parametrize("name", ["DML_OPERATOR_FOLD", "FOLD", "GEMM", "ELEMENT_WISE_ADD"])
+def test_what_computes_is_refused_as_such(name):
+    with pytest.raises(ModelError) as caught:
+        parse_operator_type(name, HERE)
+    what = "adds windows that overlap" if "FOLD" in name else "computes"
+    assert str(caught.value).startswith(f'm.json: d: "{name}" {what}, and anydml moves data and computes nothing')
+
+
+def test_no_operator_is_said_to_compute_that_anydml_has():
+    assert all(why_refused(name) is None for name in REGISTRY)

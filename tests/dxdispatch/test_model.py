@@ -94,8 +94,8 @@ ERRORS = [
     (lambda m: m["resources"].update(A=3), "resources.A: must be an object, but it is 3"),
     (lambda m: operator(m).pop("type"), 'dispatchables["every other"].type: is required'),
     (
-        lambda m: operator(m).update(type="ADD"),
-        'dispatchables["every other"].type: "ADD" is not supported; supported',
+        lambda m: operator(m).update(type="PLUS"),
+        'dispatchables["every other"].type: "PLUS" is not supported; supported',
     ),
     (lambda m: operator(m).update(type="hlsl"), 'dispatchables["every other"].type: dispatchables of type "hlsl"'),
     (lambda m: operator(m).update(desc=1), 'dispatchables["every other"].desc: must be an object'),

@@ -2,18 +2,18 @@
 
 import collections
 import copy
-import os
 import pickle
 
 import numpy as np
 import pytest
 from graph.random_graphs import node_by_node, random_buffers, random_graph
+from how_many import how_many
 from random_descs import padded_strides
 from refused import f32
 
 import anydml as dml
 
-CHUNKS, GRAPHS = 8, int(os.environ.get("ANYDML_RANDOM_GRAPHS", "240")) // 8
+CHUNKS, GRAPHS = 8, how_many(240) // 8
 
 
 def check(seed, devices, seen):

@@ -32,6 +32,10 @@ def address(array):
     return array.__array_interface__["data"][0]
 
 
+def first(results):
+    return results[0] if isinstance(results, list) else results
+
+
 def source(rows=512):
     return np.arange(rows * 1024, dtype=np.float32).reshape(rows, 1024)
 
@@ -39,24 +43,36 @@ def source(rows=512):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: dml.split(x, 2, 1)[0],
+        lambda x: dml.split(x, 2, 1),
         lambda x: dml.join([x, x], 1),
         lambda x: dml.copy(x.T),
         lambda x: dml.gather(x, np.arange(len(x))),
         lambda x: dml.slice1(x, (0, 0), x.shape, (1, -1)),
+        dml.fuse(lambda x: np.concatenate([x[1:], x[:1]])),
+        dml.fuse(lambda x: [x.T, x[:2]]),
     ],
 )
 def test_a_result_takes_the_memory_of_one_that_died(call):
     x = source()
     for _ in range(40):
-        place = address(result := call(x))
+        place = address(result := first(call(x)))
         del result
         assert CACHE.bytes >= LEAST
-        result = call(x)
+        result = first(call(x))
         assert address(result) == place
         assert result.flags.c_contiguous
         assert result.flags.writeable
         del result
+
+
+def test_what_is_stored_in_between_takes_the_memory_of_results():
+    # A gather across the parts of a join is stored before.
+    fused = dml.fuse(lambda x, i: np.concatenate([x, x[:, ::-1]])[i][:2])
+    x, indices = source(), np.arange(1024)[::-1].copy()
+    assert fused.lower(x, indices).scratch_bytes >= LEAST
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(x, indices), np.concatenate([x, x[:, ::-1]])[indices][:2])
+        assert CACHE.bytes >= LEAST
 
 
 def test_small_results_and_those_with_references_do_not():

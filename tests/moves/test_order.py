@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
@@ -9,7 +10,7 @@ from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Lookup, Move, stages
 from anydml.moves.order import are_independent, reads_what_it_writes
 
-CHUNKS, PROGRAMS = 8, 60
+CHUNKS, PROGRAMS = 8, how_many(480) // 8
 
 
 def results(program, arrays):

@@ -4,6 +4,7 @@ import collections
 
 import numpy as np
 import pytest
+from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
@@ -14,7 +15,7 @@ from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
 
-CHUNKS, PROGRAMS = 8, 50
+CHUNKS, PROGRAMS = 8, how_many(400) // 8
 
 
 def bind_reference(program):

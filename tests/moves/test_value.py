@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from how_many import how_many
 
 from anydml.engines.common import scratch_arrays
 from anydml.engines.numpy.engine import NumpyProgram
@@ -13,7 +14,7 @@ from anydml.moves import Access
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 
-CHUNKS, CHAINS = 10, 60
+CHUNKS, CHAINS = 10, how_many(600) // 10
 DTYPE = np.dtype(np.int32)
 
 
@@ -171,6 +172,7 @@ def test_random_chains_equal_numpys(chunk, bind):
     for k in range(CHAINS):
         program, arrays, expected, steps = random_chain([chunk, k])
         assert list(program.problems()) == [], str(program)
+        assert all(operand.reason for operand in program.operands if operand.role == "scratch"), str(program)
         result = np.zeros(expected.shape, DTYPE)
         bind(program)([*arrays, result])()
         np.testing.assert_array_equal(result, expected, f"{steps}\n{program}")

@@ -302,10 +302,64 @@ def test_identity():
         np.testing.assert_array_equal(y, x.T)
 
 
+def test_element_wise_if():
+    condition = dml.TensorDesc("UINT8", [2, 2])
+    desc = dml.ElementWiseIfOperatorDesc(condition, f32(2, 2), f32(2, 2), f32(2, 2))
+    check(desc, [[[1, 0], [1, 1]], [[1, 2], [3, 4]], [[9, 8], [7, 6]]], [[1, 8], [3, 4]])
+    # Whatever is not 0 is true.
+    check(desc, [[[255, 0], [2, 128]], [[1, 2], [3, 4]], [[9, 8], [7, 6]]], [[1, 8], [3, 4]])
+
+
 def test_upsample_2d():
     x = np.arange(12).reshape(1, 2, 2, 3)
     desc = dml.Upsample2dOperatorDesc(f32(1, 2, 2, 3), f32(1, 2, 6, 6), (2, 3), "NEAREST_NEIGHBOR")
     check(desc, [x], x.repeat(3, 2).repeat(2, 3))
+
+
+def resampled(x, *arguments, kind=dml.ResampleOperatorDesc, sizes):
+    """One axis resampled by each engine."""
+    desc = kind(f32(len(x)), f32(sizes), "NEAREST_NEIGHBOR", *arguments)
+    results = []
+    for device in DEVICES:
+        y = np.full(sizes, -1, np.float32)
+        dml.Device(device).compile_operator(desc).bind([np.asarray(x, np.float32)], [y]).dispatch()
+        results.append(y.tolist())
+    assert results[0] == results[1] == results[2]
+    return results[0]
+
+
+def test_resample():
+    row = [0, 1, 2, 3]
+    # Half a pixel takes the later of two, so that 4 × 6 by a half are the bottom right of each 2 × 2.
+    assert resampled(row, [0.5], sizes=2) == [1, 3]
+    assert resampled(row, [2], sizes=8) == [0, 0, 1, 1, 2, 2, 3, 3]
+    # Larger than the scale says: the edge is repeated; smaller: the rest is left out.
+    assert resampled(row, [2], sizes=11) == [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3]
+    assert resampled(row, [2], sizes=3) == [0, 0, 1]
+    # A tie that an exact quotient of the rounded scale would miss, on one side or the other.
+    for scale in (5 / 6, 7 / 6, 1 / 6):
+        count = int(24 * scale)
+        expected = [min((2 * k + 1) * 24 // (2 * count), 23) for k in range(count)]
+        assert resampled(range(24), [scale], sizes=count) == expected
+
+
+def test_resample_with_offsets():
+    row = [0, 1, 2, 3]
+    first, second, third = dml.Resample1OperatorDesc, dml.Resample2OperatorDesc, dml.Resample3OperatorDesc
+    assert resampled(row, [0.5], [0.5], [-0.5], kind=first, sizes=2) == [1, 3]
+    assert resampled(row, [2], [0], [0], kind=first, sizes=8) == [0, 1, 1, 2, 2, 3, 3, 3]
+    assert resampled(row, "DECREASING", [2], [0], [0], kind=second, sizes=8) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert resampled(row, "INCREASING", [2], [0], [0], kind=second, sizes=8) == [0, 1, 1, 2, 2, 3, 3, 3]
+    assert resampled(row, "INCREASING", [0.5], [1], [0], True, kind=third, sizes=3) == [0, 1, 3]
+    # ONNX Runtime's offsets for its four roundings, of half pixels: 3 from 4 elements.
+    for direction, shift, expected in (
+        ("INCREASING", 0.5, [0, 1, 3]),
+        ("DECREASING", -0.5, [0, 2, 3]),
+        ("DECREASING", 0, [0, 1, 2]),
+        ("INCREASING", 0, [1, 2, 3]),
+    ):
+        scale = np.float32(0.75)
+        assert resampled(row, direction, [scale], [0.5 + shift], [-0.5], kind=second, sizes=3) == expected
 
 
 def test_unfold():

@@ -34,11 +34,17 @@ SEQUENCE = dml.FillValueSequenceOperatorDesc(ints(3, data_type="UINT8"), "UINT8"
 IDENTITY = dml.ElementWiseIdentityOperatorDesc(f32(2, 3), f32(2, 3))
 REVERSE = dml.ReverseSubsequencesOperatorDesc(f32(2, 3), ints(2, 1, data_type="UINT32"), f32(2, 3), 1)
 ONE_HOT = dml.OneHotOperatorDesc(ints(2, 1), f32(1, 2), f32(2, 7), 1)
+IF = dml.ElementWiseIfOperatorDesc(ints(2, 3, data_type="UINT8"), f32(2, 3), f32(2, 3), f32(2, 3))
 UPSAMPLE = dml.Upsample2dOperatorDesc(f32(1, 1, 2, 2), f32(1, 1, 6, 4), (2, 3), "NEAREST_NEIGHBOR")
+RESAMPLE = dml.ResampleOperatorDesc(f32(2, 2), f32(4, 2), "NEAREST_NEIGHBOR", [2, 1])
+RESAMPLE1 = dml.Resample1OperatorDesc(f32(2, 2), f32(4, 2), "NEAREST_NEIGHBOR", [2, 1], [0, 0], [0, 0])
+RESAMPLE2 = dml.Resample2OperatorDesc(f32(2), f32(4), "NEAREST_NEIGHBOR", "INCREASING", [2], [0], [0])
+RESAMPLE3 = dml.Resample3OperatorDesc(f32(2), f32(4), "NEAREST_NEIGHBOR", "INCREASING", [2], [0], [0], True)
 UNFOLD = dml.UnfoldOperatorDesc(f32(1, 2, 5), f32(1, 6, 2), [3], [2], [1], [0], [0])
 VALID = [
     *(TILE, PADDING, PADDING1, ELEMENTS, ND, ND1, SCATTER, SCATTER_ND, GRAD, SPACE, DEPTH, DIAGONAL, DIAGONAL1),
-    *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, UPSAMPLE, UNFOLD),
+    *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, IF, UPSAMPLE, UNFOLD, RESAMPLE, RESAMPLE1),
+    *(RESAMPLE2, RESAMPLE3),
 ]
 
 
@@ -57,6 +63,41 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
 @pytest.mark.parametrize(
     "desc, fields, field, rule, text",
     [
+        (IF, {"condition_tensor": ints(2, 3)}, "ConditionTensor.DataType", "ConditionTensor is UINT8", "is INT32"),
+        (
+            IF,
+            {"b_tensor": ints(2, 3)},
+            "BTensor.DataType",
+            "ATensor and BTensor and OutputTensor have one DataType",
+            "",
+        ),
+        (IF, {"output_tensor": f32(3, 2)}, "OutputTensor.Sizes", "sizes are ATensor's", "must be [2, 3]"),
+        (
+            IF,
+            {"condition_tensor": ints(6, data_type="UINT8")},
+            "ConditionTensor.Sizes",
+            "ATensor and ConditionTensor have one DimensionCount",
+            "has 1 dimensions",
+        ),
+        (RESAMPLE, {"scales": [2]}, "Scales", "one entry a dimension (DimensionCount)", "has 1 entries"),
+        (RESAMPLE, {"scales": [2, 0]}, "Scales[1]", "it is a number above 0", "is 0"),
+        (RESAMPLE, {"scales": [2, float("inf")]}, "Scales[1]", "it is a number above 0", "is inf"),
+        (
+            RESAMPLE,
+            {"interpolation_mode": "LINEAR"},
+            "InterpolationMode",
+            "InterpolationMode is NEAREST_NEIGHBOR",
+            "computes nothing",
+        ),
+        (RESAMPLE1, {"input_pixel_offsets": [0]}, "InputPixelOffsets", "one entry a dimension (DimensionCount)", ""),
+        (RESAMPLE2, {"output_pixel_offsets": [float("nan")]}, "OutputPixelOffsets[0]", "it is a finite number", "nan"),
+        (
+            RESAMPLE3,
+            {"output_tensor": ints(4)},
+            "OutputTensor.DataType",
+            "InputTensor and OutputTensor have one DataType",
+            "",
+        ),
         (TILE, {"repeats": [1, 3]}, "OutputTensor.Sizes", "sizes are InputTensor's times Repeats", "must be [2, 9]"),
         (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entries"),
         (TILE, {"repeats": [1, -2]}, "Repeats[1]", UINT, "Repeats[1] is -2"),

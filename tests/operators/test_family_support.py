@@ -10,6 +10,7 @@ TO32 = "FLOAT32 FLOAT16 INT32 INT16 INT8 UINT32 UINT16 UINT8"
 F = "FLOAT32 FLOAT16"
 IDX = "INT64 INT32 UINT64 UINT32"
 U32 = "UINT32"
+BYTES = "FLOAT32 FLOAT16 INT8 UINT8"
 LENGTHS = "UINT64 UINT32"
 
 BOTH = "InputTensor OutputTensor"
@@ -58,6 +59,15 @@ TABLES = {
     ),
     "UPSAMPLE_2D": (BOTH, "", [("1_0", "4-5", F)]),
     # The page has no data types: all are taken.
+    "ELEMENT_WISE_IF": (
+        "ATensor BTensor OutputTensor",
+        "ConditionTensor",
+        [("5_0", "1-8", ALL, "UINT8"), ("3_0", "1-8", TO32, "UINT8"), ("2_0", "4-4", "FLOAT16", "UINT8")],
+    ),
+    "RESAMPLE": (BOTH, "", [("6_2", "1-4", BYTES), ("5_1", "1-4", F), ("2_0", "4-4", F)]),
+    "RESAMPLE1": (BOTH, "", [("6_2", "1-4", BYTES), ("5_1", "1-4", F), ("2_1", "4-4", F)]),
+    "RESAMPLE2": (BOTH, "", [("6_2", "1-4", BYTES), ("5_1", "1-4", F)]),
+    "RESAMPLE3": (BOTH, "", [("6_4", "1-4", BYTES)]),
     "UNFOLD": (BOTH, "", [("6_4", "3-8", ALL)]),
 }
 FIRST_SEVEN = {"SPLIT", "JOIN", "SLICE", "SLICE1", "GATHER"}

@@ -20,7 +20,7 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, say, warn
 from anydml.cli.remarks import report
-from anydml.cli.stores_commands import reshard, stores
+from anydml.cli.stores_commands import rechunk, reshard, stores
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -236,19 +236,25 @@ anydml.add_command(doctor)
 anydml.add_command(explain)
 anydml.add_command(stores)
 anydml.add_command(reshard)
+anydml.add_command(rechunk)
 
 
 @anydml.command(short_help="Compile ahead what common work needs.")
-def warmup() -> None:
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def warmup(quiet: bool) -> None:
     """Compile the CPU kernels that common work needs, so that nobody waits for them later on this machine."""
     from anydml.engines.cpu.warmup import kernels
+    from anydml.progress import shown
 
     start = time.perf_counter()
-    count = 0
-    for _, compile_kernel in kernels():
-        compile_kernel()
-        count += 1
-    say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
+    every = [*kernels()]
+    count = len(every)
+    with shown(count, progress=not quiet, show=lambda number: f"{number} kernels") as advance:
+        for _, compile_kernel in every:
+            compile_kernel()
+            advance(1)
+    if not quiet:
+        say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
 
 
 @anydml.command(short_help="Show the operators and what each level supports.")

@@ -1,22 +1,27 @@
-"""What `anydml stores` and `anydml reshard` do."""
+"""What `anydml stores`, `anydml reshard` and `anydml rechunk` do."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from anydml.text import printable
 
+if TYPE_CHECKING:
+    from anydml.stores import GridPlan, Plan
+
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
 @click.argument("model", type=click.Path())
 def stores(model: str) -> None:
-    """List the arrays of MODEL: a .npy or .safetensors file, an index, or a folder of safetensors files."""
+    """List the arrays of MODEL: a .npy or .safetensors file, an index, a folder of these, or a Zarr array."""
     from anydml import stores as room
     from anydml.stores.sizes import bytes_text
-    from anydml.stores.store import Store
 
     opened = room.open(model)
-    every = [opened] if isinstance(opened, Store) else [*opened.values()]
+    is_checkpoint = isinstance(opened, room.Checkpoint)
+    every = [*opened.values()] if is_checkpoint else [opened]
     cells = [(each.name, each.dtype, [*each.shape], bytes_text(each.nbytes), each.path.name) for each in every]
     rows = [[printable(str(cell)) for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -24,7 +29,10 @@ def stores(model: str) -> None:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
     count = f"{len(every)} array{'s' * (len(every) != 1)}"
     click.echo(printable(f"{model}: {count}, {bytes_text(sum(each.nbytes for each in every))}"))
-    if not isinstance(opened, Store):
+    if isinstance(opened, room.ZarrStore):
+        codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
+        click.echo(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
+    if is_checkpoint:
         for key, value in opened.metadata.items():
             click.echo(printable(f"  {key}: {value[:200]}"))
 
@@ -38,9 +46,10 @@ def stores(model: str) -> None:
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, tp: int | None, memory: str, shard_size: str,
-    overwrite: bool, dry_run: bool,
+    overwrite: bool, dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write the safetensors checkpoint IN as OUT: consolidated, sharded again, or laid out in another way.
 
@@ -52,15 +61,71 @@ def reshard(
     from anydml.stores.resharding import reshard as make
 
     plan = make(inputs, output, layout, tp, memory, shard_size, overwrite)
-    click.echo(printable_lines(str(plan)))
     if dry_run:
+        _say(quiet, str(plan))
         for target in plan.outputs:
-            click.echo(printable(f"  {target.file.path.name}: {target.name}: {target.dtype} {[*target.shape]}"))
+            _say(quiet, f"  {target.file.path.name}: {target.name}: {target.dtype} {[*target.shape]}")
         return
-    plan.run()
+    _run(plan, output, quiet)
+
+
+@click.command(short_help="Write an array again, in other chunks or another order.")
+@click.argument("source", metavar="IN", type=click.Path())
+@click.argument("output", metavar="OUT", type=click.Path())
+@click.option("--chunks", metavar="N,…", help="Sizes of a chunk of OUT, -1 for a whole axis; those of IN if not given.")
+@click.option("--permute", metavar="AXIS,…", help="The axes of IN in the order in which OUT has them.")
+@click.option("--slice", "slices", metavar="A:B:C,…", help="What to take of each axis of IN, as Python slices.")
+@click.option("--flip", metavar="AXIS,…", help="Axes of IN to turn round.")
+@click.option("--codec", metavar="NAME[:LEVEL]", help="none, zstd, gzip or blosc; that of IN if not given.")
+@click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def rechunk(
+    source: str, output: str, chunks: str | None, permute: str | None, slices: str | None, flip: str | None,
+    codec: str | None, memory: str, overwrite: bool, dry_run: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write IN, a Zarr array or a .npy file, as OUT: a .npy file where its name ends so, else a Zarr array.
+
+    It is sliced, then turned round, then permuted. From Zarr to Zarr codecs and attributes are kept.
+
+    What was stopped goes on when the same command is given again.
+    """
+    from anydml.stores.rechunking import rechunk as make
+
+    plan = make(
+        source, output, _numbers("--chunks", chunks), _numbers("--permute", permute), slices,
+        _numbers("--flip", flip) or (), codec, memory, overwrite,
+    )  # fmt: skip
+    if dry_run:
+        _say(quiet, str(plan))
+        _say(quiet, f"  {plan.outputs[0]!r}")
+        return
+    _run(plan, output, quiet)
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    """Numbers with commas in between."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.BadParameter(f"{text[:40]!r} are no numbers with commas in between", param_hint=option) from None
+
+
+def _say(quiet: bool, text: str) -> None:
+    if not quiet:
+        click.echo(printable_lines(text))
+
+
+def _run(plan: Plan | GridPlan, output: str, quiet: bool) -> None:
+    """Say what a plan does, do it, and say how far it is."""
+    _say(quiet, str(plan))
+    plan.run(progress=not quiet)
     if plan.resumed:
-        click.echo(f"{plan.resumed} of {len(plan.blocks)} blocks had been written before")
-    click.echo(printable(f"written to '{output}'"))
+        _say(quiet, f"{plan.resumed} of {len(plan.blocks)} blocks had been written before")
+    _say(quiet, f"written to '{output}'")
 
 
 def printable_lines(text: str) -> str:

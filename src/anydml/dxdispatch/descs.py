@@ -24,6 +24,7 @@ from anydml.dxdispatch.initializers import parse_data_type
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.base import camel
+from anydml.operators.computing import why_refused
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType, TensorDesc, TensorFlags
@@ -51,6 +52,8 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]
+    if reason := why_refused(text):
+        raise place.error(f"{show(text)} {reason}; supported operators are {supported}")
     advice = did_you_mean(text, REGISTRY) or did_you_mean(f"DML_OPERATOR_{text}", REGISTRY)
     raise place.error(f"{show(text)} is not supported; supported operators are {supported}{advice}")
 
@@ -86,6 +89,11 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             values[field.name] = integers = _integers(desc[name], at)
             for count in ("DimensionCount", f"{name}Count"):
                 _check_count(desc, count, name, len(integers), place)
+        elif hint == tuple[float, ...]:
+            numbers = _array(desc[name], at)
+            values[field.name] = tuple(parse_float(number, at / i) for i, number in enumerate(numbers))
+            for count in ("DimensionCount", f"{name.removesuffix('s')}Count"):
+                _check_count(desc, count, name, len(numbers), place)
         elif hint == Scalar:
             data_type = next(known for known in values.values() if isinstance(known, DataType))
             values[field.name] = parse_scalar(desc[name], data_type, at)
@@ -192,7 +200,14 @@ def _integers(value: Any, place: JsonPath) -> tuple[int, ...]:
     return tuple(_integer(item, place / i) for i, item in enumerate(_array(value, place)))
 
 
+def _bool(value: Any, place: JsonPath) -> bool:
+    if not isinstance(value, bool):
+        raise place.error(f"must be true or false, but it is {show(value)}")
+    return value
+
+
 _PARSERS: dict[Any, Callable[[Any, JsonPath], Any]] = {
+    bool: _bool,
     int: _integer,
     float: parse_float,
     TensorDesc: parse_tensor,

@@ -106,6 +106,7 @@ def _desc_fields(kind: type[OperatorDesc]) -> list[str]:
     fields = [camel(field.name) for field in dataclasses.fields(cast(Any, kind))]
     counts = [f"{name.removesuffix('Tensors')}Count" for name in fields if name.endswith("Tensors")]
     counts += ["RepeatsCount"] if "Repeats" in fields else []
+    counts += ["ScaleCount"] if "Scales" in fields else []
     return [*fields, *counts, "DimensionCount"]
 
 

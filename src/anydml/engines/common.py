@@ -7,8 +7,11 @@ import math
 import numpy as np
 
 from anydml.engines.protocol import Array
+from anydml.memory.warm import CACHE
 from anydml.moves.move import Lookup
 from anydml.moves.program import Program
+
+LINE, WORD = 64, np.dtype(np.uint64)
 
 
 def index_error(program: Program, lookup: Lookup, index: int) -> IndexError:
@@ -22,4 +25,6 @@ def scratch_arrays(program: Program) -> list[Array]:
     constants: list[Array] = [*program.constants]
     scratch = [operand.size for operand in program.operands if operand.role == "scratch"]
     # In whole lines, so that elements are aligned.
-    return constants + [np.empty(math.ceil(size / 64) * 8, np.uint64).view(np.uint8)[:size] for size in scratch]
+    lines = [math.ceil(size / LINE) for size in scratch]
+    words = [CACHE.array((count * LINE // 8,), WORD, count * LINE) for count in lines]
+    return constants + [each.view(np.uint8)[:size] for each, size in zip(words, scratch, strict=True)]

@@ -125,9 +125,9 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     from anydml.device import BoundOperator, CompiledOperator
     from anydml.dxdispatch.model import Model
     from anydml.explain import subjects
-    from anydml.graph.fused import Fused
     from anydml.moves import Program
     from anydml.operators.base import OperatorDesc
+    from anydml.tracing.fused import Fused
 
     if isinstance(thing, Fused):
         return _one(subjects.of_fused(thing, arguments, keywords))

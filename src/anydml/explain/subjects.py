@@ -19,7 +19,7 @@ from anydml.tensor import Layout
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
     from anydml.dxdispatch.plan import Plan, Range
-    from anydml.graph.fused import Fused
+    from anydml.tracing.fused import Fused
 
 MOST_SECTIONS = 100
 """Operators of one model that are explained."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +17,8 @@ from anydml.operators.split_training import known_sizes
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-APART = 64 << 10
-"""Bytes of an array whose single elements lie far apart: where at least all of more are picked, they are found faster
-in a copy in which they lie side by side."""
+MASKS = frozenset(("bool", "uint8", "int8"))
+"""Names of masks' dtypes: a byte each, true where it is not 0."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -159,6 +157,34 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
     return index_array(array, x, adapter)
 
 
+def seen_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """A mask as engines take it: on x's device.
+
+    Raises:
+        DescError: it is none.
+    """
+    check_mask(name, field, array.dtype)
+    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
+        return as_array(adapter.upload(array))
+    return array
+
+
+def check_mask(name: str, field: str, dtype: Any) -> None:
+    """A mask has a byte an element.
+
+    Args:
+        name: what errors call the function.
+        field: what they call the mask.
+        dtype: NumPy's, or its name.
+
+    Raises:
+        DescError: it is of another dtype.
+    """
+    if str(dtype) not in MASKS:
+        message = f"{name}: {field} is {dtype}, but a mask is of bools or 8-bit integers: pass {field} != 0"
+        raise DescError(message, name, field, f"{field} is of bools or 8-bit integers")
+
+
 def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Array], arguments: Parameters) -> None:
     """Refuse indices outside their axis, before anything is written.
 
@@ -170,31 +196,6 @@ def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Ar
     check_word(function.label, field, word, function.parameter(field).words)
     if function.check is not None:
         function.check(function.label, inputs[-1], inputs[0].shape, inferred.parameters)
-
-
-def packed(name: str, operation: Any, inputs: tuple[Array, ...], arguments: Parameters, out: Any) -> tuple[Array, ...]:
-    """The inputs, the first of them packed where so much of it is picked that its elements should lie side by side.
-
-    Args:
-        name: what errors call the function.
-        operation: what it does.
-        inputs: NumPy's; the first has more than `APART` bytes.
-        arguments: those of `operation`.
-        out: the caller's.
-    """
-    x = inputs[0]
-    if x.strides[-1] == x.itemsize or not is_movable(x.dtype):
-        return inputs
-    # Where `out` may lie over x, x itself is what the checks must see.
-    if out is not None and not (type(out) is np.ndarray and not np.may_share_memory(x, out)):
-        return inputs
-    (shape,) = operation.infer(name, [array.shape for array in inputs], arguments).shapes
-    if math.prod(shape) < x.size:
-        return inputs
-    from anydml.functions.calling import call
-    from anydml.functions.operations import COPY
-
-    return (*call(name, COPY, (x,), (), None, None), *inputs[1:])
 
 
 def with_lengths(

@@ -21,7 +21,7 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine, Launch, Start
 from anydml.errors import BindingError
 from anydml.functions.arguments import is_movable, joined_dtype
-from anydml.functions.operations import Inferred, Operation
+from anydml.functions.operations import Inferred, Operation, constant_operands
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
@@ -325,7 +325,10 @@ def _program(
     is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
     moves = operation.lower(layouts, results, inferred.parameters, is_packed)
     make = _few_operands if len(inputs) + len(results) <= FEW_OPERANDS else _operands
-    return Program(name, make(operation.input_names, len(inputs), len(results)), moves)
+    operands = make(operation.input_names, len(inputs), len(results))
+    if operation.constants is not None:
+        operands = (*operands, *constant_operands(operation.constants(layouts, results, inferred.parameters)))
+    return Program(name, operands, moves)
 
 
 def _operands(names: tuple[str, ...], inputs: int, results: int) -> tuple[Operand, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from anydml.arrays import received
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.traced import copied, fused_functions, registered_for
+from anydml.functions.traced import copied, fused_functions, registered_for
 
 
 def copy(x: Any, out: Any | None = None) -> Any:

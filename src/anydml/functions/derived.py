@@ -14,11 +14,11 @@ import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
 from anydml.fields import integer, integers
-from anydml.functions import arguments
+from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
-from anydml.operators.function import ARRAY, ARRAYS, INDICES, Element, Function, Parameter
-from anydml.traced import all_copied, copied, fused_functions, registered_for
+from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
+from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Element, Function, Parameter
 
 _NAMES: dict[str, Any] = {
     "Element": Element,
@@ -36,13 +36,14 @@ _NAMES: dict[str, Any] = {
     "listed": arguments.listed,
     "ndarray": np.ndarray,
     "number": np.integer,
-    "packed": arguments.packed,
+    "packed": packing.packed,
     "parts_of": arguments.parts_of,
     "received": received,
     "received_all": received_all,
     "received_indices": received_indices,
     "registered_for": registered_for,
     "seen_indices": arguments.seen_indices,
+    "seen_mask": arguments.seen_mask,
     "with_lengths": arguments.with_lengths,
 }
 """What bodies call."""
@@ -84,8 +85,8 @@ def _source(function: Function) -> Iterator[str]:
     for each in others:
         yield from _other(function, each, first, label)
     yield from _numbers(function, label)
-    data = [each.name for each in function.arrays if each.kind != INDICES]
-    indices = [each.name for each in function.arrays if each.kind == INDICES]
+    data = [each.name for each in function.arrays if not each.is_index]
+    indices = [each.name for each in function.arrays if each.is_index]
     rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
     rest += [f"{name}.dtype" for name in indices]
     inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
@@ -98,7 +99,7 @@ def _source(function: Function) -> Iterator[str]:
             yield f"    if {each.name} != 'clamp':"
             yield f"        check_outside(FUNCTION, {each.name!r}, {each.name}, inputs, arguments)"
     if indices:
-        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {arguments.APART}:"
+        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {packing.APART}:"
         yield f"        inputs = packed({label}, OPERATION, inputs, arguments, out)"
     if function.is_of_lists:
         yield "    if not inputs:"
@@ -151,6 +152,9 @@ def _other(function: Function, each: Parameter, first: Parameter, label: str) ->
     yield f"    given = {x}"
     yield f"    if not ({is_own}):"
     yield f"        {x} = received_indices({label}, {x}, adapter, {x!r})"
+    if each.kind == MASK:
+        yield f"    {x} = seen_mask({label}, {x!r}, {x}, {first.name}, adapter)"
+        return
     yield f"    {x} = seen_indices({label}, {x!r}, {x}, given, {first.name}, adapter)"
 
 

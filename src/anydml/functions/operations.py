@@ -32,6 +32,7 @@ class Operation:
         has_parts: whether there are several results.
         few: how many times as many bytes as others NumPy makes as fast as a program.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
+        constants: operands that follow the results, as `Function` says.
         new: the same as `by_numpy` for few numbers, where NumPy makes the results itself in less time.
     """
 
@@ -43,6 +44,7 @@ class Operation:
     few: int = 1
     copies_all: bool = False
     new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
+    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Array, ...]] | None = None
 
 
 def operation(function: Function) -> Operation:
@@ -51,7 +53,8 @@ def operation(function: Function) -> Operation:
     lower = function.lower if function.few else partial(_lowered, function)
     by_numpy = function.by_numpy or partial(_by_positions, function)
     few, copies_all = function.few, function.copies_all
-    return Operation(function.infer, lower, by_numpy, names, function.has_parts, few, copies_all, function.new)
+    kinds = function.has_parts, few, copies_all, function.new, function.constants
+    return Operation(function.infer, lower, by_numpy, names, *kinds)
 
 
 def _lowered(
@@ -93,10 +96,17 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
     layouts = [Layout.of(each) for each in operands]
     moves = _lowered(function, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
     roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
+    if function.constants is not None:
+        roles += constant_operands(function.constants(layouts[: len(inputs)], layouts[len(inputs) :], parameters))
     NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
     whole = np.concatenate(flat)
     for output, where in zip(outputs, operands[len(inputs) :], strict=True):
         output[...] = whole[where]
+
+
+def constant_operands(constants: Sequence[Array]) -> list[Operand]:
+    """What a program has them as."""
+    return [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
 
 
 def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:

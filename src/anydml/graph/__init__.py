@@ -1,5 +1,1 @@
-"""Chains of moves as one: functions whose every call is one program."""
-
-from anydml.graph.fused import Fused, fuse
-
-__all__ = ["Fused", "fuse"]
+"""DML_GRAPH: the words that describe graphs, their rules, and what makes a graph one program of moves."""

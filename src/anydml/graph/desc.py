@@ -1,170 +1,19 @@
-"""DML_GRAPH_DESC and what it is made of: nodes, and edges between them (DirectML.h, target version 0x2100)."""
+"""DML_GRAPH_DESC: a graph with its rules and its program."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
 
 from anydml.feature_level import FeatureLevel
-from anydml.fields import integer, wrong
+from anydml.graph.parts import Graph
 from anydml.moves import Move, Program
-from anydml.operators.base import OperatorDesc, Problem
-from anydml.tensor import Layout, TensorDesc
-from anydml.text import printable
-
-NAME = "DML_GRAPH"
+from anydml.operators.base import Problem
+from anydml.tensor import Layout
 
 
-class ExecutionFlags(enum.IntFlag, boundary=enum.STRICT):
-    """DML_EXECUTION_FLAGS. None of them changes how elements move.
-
-    Examples:
-        >>> dml.ExecutionFlags.NONE | dml.ExecutionFlags.DISABLE_META_COMMANDS
-        <ExecutionFlags.DISABLE_META_COMMANDS: 2>
-    """
-
-    NONE = 0
-    ALLOW_HALF_PRECISION_COMPUTATION = 1
-    DISABLE_META_COMMANDS = 2
-    DESCRIPTORS_VOLATILE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorGraphNodeDesc:
-    """DML_OPERATOR_GRAPH_NODE_DESC: an operator, with inputs and outputs in binding order.
-
-    Args:
-        operator: its desc. Optional tensors that it leaves out are not counted.
-        name: for explanations and errors.
-
-    Raises:
-        DescTypeError: it is no operator's desc.
-
-    Examples:
-        >>> same = dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc("INT8", [4]), dml.TensorDesc("INT8", [4]))
-        >>> dml.OperatorGraphNodeDesc(same, "copy").name
-        'copy'
-    """
-
-    operator: OperatorDesc
-    name: str | None
-
-    def __init__(self, operator: OperatorDesc, name: str | None = None) -> None:
-        if not isinstance(operator, OperatorDesc) or isinstance(operator, GraphDesc):
-            raise wrong(NAME, "Operator", operator, "an operator's desc, such as SplitOperatorDesc")
-        object.__setattr__(self, "operator", operator)
-        object.__setattr__(self, "name", _name(name))
-
-    @property
-    def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Fields and tensors that edges lead to."""
-        return self.operator.inputs
-
-    @property
-    def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Fields and tensors that edges come from."""
-        return self.operator.outputs
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantDataGraphNodeDesc:
-    """DML_CONSTANT_DATA_GRAPH_NODE_DESC: bytes that are known when the graph is compiled; feature level 6_2.
-
-    Args:
-        data: a contiguous buffer, such as an array; DataSize is its size. It is copied.
-        name: for explanations and errors.
-
-    Raises:
-        DescTypeError: it is no contiguous buffer.
-
-    Examples:
-        >>> len(dml.ConstantDataGraphNodeDesc(np.arange(4, dtype="i4")).data)
-        16
-    """
-
-    data: bytes
-    name: str | None
-
-    def __init__(self, data: Any, name: str | None = None) -> None:
-        try:
-            view = memoryview(data)
-        except TypeError:
-            raise wrong(NAME, "Data", data, "a buffer, such as bytes or an array") from None
-        object.__setattr__(self, "data", view.tobytes())
-        object.__setattr__(self, "name", _name(name))
-
-    @property
-    def data_size(self) -> int:
-        """Bytes of `data`."""
-        return len(self.data)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    """What edges have in common: numbers from 0 on, and a name."""
-
-    def __post_init__(self) -> None:
-        for field in self.__dataclass_fields__:
-            value = getattr(self, field)
-            words = "".join(word.title() for word in field.split("_"))
-            object.__setattr__(self, field, _name(value) if field == "name" else integer(NAME, words, value))
-
-
-@dataclass(frozen=True, slots=True)
-class InputGraphEdgeDesc(_Edge):
-    """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
-
-    Examples:
-        >>> dml.InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0)
-        InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0, name=None)
-    """
-
-    graph_input_index: int
-    to_node_index: int
-    to_node_input_index: int
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OutputGraphEdgeDesc(_Edge):
-    """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
-
-    Examples:
-        >>> dml.OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0)
-        OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0, name=None)
-    """
-
-    from_node_index: int
-    from_node_output_index: int
-    graph_output_index: int
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IntermediateGraphEdgeDesc(_Edge):
-    """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another.
-
-    The tensors at its ends may differ in all but TotalTensorSizeInBytes: the second reads the bytes of the first.
-
-    Examples:
-        >>> dml.IntermediateGraphEdgeDesc(0, 0, 1, 0).to_node_index
-        1
-    """
-
-    from_node_index: int
-    from_node_output_index: int
-    to_node_index: int
-    to_node_input_index: int
-    name: str | None = None
-
-
-NodeDesc = OperatorGraphNodeDesc | ConstantDataGraphNodeDesc
-
-
-@dataclass(frozen=True, slots=True)
-class GraphDesc(OperatorDesc):
+@dataclass(frozen=True, slots=True, init=False)
+class GraphDesc(Graph):
     """DML_GRAPH_DESC: operators whose outputs are inputs of others; compiled, one operator. Feature level 2_1.
 
     Args:
@@ -188,59 +37,6 @@ class GraphDesc(OperatorDesc):
         no problems
     """
 
-    input_count: int
-    output_count: int
-    nodes: tuple[NodeDesc, ...]
-    input_edges: tuple[InputGraphEdgeDesc, ...]
-    output_edges: tuple[OutputGraphEdgeDesc, ...]
-    intermediate_edges: tuple[IntermediateGraphEdgeDesc, ...]
-
-    OPERATOR: ClassVar[str] = NAME
-    INPUTS: ClassVar[tuple[str, ...]] = ()
-    OUTPUTS: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(
-        self,
-        input_count: int,
-        output_count: int,
-        nodes: Sequence[NodeDesc],
-        input_edges: Sequence[InputGraphEdgeDesc],
-        output_edges: Sequence[OutputGraphEdgeDesc],
-        intermediate_edges: Sequence[IntermediateGraphEdgeDesc] = (),
-    ) -> None:
-        put = object.__setattr__
-        put(self, "input_count", integer(NAME, "InputCount", input_count))
-        put(self, "output_count", integer(NAME, "OutputCount", output_count))
-        put(self, "nodes", _all("Nodes", nodes, OperatorGraphNodeDesc, ConstantDataGraphNodeDesc))
-        put(self, "input_edges", _all("InputEdges", input_edges, InputGraphEdgeDesc))
-        put(self, "output_edges", _all("OutputEdges", output_edges, OutputGraphEdgeDesc))
-        put(self, "intermediate_edges", _all("IntermediateEdges", intermediate_edges, IntermediateGraphEdgeDesc))
-
-    @property
-    def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Names and tensors of the graph's inputs: each has the tensor of the first node input that it feeds."""
-        found: dict[int, TensorDesc] = {}
-        tensors = node_tensors(self)
-        for edge in self.input_edges:
-            tensor = tensors[edge.to_node_index].inputs[edge.to_node_input_index][1]
-            found.setdefault(edge.graph_input_index, tensor)
-        return tuple((f"Inputs[{k}]", found[k]) for k in range(self.input_count))
-
-    @property
-    def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Names and tensors of the graph's outputs: those of the node outputs that they come from."""
-        tensors = node_tensors(self)
-        found = {
-            edge.graph_output_index: tensors[edge.from_node_index].outputs[edge.from_node_output_index][1]
-            for edge in self.output_edges
-        }
-        return tuple((f"Outputs[{k}]", found[k]) for k in range(self.output_count))
-
-    @property
-    def tensor_count(self) -> int:
-        """Number of inputs and outputs."""
-        return self.input_count + self.output_count
-
     def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
         """What is wrong with nodes by themselves; if there is nothing, with edges; then with what the edges join."""
         from anydml.graph.rules import graph_problems
@@ -260,39 +56,3 @@ class GraphDesc(OperatorDesc):
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """The program's moves, between its operands."""
         return self.program(layouts).moves
-
-
-class NodeTensors(NamedTuple):
-    """Fields and tensors of a node's inputs and outputs; a constant has none."""
-
-    inputs: Sequence[tuple[str, TensorDesc]]
-    outputs: Sequence[tuple[str, TensorDesc]]
-
-
-def node_tensors(desc: GraphDesc) -> list[NodeTensors]:
-    """Those of all nodes: an operator of many tensors lists them anew each time."""
-    return [
-        NodeTensors(node.inputs, node.outputs) if isinstance(node, OperatorGraphNodeDesc) else NodeTensors((), ())
-        for node in desc.nodes
-    ]
-
-
-def node_label(desc: GraphDesc, number: int) -> str:
-    """What errors and explanations call a node: ``Nodes[2] ("crop")``."""
-    name = desc.nodes[number].name
-    return f"Nodes[{number}]" + (f' ("{printable(name)}")' if name else "")
-
-
-def _all(field: str, values: Any, *kinds: type) -> tuple[Any, ...]:
-    if not isinstance(values, (list, tuple)):
-        raise wrong(NAME, field, values, "a list")
-    for k, value in enumerate(values):
-        if not isinstance(value, kinds):
-            raise wrong(NAME, f"{field}[{k}]", value, " or ".join(kind.__name__ for kind in kinds))
-    return tuple(values)
-
-
-def _name(name: Any) -> str | None:
-    if name is not None and not isinstance(name, str):
-        raise wrong(NAME, "Name", name, "a string, or None")
-    return name

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anydml.graph.desc import (
+from anydml.graph.nodes import GraphComposer, Node
+from anydml.graph.parts import (
     NAME,
     ConstantDataGraphNodeDesc,
-    GraphDesc,
+    Graph,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
     node_label,
 )
-from anydml.graph.nodes import GraphComposer, Node
 from anydml.graph.reinterpret import is_same, reinterpreted
 from anydml.graph.rules import order
 from anydml.moves import Access, Fill, Move, Program
@@ -52,7 +52,7 @@ class _Held:
         return _at(self.operand, tensor, tensor.layout.strides)
 
 
-def lowered(desc: GraphDesc, layouts: tuple[Layout, ...]) -> Program:
+def lowered(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
     """The program of a graph that breaks no rule.
 
     Args:

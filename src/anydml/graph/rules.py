@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from anydml.feature_level import FeatureLevel
-from anydml.graph.desc import (
+from anydml.graph.parts import (
     NAME,
     ConstantDataGraphNodeDesc,
-    GraphDesc,
+    Graph,
     NodeTensors,
     OperatorGraphNodeDesc,
     node_label,
@@ -22,7 +22,7 @@ GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
 """Where compiled graphs and constant nodes begin."""
 
 
-def graph_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
+def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
     """Every rule that a graph breaks: see `GraphDesc.problems`."""
     if level < GRAPHS:
         rule = f"graphs were introduced in {GRAPHS}"
@@ -41,7 +41,7 @@ def graph_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
             yield from _tensor_problems(desc, tensors)
 
 
-def order(desc: GraphDesc) -> tuple[list[int], list[int]]:
+def order(desc: Graph) -> tuple[list[int], list[int]]:
     """Nodes, each after those that it reads, and those that cannot be put in order."""
     waits, follows = [0] * len(desc.nodes), defaultdict[int, list[int]](list)
     for edge in desc.intermediate_edges:
@@ -56,7 +56,7 @@ def order(desc: GraphDesc) -> tuple[list[int], list[int]]:
     return ready, [number for number, count in enumerate(waits) if count]
 
 
-def _node_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
+def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
     if not desc.nodes:
         yield _problem("Nodes", "Nodes has no nodes", "there is at least one node")
     for field, count in (("InputCount", desc.input_count), ("OutputCount", desc.output_count)):
@@ -83,7 +83,7 @@ def _node_problems(desc: GraphDesc, level: FeatureLevel) -> Iterator[Problem]:
             yield _problem(f"{field}.{name}", message, "tensors of nodes lie where the graph runs")
 
 
-def _range_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
+def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Ends of edges that are not there."""
     for field, edge in _edges(desc):
         for name, number in _numbers(edge):
@@ -99,9 +99,7 @@ def _range_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator
             yield from _tensor_range_problems(desc, tensors, field, edge)
 
 
-def _tensor_range_problems(
-    desc: GraphDesc, tensors: Sequence[NodeTensors], field: str, edge: object
-) -> Iterator[Problem]:
+def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: str, edge: object) -> Iterator[Problem]:
     for side, kind in (("To", "Input"), ("From", "Output")):
         given = dict(_numbers(edge))
         number, name = given.get(f"{side}NodeIndex"), f"{side}Node{kind}Index"
@@ -127,7 +125,7 @@ def _tensor_range_problems(
             yield _problem(f"{field}.FromNodeIndex", message, rule)
 
 
-def _edge_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
+def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """Ends with no edge, or with too many."""
     ends = defaultdict[tuple[str | int, ...], list[str]](list)
     for field, edge in _edges(desc):
@@ -147,7 +145,7 @@ def _edge_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[
 
 
 def _ends_of_nodes(
-    desc: GraphDesc, tensors: Sequence[NodeTensors], ends: Mapping[tuple[str | int, ...], Sequence[str]]
+    desc: Graph, tensors: Sequence[NodeTensors], ends: Mapping[tuple[str | int, ...], Sequence[str]]
 ) -> Iterator[Problem]:
     for number, node in enumerate(desc.nodes):
         label, place = node_label(desc, number), f"Nodes[{number}]"
@@ -169,7 +167,7 @@ def _not_one(edges: Sequence[str]) -> str | None:
     return f"{' and '.join(edges)} lead to it" if edges else "no edge leads to it"
 
 
-def _cycle_problems(desc: GraphDesc) -> Iterator[Problem]:
+def _cycle_problems(desc: Graph) -> Iterator[Problem]:
     _, rest = order(desc)
     if not rest:
         return
@@ -186,7 +184,7 @@ def _cycle_problems(desc: GraphDesc) -> Iterator[Problem]:
     yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph has no circles")
 
 
-def _tensor_problems(desc: GraphDesc, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
+def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
     """What does not fit at the two ends of an edge, and at all ends of a graph's input."""
     for k, edge in enumerate(desc.intermediate_edges):
         field = f"IntermediateEdges[{k}]"
@@ -228,7 +226,7 @@ def _sizes_agree(field: str, source: str, size: int, target: str, tensor: Tensor
         yield _problem(field, message, "the tensors at both ends of an edge have one TotalTensorSizeInBytes")
 
 
-def _edges(desc: GraphDesc) -> Iterator[tuple[str, object]]:
+def _edges(desc: Graph) -> Iterator[tuple[str, object]]:
     lists: Sequence[tuple[str, Sequence[object]]] = (
         ("InputEdges", desc.input_edges),
         ("OutputEdges", desc.output_edges),

@@ -9,7 +9,7 @@ order between operands, `order` says which may run together, `indices` what an i
 from __future__ import annotations
 
 from anydml.moves.indices import resolve
-from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent
+from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent, reordered, unless
 from anydml.moves.order import stages
 from anydml.moves.program import Operand, Program, without_fills
 from anydml.moves.simplify import SimpleMoves, simplify
@@ -24,8 +24,10 @@ __all__ = [
     "Program",
     "SimpleMoves",
     "extent",
+    "reordered",
     "resolve",
     "simplify",
     "stages",
+    "unless",
     "without_fills",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -145,6 +146,7 @@ class Composer:
         element_size: int,
         lower: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Move]],
         reason: str,
+        constants: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[np.ndarray[Any, Any]]] | None = None,
     ) -> list[Value]:
         """What moves of one's own make of values, in scratch.
 
@@ -154,6 +156,7 @@ class Composer:
             element_size: bytes of an element of what they write.
             lower: the moves, from the layouts of values (operands 0 …) and of results (the operands after them).
             reason: why scratch is needed.
+            constants: what the moves read beside them, from the same layouts: the operands after the results.
         """
         inputs = [self._as_operand(value, reason) for value in values]
         results = []
@@ -162,8 +165,11 @@ class Composer:
             scratch = Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason)
             layout = Layout.packed(tuple(shape), element_size)
             results.append((self._add(SCRATCH, scratch), layout))
-        numbers = {k: number for k, (number, _) in enumerate([*inputs, *results])}
-        moves = lower([layout for _, layout in inputs], [layout for _, layout in results])
+        layouts = [layout for _, layout in inputs], [layout for _, layout in results]
+        known = [] if constants is None else constants(*layouts)
+        more = [self._add(CONSTANT, Operand("constant", f"constant {k}", value=each)) for k, each in enumerate(known)]
+        numbers = dict(enumerate([*(number for number, _ in [*inputs, *results]), *more]))
+        moves = lower(*layouts)
         self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
         return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
 

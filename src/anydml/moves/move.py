@@ -10,6 +10,7 @@ it times a stride. The source may also be a `Fill`: a few bytes, repeated.
     JOIN     one move per part: same destination, shifted offset
     SLICE    one move; the source strides carry the steps, negative ones walk backwards
     GATHER   one move; one lookup in the source
+    IF       two moves: all of one source, then the other one's elements where the mask is 0
 
 Everything is counted in bytes, so that nothing downstream knows a data type.
 """
@@ -17,7 +18,7 @@ Everything is counted in bytes, so that nothing downstream knows a data type.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ class Lookup(NamedTuple):
     Attributes:
         operand: number of the operand that holds the indices.
         dtype: NumPy's name of an index: ``"int32"``, ``"int64"``, ``"uint32"`` or ``"uint64"``; signed ones wrap once.
+            ``"uint8"`` is a mask's: see `unless`.
         offset: bytes from the operand's first element.
         strides: one byte stride per dimension of the move.
         size: length of the axis that is looked up, at least 1.
@@ -55,6 +57,28 @@ class Lookup(NamedTuple):
     stride: int
     outside: Outside = "clamp"
     lookups: tuple[Lookup, ...] = ()
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether it decides nothing but which elements move (see `unless`)."""
+        return self.outside == "skip" and self.size == 1 and self.dtype == "uint8" and not self.lookups
+
+
+def unless(operand: int, strides: tuple[int, ...]) -> Lookup:
+    """A mask as a lookup: elements are left as they are, unless the mask's byte is 0.
+
+    It looks along an axis of one element: index 0 is inside, every other byte is outside and skipped.
+
+    Args:
+        operand: number of the operand that holds the mask, a byte an element.
+        strides: one byte stride per dimension of the move.
+
+    Examples:
+        >>> from anydml import moves
+        >>> moves.unless(operand=1, strides=(1,)).outside
+        'skip'
+    """
+    return Lookup(operand, "uint8", 0, strides, 1, 0, "skip")
 
 
 class Access(NamedTuple):
@@ -142,6 +166,28 @@ class Move(NamedTuple):
     def __str__(self) -> str:
         box = "×".join(map(str, self.sizes)) or "1"
         return f"{box} of {self.element_size} B: {_describe(self.destination)} = {_describe(self.source)}"
+
+
+def reordered(move: Move, order: Sequence[int]) -> Move:
+    """A move, which may not write twice, with its dimensions in another order.
+
+    Examples:
+        >>> from anydml import moves
+        >>> turn = moves.Move((2, 3), moves.Access(1, 0, (12, 4)), moves.Access(0, 0, (4, 8)), 4)
+        >>> print(moves.reordered(turn, [1, 0]))
+        3×2 of 4 B: #1[4·c0 + 12·c1] = #0[8·c0 + 4·c1]
+    """
+
+    def turned(access: Access) -> Access:
+        lookups = tuple(looking(lookup) for lookup in access.lookups)
+        return access._replace(strides=tuple(access.strides[d] for d in order), lookups=lookups)
+
+    def looking(lookup: Lookup) -> Lookup:
+        lookups = tuple(looking(each) for each in lookup.lookups)
+        return lookup._replace(strides=tuple(lookup.strides[d] for d in order), lookups=lookups)
+
+    source = move.source if isinstance(move.source, Fill) else turned(move.source)
+    return Move(tuple(move.sizes[d] for d in order), turned(move.destination), source, move.element_size)
 
 
 def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:

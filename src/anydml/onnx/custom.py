@@ -152,5 +152,5 @@ def _arguments(function: Function, given: Mapping[str, Any], tensors: Sequence[T
             value = tuple(value)
         if not each.is_array and each.kind != "OutOfRange":
             rest.append(value)
-    rest += [given[each.name].dtype for each in function.arrays if each.kind == "Indices"]
+    rest += [given[each.name].dtype for each in function.arrays if each.is_index]
     return tuple(rest)

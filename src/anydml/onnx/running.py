@@ -12,6 +12,7 @@ import numpy as np
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.errors import BindingError, DescError
+from anydml.memory.warm import CACHE
 from anydml.moves.move import Access, Fill
 from anydml.moves.program import Program
 from anydml.moves.value import Value
@@ -221,7 +222,8 @@ class Running(Moving):
         for tensor in results:
             more = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
             self._ask(tensor, more)
-            targets.append(np.empty(tensor.shape, moved_type(tensor.dtype)))
+            dtype = moved_type(tensor.dtype)
+            targets.append(CACHE.array(tensor.shape, dtype, tensor.size * dtype.itemsize))
             held.append(Held(self.budget, targets[-1]))
         for tensor in results[len(region.written) :]:
             assert tensor.value is not None, "it is described in the region"

@@ -73,6 +73,18 @@ class InterpolationMode(NamedEnum):
     LINEAR = 1
 
 
+class AxisDirection(NamedEnum):
+    """DML_AXIS_DIRECTION: towards which end a place between two elements is rounded.
+
+    Examples:
+        >>> dml.AxisDirection.parse("DML_AXIS_DIRECTION_DECREASING")
+        <AxisDirection.DECREASING: 1>
+    """
+
+    INCREASING = 0
+    DECREASING = 1
+
+
 class ScaleBias(NamedTuple):
     """DML_SCALE_BIAS: ``x · scale + bias``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -68,6 +69,22 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         value = scalar_bytes(self.value, self.value_data_type)
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             yield 0, at, value, ()
+
+
+def numbers_of(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
+    """``start + k · delta`` for the first `count` k: integers modulo their bits; others in 64 bits, rounded once."""
+    dtype = start.dtype
+    wide = np.complex128 if dtype.kind == "c" else np.float64
+    result = np.empty(count, dtype)
+    with np.errstate(all="ignore"):
+        # A piece at a time, as the numbers of elements take more memory than they do.
+        for first in range(0, count, PIECE):
+            k = np.arange(first, min(first + PIECE, count), dtype=np.uint64)
+            if dtype.kind in "fc":
+                result[first : first + PIECE] = k.astype(wide) * wide(delta) + wide(start)
+            else:
+                result[first : first + PIECE] = k.astype(dtype) * delta + start
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +153,8 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
         """The sequence."""
-        dtype = self.value_data_type.dtype
-        start, delta = self._ends()
-        count = int(np.prod(self.output_tensor.sizes, dtype=np.int64))
-        result = np.empty(count, dtype)
-        with np.errstate(all="ignore"):
-            # A piece at a time, as the numbers of elements take more memory than they do.
-            for first in range(0, count, PIECE):
-                k = np.arange(first, min(first + PIECE, count), dtype=np.uint64)
-                if dtype.kind == "f":
-                    result[first : first + PIECE] = k.astype(np.float64) * np.float64(delta) + np.float64(start)
-                else:
-                    result[first : first + PIECE] = k.astype(dtype) * delta + start
-        return (result,)
+        count = math.prod(self.output_tensor.sizes)
+        return (numbers_of(*self._ends(), count),)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One copy of the sequence, which is known before anything runs."""

@@ -8,6 +8,7 @@ The annotations of a stub say what its parameters are; arrays come first, ``out`
 
     Array, Arrays     an array; a list of them. All have one dtype, which is the results'
     Indices           an array of integers; negative ones of a signed type count from the end
+    Mask              an array of bools, or of 8-bit integers, which are true where they are not 0
     HostInts | None   a 1-D array or list of integers that is read before anything is moved
     int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``; ``int | Ints | None``
     Scalar            the value of an element
@@ -29,6 +30,7 @@ from anydml.tensor import Layout
 
 Array: TypeAlias = Any
 Indices: TypeAlias = Any
+Mask: TypeAlias = Any
 Arrays: TypeAlias = Sequence[Any]
 Ints: TypeAlias = Sequence[int]
 HostInts: TypeAlias = Any
@@ -39,7 +41,7 @@ Sizes = tuple[int, ...]
 Parameters = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
-ARRAY, ARRAYS, INDICES = "Array", "Arrays", "Indices"
+ARRAY, ARRAYS, INDICES, MASK = "Array", "Arrays", "Indices", "Mask"
 OUT_OF_RANGE: tuple[str, ...] = ("clamp", "error")
 
 
@@ -66,19 +68,24 @@ class Listed(NamedTuple):
     values: tuple[int, ...] | None
 
 
+INT64 = np.dtype(np.int64)
+
+
 class Element:
     """A ``Scalar`` argument: an element of x's dtype.
 
     Attributes:
         pattern: its bytes.
         value: what was given, where elements are references and no plain bytes.
+        dtype: NumPy's.
     """
 
-    __slots__ = ("pattern", "value")
+    __slots__ = ("dtype", "pattern", "value")
 
-    def __init__(self, pattern: bytes, value: Any = None) -> None:
+    def __init__(self, pattern: bytes, value: Any = None, dtype: np.dtype[Any] = INT64) -> None:
         self.pattern = pattern
         self.value = value
+        self.dtype = dtype
 
     @classmethod
     def of(cls, name: str, field: str, value: Any, dtype: np.dtype[Any]) -> Element:
@@ -95,7 +102,7 @@ class Element:
         except (OverflowError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} is an element of x") from None
-        return cls(b"", one[()]) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes())
+        return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Element) and self.pattern != b"" and self.pattern == other.pattern)
@@ -128,7 +135,12 @@ class Parameter(NamedTuple):
     @property
     def is_array(self) -> bool:
         """Whether engines see it."""
-        return self.kind in (ARRAY, ARRAYS, INDICES)
+        return self.kind in (ARRAY, ARRAYS, INDICES, MASK)
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it says which elements move, and is none of them."""
+        return self.kind in (INDICES, MASK)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -140,11 +152,13 @@ class Function:
         name: the stub's.
         label: what errors call it.
         parameters: the stub's, but ``out``.
-        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices`), and its other
-            arguments in order, followed by the dtypes of indices; `OutOfRange` is left out, and a `Scalar` is an
-            `Element`. Sizes may be symbols. Raises DescError.
+        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices` and `Mask`), and
+            its other arguments in order, followed by the dtypes of indices and masks; `OutOfRange` is left out, and a
+            `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
         lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
             them), and what `infer` made of the arguments; the last argument is True if all are packed.
+        constants: what the moves read beside the inputs: operands that follow the results, made from the same arguments
+            as the moves.
         by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
             looked up where the moves put numbers.
         new: the same for few numbers, where NumPy makes the results itself in less time.
@@ -161,6 +175,9 @@ class Function:
     parameters: tuple[Parameter, ...]
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
     lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
+    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[np.ndarray[Any, Any], ...]] | None = (
+        None
+    )
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
     new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
     few: int = 0
@@ -171,9 +188,9 @@ class Function:
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
-        """The parameters that engines see, in their order: data, then indices."""
+        """The parameters that engines see, in their order: data, then indices and masks."""
         found = [each for each in self.parameters if each.is_array]
-        return tuple(sorted(found, key=lambda each: each.kind == INDICES))
+        return tuple(sorted(found, key=lambda each: each.is_index))
 
     @property
     def is_of_lists(self) -> bool:
@@ -182,7 +199,7 @@ class Function:
 
     def data_count(self, inputs: int) -> int:
         """How many of so many inputs are data."""
-        return inputs - sum(each.kind == INDICES for each in self.parameters)
+        return inputs - sum(each.is_index for each in self.parameters)
 
     @property
     def has_parts(self) -> bool:

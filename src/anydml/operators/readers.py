@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from anydml.fields import integer, integers, wrong
-from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, NamedEnum, PaddingMode, ScaleBias, Size2D
+from anydml.operators.enums import (
+    AxisDirection,
+    DepthSpaceOrder,
+    InterpolationMode,
+    NamedEnum,
+    PaddingMode,
+    ScaleBias,
+    Size2D,
+)
 from anydml.tensor import DataType, TensorDesc
 
 
@@ -45,6 +53,18 @@ def _float(name: str, field: str, value: Any) -> float:
         return float(_number(name, field, value))
     except OverflowError:
         raise wrong(name, field, value, "a FLOAT") from None
+
+
+def _floats(name: str, field: str, values: Any) -> tuple[float, ...]:
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise wrong(name, field, values, "a list of numbers")
+    return tuple(_float(name, f"{field}[{i}]", value) for i, value in enumerate(values))
+
+
+def _bool(name: str, field: str, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_) or value in (0, 1):
+        return bool(value)
+    raise wrong(name, field, value, "a BOOL")
 
 
 def _data_type(name: str, field: str, value: Any) -> DataType:
@@ -83,13 +103,16 @@ READERS: dict[Any, Callable[[str, str, Any], Any]] = {
     "int": integer,
     "float": _float,
     "Scalar": _number,
+    "bool": _bool,
     "tuple[int, ...]": integers,
+    "tuple[float, ...]": _floats,
     "TensorDesc": _tensor,
     "TensorDesc | None": _optional_tensor,
     "tuple[TensorDesc, ...]": _tensors,
     "DataType": _data_type,
     "PaddingMode": partial(_enum, PaddingMode),
     "DepthSpaceOrder": partial(_enum, DepthSpaceOrder),
+    "AxisDirection": partial(_enum, AxisDirection),
     "InterpolationMode": partial(_enum, InterpolationMode),
     "ScaleBias | None": _scale_bias,
     "Size2D": _size_2d,

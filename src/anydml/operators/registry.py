@@ -20,10 +20,13 @@ from anydml.operators.slice_grad import SliceGradOperatorDesc as SliceGradOperat
 from anydml.operators.depth_space import DepthToSpace1OperatorDesc as DepthToSpace1OperatorDesc, DepthToSpaceOperatorDesc as DepthToSpaceOperatorDesc, SpaceToDepth1OperatorDesc as SpaceToDepth1OperatorDesc, SpaceToDepthOperatorDesc as SpaceToDepthOperatorDesc, depth_to_space as depth_to_space, space_to_depth as space_to_depth
 from anydml.operators.diagonal_matrix import DiagonalMatrix1OperatorDesc as DiagonalMatrix1OperatorDesc, DiagonalMatrixOperatorDesc as DiagonalMatrixOperatorDesc, diagonal_matrix as diagonal_matrix
 from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillValueConstantOperatorDesc, FillValueSequenceOperatorDesc as FillValueSequenceOperatorDesc
+from anydml.operators.filling import fill as fill, sequence as sequence
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
-from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc
+from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as ElementWiseIfOperatorDesc, where as where
+from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc, reverse_subsequences as reverse_subsequences
 from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc, one_hot as one_hot
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc
+from anydml.operators.resample import Resample1OperatorDesc as Resample1OperatorDesc, Resample2OperatorDesc as Resample2OperatorDesc, Resample3OperatorDesc as Resample3OperatorDesc, ResampleOperatorDesc as ResampleOperatorDesc
 from anydml.operators.unfold import UnfoldOperatorDesc as UnfoldOperatorDesc, unfold as unfold
 from anydml.operators.split_training import SplitTrainingOperatorDesc as SplitTrainingOperatorDesc, split_training as split_training
 from anydml.operators.concat_training import ConcatTrainingOperatorDesc as ConcatTrainingOperatorDesc, concat_training as concat_training

@@ -9,15 +9,46 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from anydml import infer
+from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.symbols import are_equal
 from anydml.tensor import DataType, Layout, TensorDesc
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
+
+
+def _places(size: int) -> np.ndarray[Any, Any]:
+    """For a size of n: n times n, which is outside, then 0 to n − 1. From place L + n on, backwards: L − 1 … 0."""
+    return np.concatenate([np.full(size, size, np.uint32), np.arange(size, dtype=np.uint32)])
+
+
+def turned(
+    source: tuple[int, Layout], lengths: tuple[int, Layout, str], output: tuple[int, Layout], axis: int
+) -> tuple[Move, ...]:
+    """A copy, and the turned part over it, by a constant, operand 3, that is read where the length says.
+
+    Args:
+        source: operand and layout.
+        lengths: likewise, of size 1 along the axis, and their dtype's name.
+        output: likewise.
+        axis: along which elements are turned.
+    """
+    (read, own), (operand, where, dtype), (_, to) = source, lengths, output
+    size = own.sizes[axis]
+    still = (*where.strides[:axis], 0, *where.strides[axis + 1 :])
+    length = Lookup(operand, dtype, 0, still, size + 1, 4)
+    back = tuple(-4 if d == axis else 0 for d in range(len(own.sizes)))
+    place = Lookup(3, "uint32", (size - 1) * 4, back, size, own.strides[axis], "skip", (length,))
+    strides = (*own.strides[:axis], 0, *own.strides[axis + 1 :])
+    write = Access(output[0], 0, to.strides)
+    return (copied(source, output), Move(to.sizes, write, Access(read, 0, strides, (place,)), own.element_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +111,14 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """For a size of n: n times n, which is outside, then 0 to n − 1. From place L + n on, backwards: L − 1 … 0."""
-        size = self.input_tensor.sizes[self.axis]
-        return (np.concatenate([np.full(size, size, np.uint32), np.arange(size, dtype=np.uint32)]),)
+        """Where elements are found by how far they are from the length."""
+        return (_places(self.input_tensor.sizes[self.axis]),)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """A copy, and the turned part over it, by a constant that is read where the length says."""
         source, lengths, output = layouts or self.layouts()
-        axis, size = self.axis, source.sizes[self.axis]
         dtype = self.sequence_lengths_tensor.data_type.name.lower()
-        still = (*lengths.strides[:axis], 0, *lengths.strides[axis + 1 :])
-        length = Lookup(1, dtype, 0, still, size + 1, 4)
-        back = tuple(-4 if d == axis else 0 for d in range(len(source.sizes)))
-        place = Lookup(3, "uint32", (size - 1) * 4, back, size, source.strides[axis], "skip", (length,))
-        strides = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
-        turned = Access(0, 0, strides, (place,))
-        return (
-            copied((0, source), (2, output)),
-            Move(output.sizes, Access(2, 0, output.strides), turned, source.element_size),
-        )
+        return turned((0, source), (1, lengths, dtype), (2, output), self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[L − 1 − c]`` along Axis where c < L, else ``input[c]``."""
@@ -107,3 +127,54 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
             length = min(read(1, (*at[:axis], 0, *at[axis + 1 :])), self.input_tensor.sizes[axis])
             c = at[axis]
             yield 2, at, 0, (*at[:axis], length - 1 - c if c < length else c, *at[axis + 1 :])
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape, lengths), (axis, dtype) = shapes, arguments
+    axis = infer.axis_of(name, len(shape), axis)
+    expected = (*shape[:axis], 1, *shape[axis + 1 :])
+    if not are_equal(lengths, expected):
+        message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
+        raise DescError(message, name, "lengths", "lengths have x's shape, but 1 along axis")
+    return Inferred((axis, dtype.name), [tuple(shape)])
+
+
+def _constants(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
+) -> tuple[np.ndarray[Any, Any], ...]:
+    return (_places(inputs[0].sizes[parameters[0]]),)
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, lengths), (output,), (axis, dtype) = inputs, outputs, parameters
+    return turned((0, source), (1, lengths, dtype), (2, output), axis)
+
+
+@function(_infer, _lower, constants=_constants)
+def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Array | None = None) -> Array:
+    """The first elements of each row backwards, the others as they are (DML_OPERATOR_REVERSE_SUBSEQUENCES).
+
+    ``result[c] = x[c with c[axis] := length − 1 − c[axis]]`` where that is not negative, else ``x[c]``; as
+    `tensorflow.reverse_sequence` and ONNX's ReverseSequence.
+
+    Args:
+        x: array of any shape with at least one dimension, and any dtype.
+        lengths: integers of x's shape, but 1 along axis; held at the axis's size. A negative one counts from the end:
+            −1 is the whole axis.
+        axis: −rank to rank − 1.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        An array of x's shape, new and contiguous, or `out`.
+
+    Raises:
+        DescError: lengths are not integers or of another shape, or the axis is out of range.
+        BindingError: `out` does not fit, or overlaps an input.
+
+    Examples:
+        >>> dml.reverse_subsequences(np.arange(8).reshape(2, 4), np.array([[2], [4]]))
+        array([[1, 0, 2, 3],
+               [7, 6, 5, 4]])
+    """

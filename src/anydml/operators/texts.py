@@ -6,13 +6,10 @@ import dataclasses
 import itertools
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from anydml.notebooks import page
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
-
-if TYPE_CHECKING:
-    from anydml.operators.base import OperatorDesc
 
 T = TypeVar("T")
 
@@ -44,6 +41,17 @@ class Problems(Iterable[T], Generic[T]):
         return "\n".join([*first[:MOST_SHOWN], *(["and more"] if len(first) > MOST_SHOWN else [])])
 
 
+class _Desc(Protocol):
+    """What is printed of an operator's desc."""
+
+    OPERATOR: ClassVar[str]
+    INPUTS: ClassVar[tuple[str, ...]]
+    OUTPUTS: ClassVar[tuple[str, ...]]
+
+    def problems(self) -> Iterable[Any]:
+        """The rules that it breaks."""
+
+
 class Printed:
     """What descs print."""
 
@@ -55,18 +63,18 @@ class Printed:
             cls.__repr__ = Printed.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
-        return _short_text(cast("OperatorDesc", self))
+        return _short_text(cast(_Desc, self))
 
     def _repr_html_(self) -> str | None:
-        desc = cast("OperatorDesc", self)
+        desc = cast(_Desc, self)
         return None if desc.problems() else page(desc, device="")
 
     def describe(self) -> str:
         """Every field, one a line, with what follows from it: strides and bytes of each tensor."""
-        return _long_text(cast("OperatorDesc", self))
+        return _long_text(cast(_Desc, self))
 
 
-def _short_text(desc: OperatorDesc) -> str:
+def _short_text(desc: _Desc) -> str:
     """A desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
     tensors = [_tensors_text([getattr(desc, field) for field in fields]) for fields in (desc.INPUTS, desc.OUTPUTS)]
     moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
@@ -74,7 +82,7 @@ def _short_text(desc: OperatorDesc) -> str:
     return f"{type(desc).__name__}({', '.join([moved, *rest])})"
 
 
-def _long_text(desc: OperatorDesc) -> str:
+def _long_text(desc: _Desc) -> str:
     """A desc with every field on a line of its own."""
     lines = []
     for field in (*desc.INPUTS, *desc.OUTPUTS):
@@ -92,7 +100,7 @@ def _long_text(desc: OperatorDesc) -> str:
     )
 
 
-def _other_fields(desc: OperatorDesc) -> Iterator[tuple[str, Any]]:
+def _other_fields(desc: _Desc) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(cast(Any, desc)):
         if field.name not in (*desc.INPUTS, *desc.OUTPUTS):
             yield field.name, getattr(desc, field.name)

@@ -8,7 +8,7 @@ inputs that no output needs may be left unbound; a broken rule is a `DescError` 
 from __future__ import annotations
 
 from anydml.pydirectml import computing, enums
-from anydml.pydirectml.builder import Device, Expression, GraphBuilder, Model, input_tensor
+from anydml.pydirectml.builder import Device, GraphBuilder, Model, input_tensor
 from anydml.pydirectml.computing import *  # noqa: F403  # as many names as there are functions
 from anydml.pydirectml.enums import (
     ConvolutionDirection,
@@ -23,6 +23,7 @@ from anydml.pydirectml.enums import (
     TensorDataType,
     TensorFlags,
 )
+from anydml.pydirectml.expressions import Binding, Expression, GRUOutputs, MaxPoolingOutputs
 from anydml.pydirectml.moving import (
     activation_identity,
     gather,
@@ -34,11 +35,8 @@ from anydml.pydirectml.moving import (
     up_sample_2d,
 )
 from anydml.pydirectml.tensors import (
-    Binding,
     Dimensions,
     FusedActivation,
-    GRUOutputs,
-    MaxPoolingOutputs,
     Size2D,
     TensorData,
     TensorDesc,

@@ -1,28 +1,27 @@
-"""PyDirectML's expressions, and what becomes of them: a graph, compiled and computed."""
+"""What becomes of PyDirectML's expressions: a graph, compiled and computed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
 import numpy as np
 
 from anydml import device as core
-from anydml.errors import BindingError, DescError, DescTypeError
+from anydml.errors import BindingError, DescError
 from anydml.fields import integer
-from anydml.graph.desc import (
+from anydml.graph.desc import GraphDesc
+from anydml.graph.parts import (
     ExecutionFlags,
-    GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
 from anydml.operators.base import OperatorDesc
-from anydml.pydirectml.tensors import Binding, TensorData, TensorDesc
+from anydml.pydirectml.expressions import Binding, Expression, Source
+from anydml.pydirectml.tensors import TensorData, TensorDesc
 from anydml.tensor import TensorDesc as Tensor
-
-COMPUTES = "anydml moves elements and does not compute"
 
 
 class Device:
@@ -67,79 +66,6 @@ class Device:
 
     def __repr__(self) -> str:
         return "dml.Device on CPU"
-
-
-class Source(NamedTuple):
-    """Where an expression comes from: a node's output, or, without a node, an input of the graph."""
-
-    node: int | None
-    number: int
-
-
-class Expression:
-    """A tensor of a graph that is being built."""
-
-    def __init__(self) -> None:
-        self.builder: GraphBuilder | None = None
-        self._source: Source | None = None
-        self._tensor: Tensor | None = None
-
-    @classmethod
-    def made(cls, builder: GraphBuilder, source: Source, tensor: Tensor) -> Expression:
-        """What an input, or an output of a node, is."""
-        expression = cls()
-        expression.builder, expression._source, expression._tensor = builder, source, tensor
-        return expression
-
-    @property
-    def tensor(self) -> Tensor:
-        """Its tensor, as anydml has it.
-
-        Raises:
-            DescTypeError: the expression is empty.
-        """
-        if self._tensor is None:
-            raise _empty()
-        return self._tensor
-
-    @property
-    def source(self) -> Source:
-        """Where it comes from.
-
-        Raises:
-            DescTypeError: the expression is empty.
-        """
-        if self._source is None:
-            raise _empty()
-        return self._source
-
-    @property
-    def input_index(self) -> int:
-        """Which input of the graph it is.
-
-        Raises:
-            BindingError: it is none.
-        """
-        if self.source.node is not None:
-            raise BindingError("Binding: expr is no input", "Binding", "expr", "expr is what input_tensor gave")
-        return self.source.number
-
-    def get_output_desc(self) -> TensorDesc:
-        """The expression's tensor."""
-        return TensorDesc.of(self.tensor)
-
-
-def _computing(name: str) -> Any:
-    def method(self: Expression, *others: Any) -> NoReturn:
-        raise DescError(f"{name} of expressions: {COMPUTES}", name, None, COMPUTES)
-
-    return method
-
-
-for _name in ("add", "sub", "mul", "truediv", "mod"):
-    for _prefix in ("", "r", "i"):
-        setattr(Expression, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
-setattr(Expression, "__neg__", _computing("__neg__"))  # noqa: B010  # as the others
 
 
 class GraphBuilder:
@@ -238,10 +164,6 @@ def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc)
 
 def _seen_as(tensor: Tensor, buffer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ndarray(tensor.sizes, tensor.data_type.dtype, buffer, 0, tensor.layout.strides)
-
-
-def _empty() -> DescTypeError:
-    return DescTypeError("an empty Expression is no tensor", "Expression", None, "input_tensor and operators make them")
 
 
 def _unbound(field: str, what: str) -> BindingError:

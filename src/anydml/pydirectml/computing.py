@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from anydml.errors import DescError
-from anydml.pydirectml.builder import COMPUTES
+from anydml.pydirectml.expressions import COMPUTES
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:

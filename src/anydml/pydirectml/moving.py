@@ -16,8 +16,9 @@ from anydml.operators.join import JoinOperatorDesc
 from anydml.operators.padding import PaddingOperatorDesc
 from anydml.operators.slice1 import Slice1OperatorDesc
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc
-from anydml.pydirectml.builder import Expression, GraphBuilder
+from anydml.pydirectml.builder import GraphBuilder
 from anydml.pydirectml.enums import TensorDataType
+from anydml.pydirectml.expressions import Expression
 from anydml.pydirectml.tensors import Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
@@ -129,7 +130,8 @@ def reinterpret(
 def _scope(expression: Expression) -> GraphBuilder:
     if expression.builder is None:
         raise DescTypeError("an empty Expression is part of no graph", "Expression")
-    return expression.builder
+    builder: GraphBuilder = expression.builder
+    return builder
 
 
 def _read(expression: Expression) -> TensorDesc:

@@ -1,21 +1,17 @@
-"""PyDirectML's tensors: descs with their policies, data that is bound, and data that comes back."""
+"""PyDirectML's tensors: descs with their policies, and data that comes back."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from anydml import tensor as core
-from anydml.errors import BindingError, DescTypeError
+from anydml.errors import DescTypeError
 from anydml.pydirectml.enums import OperatorType, TensorDataType
 from anydml.tensor import TensorFlags, packed_strides
-
-if TYPE_CHECKING:
-    from anydml.pydirectml.builder import Expression
 
 Dimensions = tuple[int, ...]
 """Sizes or strides, one number a dimension."""
@@ -173,29 +169,6 @@ class TensorData:
         return self._array.data
 
 
-class Binding:
-    """Data for an input.
-
-    Args:
-        expr: what `input_tensor` gave.
-        data: an array, converted to the tensor's data type; its elements, in row-major order, are the tensor's buffer.
-
-    Raises:
-        BindingError: it has more or fewer elements than the tensor's buffer, or `expr` is no input.
-    """
-
-    def __init__(self, expr: Expression, data: Any) -> None:
-        self.index = expr.input_index
-        tensor = expr.get_output_desc().tensor
-        array = np.ascontiguousarray(data, tensor.data_type.dtype).reshape(-1)
-        field = f"input {self.index}"
-        if math.ceil(array.nbytes / 4) * 4 != tensor.size_in_bytes:
-            message = f"Binding: {field} has {tensor.size_in_bytes} bytes, but data has {array.nbytes}"
-            raise BindingError(message, "Binding", field, "data has TotalTensorSizeInBytes bytes")
-        self.bytes = np.zeros(tensor.size_in_bytes, np.uint8)
-        self.bytes[: array.nbytes] = array.view(np.uint8)
-
-
 @dataclass
 class Size2D:
     """DML_SIZE_2D."""
@@ -211,19 +184,3 @@ class FusedActivation:
     activation: OperatorType
     param_1: float = 0
     param_2: float = 0
-
-
-@dataclass
-class MaxPoolingOutputs:
-    """What `max_pooling` would give."""
-
-    values: Expression
-    indices: Expression
-
-
-@dataclass
-class GRUOutputs:
-    """What `gru` would give."""
-
-    sequence: Expression
-    single: Expression

@@ -1,10 +1,26 @@
-"""Arrays in files, larger than memory: .npy and safetensors, opened without being read, and moved by plans."""
+"""Arrays in files, larger than memory: .npy, safetensors and Zarr, opened without being read, and moved by plans."""
 
 from anydml.stores.functions import plan
 from anydml.stores.opening import open  # read as anydml.stores.open
-from anydml.stores.planning import Plan
+from anydml.stores.plans import GridPlan, Plan
+from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
 from anydml.stores.store import Checkpoint, Store
 from anydml.stores.targets import Target, create
+from anydml.stores.zarr_format import ZarrStore
+from anydml.stores.zarr_target import ZarrTarget
 
-__all__ = ["Checkpoint", "Plan", "Store", "Target", "create", "open", "plan", "reshard"]
+__all__ = [
+    "Checkpoint",
+    "GridPlan",
+    "Plan",
+    "Store",
+    "Target",
+    "ZarrStore",
+    "ZarrTarget",
+    "create",
+    "open",
+    "plan",
+    "rechunk",
+    "reshard",
+]

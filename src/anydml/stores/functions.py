@@ -8,32 +8,38 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.graph.plan import Result, results_of
-from anydml.graph.structure import paired, rebuilt
-from anydml.graph.trace import Trace, TracedArray, check_dtype
 from anydml.operators.base import OperatorDesc
-from anydml.stores.planning import Plan
+from anydml.stores.plans import GridPlan, Plan
+from anydml.stores.regions import far_strides
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
+from anydml.stores.zarr_format import ZarrStore
+from anydml.stores.zarr_target import ZarrTarget
 from anydml.tensor import Layout
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.plan import Result, results_of
+from anydml.tracing.structure import leaves, paired, rebuilt
+from anydml.tracing.trace import Trace, check_dtype
 
 MEMORY = "256MB"
 
 
 def plan_function(
     function: Callable[..., Any], name: str, inputs: Any, outputs: Any, memory: int | str, overwrite: bool
-) -> Plan:
+) -> Plan | GridPlan:
     """As `Fused.plan` says."""
-    stores: list[Store] = []
-    trace = Trace(name)
+    stores: list[Any] = []
+    trace = Trace(name, TracedNdarray)
+    is_chunked = any(isinstance(leaf, (ZarrStore, ZarrTarget)) for leaf in leaves((inputs, outputs)))
 
     def traced(leaf: Any, path: str) -> Any:
-        if not isinstance(leaf, Store):
+        if not isinstance(leaf, (Store, ZarrStore)):
             return leaf
         check_dtype(leaf.dtype, path)
         stores.append(leaf)
-        value = trace.composer.input(path, leaf.shape, leaf.strides, leaf.dtype.itemsize)
-        return TracedArray(trace, value, leaf.dtype, len(stores) - 1)
+        strides = far_strides(leaf.ndim) if is_chunked or isinstance(leaf, ZarrStore) else leaf.strides
+        value = trace.composer.input(path, leaf.shape, strides, leaf.dtype.itemsize)
+        return trace.made(value, leaf.dtype, len(stores) - 1)
 
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     given = [rebuilt(each, traced, f"inputs[{k}]") for k, each in enumerate(arguments)]
@@ -44,7 +50,7 @@ def plan_function(
         tree, results = results_of(trace, function(*given), [None] * len(stores), like)
     finally:
         trace.is_over = True
-    targets: list[Target] = []
+    targets: list[Any] = []
     try:
         for leaf, field, target in paired(tree, outputs, Result, "outputs"):
             _check_target(name, field, target, leaf.array.shape, leaf.array.dtype)
@@ -56,13 +62,16 @@ def plan_function(
         raise BindingError(
             f"{name}: {error} is not of the structure of the results: {shapes}", name, "outputs"
         ) from None
+    if is_chunked:
+        values = [result.array.value for result in results]
+        return GridPlan(name, trace.composer, values, stores, targets, memory, overwrite)
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
     return Plan(trace.composer.program(), stores, targets, memory, overwrite)
 
 
 def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(target, Target):
+    if not isinstance(target, (Target, ZarrTarget)):
         raise BindingError(f"{name}: {field} is {target!r:.80}: describe a file by anydml.stores.create", name, field)
     if target.shape != shape or target.dtype != dtype:
         message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"

@@ -12,6 +12,7 @@ from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
 from anydml.stores.store import Checkpoint, Store
+from anydml.stores.zarr_format import is_zarr, open_zarr
 
 INDEX = ".safetensors.index.json"
 """What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
@@ -21,11 +22,12 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
     """Open arrays in files, of which nothing but their headers is read.
 
     Args:
-        path: a .npy file, a .safetensors file, an index (….safetensors.index.json), or a folder with an index or with
-            .safetensors files.
+        path: a .npy file, a .safetensors file, an index (….safetensors.index.json), a folder with an index or with
+            .safetensors files, or the folder of a Zarr array.
 
     Returns:
-        A `Store` of a .npy file; else a `Checkpoint`, which has a `Store` by name for every tensor.
+        A `Store` of a .npy file; a `ZarrStore` of a Zarr array; else a `Checkpoint`, which has a `Store` by name for
+        every tensor.
 
     Raises:
         ModelError: it is none of these, cannot be read, or its header or index is broken.
@@ -45,7 +47,7 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
     except (OSError, ValueError) as error:
         raise place.error(f"is no path: {error}") from None
     if is_folder:
-        return _folder(found, place)
+        return open_zarr(found) if is_zarr(found) else _folder(found, place)
     if not is_file:
         raise place.error("is no file" if found.exists() else "does not exist")
     if found.name.lower().endswith(".npy"):

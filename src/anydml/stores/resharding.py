@@ -16,7 +16,7 @@ from anydml.stores.applying import Described, Tensors, apply_rule
 from anydml.stores.axes import Axes, Axis
 from anydml.stores.layout import read_layout
 from anydml.stores.opening import INDEX
-from anydml.stores.planning import Plan
+from anydml.stores.plans import Plan
 from anydml.stores.sizes import parse_size
 from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
 from anydml.stores.store import Store

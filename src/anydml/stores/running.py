@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,9 +19,10 @@ from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
+from anydml.progress import shown
 from anydml.stores.blocks import laid_out
 from anydml.stores.journal import Journal
-from anydml.stores.planning import SPARE, Plan, identity
+from anydml.stores.planning import SPARE, Planned, identity
 from anydml.stores.staging import Staging, open_file
 from anydml.stores.transfers import Transfer
 
@@ -34,7 +36,7 @@ MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
 
 
-def run(plan: Plan) -> None:
+def run(plan: Planned, progress: bool | Callable[[int], None] = False) -> None:
     """As `Plan.run` says."""
     staging = Staging(plan.files, plan.others, plan.folder, plan.overwrite)
     place = JsonPath(str(staging.top[0]))
@@ -55,7 +57,9 @@ def run(plan: Plan) -> None:
                 journal.restart(digest)
                 staging.begin()
             plan.resumed = len(journal.finished)
-            _Run(plan, staging, journal).all()
+            total = plan.totals.bytes_written
+            with shown(total, total * plan.resumed // max(1, len(plan.blocks)), progress) as advance:
+                _Run(plan, staging, journal, advance).all()
             try:
                 _check_inputs(plan)
             except BindingError:
@@ -73,7 +77,7 @@ def run(plan: Plan) -> None:
         journal.close(is_over)
 
 
-def _check_inputs(plan: Plan) -> None:
+def _check_inputs(plan: Planned) -> None:
     for path, known in plan.identities.items():
         if identity(path) != known:
             raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
@@ -82,7 +86,8 @@ def _check_inputs(plan: Plan) -> None:
 class _Run:
     """One run of a plan."""
 
-    def __init__(self, plan: Plan, staging: Staging, journal: Journal) -> None:
+    def __init__(self, plan: Planned, staging: Staging, journal: Journal, advance: Callable[[int], None]) -> None:
+        self.advance = advance
         self.plan = plan
         self.staging = staging
         self.journal = journal
@@ -147,7 +152,9 @@ class _Run:
             self._move(layout.moves, [read, *constants, written])
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
-        self.journal.add(number, sum(each.bytes for each in layout.writes))
+        size = sum(each.bytes for each in layout.writes)
+        self.journal.add(number, size)
+        self.advance(size)
 
     def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
         constants = len(operands) - 2

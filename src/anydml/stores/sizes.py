@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 
 from anydml.errors import BindingError
+from anydml.text import bytes_text
+
+__all__ = ["bytes_text", "parse_size"]
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{letter}B": 1000**k for k, letter in enumerate("KMGT", 1)}
@@ -23,11 +26,3 @@ def parse_size(size: int | str) -> int:
     if match is None or match[2] not in _UNITS:
         raise BindingError(f"{str(size)[:60]!r} is no size: write bytes, or such as 256MB or 1GiB")
     return int(float(match[1]) * _UNITS[match[2]])
-
-
-def bytes_text(count: int) -> str:
-    """Bytes for people: ``"1.50 GB"``."""
-    for letter, unit in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True):
-        if count >= unit:
-            return f"{count / unit:.2f} {letter}B"
-    return f"{count} B"

@@ -17,6 +17,7 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.dtypes import NAMES, is_own_dtype
 from anydml.stores.safetensors_header import METADATA, MOST_DIMENSIONS, make_header
 from anydml.stores.store import Checkpoint
+from anydml.stores.zarr_target import new_zarr
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,18 +74,24 @@ def create(
     dtype: Any = None,
     like: Any = None,
     metadata: Mapping[str, str] | None = None,
+    chunks: Sequence[int] | None = None,
+    codec: str | None = None,
 ) -> Any:
     """Describe a file that a plan is to write. Nothing is written until the plan runs.
 
     Args:
-        path: a .npy file, or a .safetensors file.
+        path: a .npy file, a .safetensors file, or the folder of a Zarr array, whose name ends with .zarr.
         shape: sizes; for a .safetensors file, sizes by the tensors' names.
         dtype: of the elements; for a .safetensors file one for all tensors, or dtypes by their names.
         like: a `Store`, a `Checkpoint`, or an array, which gives what is not given otherwise.
         metadata: texts by name, for ``__metadata__`` of a .safetensors file.
+        chunks: sizes of a chunk of a Zarr array; by default those of `like`, or Zarr's choice.
+        codec: of a Zarr array: none, zstd, gzip or blosc, such as ``"zstd:3"``; by default those of `like`, or Zarr's
+            choice. From a Zarr array that it is like, its version, fill value, names of axes and attributes are taken
+            over, too.
 
     Returns:
-        A `Target`, or, for a .safetensors file, targets by name.
+        A `Target`, a `ZarrTarget`, or, for a .safetensors file, targets by name.
 
     Raises:
         ModelError: shape or dtype is missing, or cannot be stored in such a file.
@@ -97,6 +104,14 @@ def create(
     """
     place = JsonPath(os.fspath(path))
     suffix = Path(path).suffix.lower()
+    if suffix == ".zarr":
+        own_shape = getattr(like, "shape", None) if shape is None else shape
+        own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
+        if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
+            raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
+        return new_zarr(Path(path), _sizes(own_shape, place), own_dtype, chunks, like, codec)
+    if chunks is not None or codec is not None:
+        raise place.error("is no Zarr array, which alone has chunks and codecs: let its name end with .zarr")
     if suffix == ".npy":
         if metadata:
             raise place.error("is a .npy file, which has no metadata")
@@ -106,7 +121,7 @@ def create(
             raise place.error("needs one shape and one dtype, or one array that it is like")
         return new_npy(Path(path), _sizes(own_shape, place), np.dtype(own_dtype))
     if suffix != ".safetensors":
-        raise place.error("ends neither with .npy nor with .safetensors: what to write is not known")
+        raise place.error("ends neither with .npy, .safetensors nor .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
     shapes = {name: each.shape for name, each in known.items()} if shape is None else shape
     if not isinstance(shapes, Mapping):

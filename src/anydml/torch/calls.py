@@ -48,7 +48,7 @@ def _call(function: Function, given: list[Any]) -> Any:
     x = given[0]
     for k, parameter in enumerate(function.parameters):
         value = given[k]
-        if parameter.kind in ("Array", "Indices") and not isinstance(value, torch.Tensor) and k:
+        if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             given[k] = torch.as_tensor(value, device=x.device)
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             given[k] = torch.as_tensor([] if value is None else value, device="cpu")

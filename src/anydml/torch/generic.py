@@ -17,6 +17,9 @@ import torch
 from anydml.operators.function import Function
 from anydml.torch.transforms import Rules, call, spread
 
+_PICKS = ("Indices", "Mask")
+"""Kinds of parameters that say which elements move."""
+
 
 def rules(function: Function) -> Rules:
     """The gradients and batches of a function."""
@@ -24,20 +27,20 @@ def rules(function: Function) -> Rules:
     def setup(ctx: Any, inputs: Any, output: Any) -> None:
         given = function.bound(inputs)
         kinds = [each.kind for each in function.parameters]
-        ctx.save_for_backward(*[value for value, kind in zip(given, kinds, strict=True) if kind == "Indices"])
+        ctx.save_for_backward(*[value for value, kind in zip(given, kinds, strict=True) if kind in _PICKS])
         ctx.data = [
             [each.shape for each in value] if kind == "Arrays" else value.shape if kind == "Array" else None
             for value, kind in zip(given, kinds, strict=True)
         ]
         ctx.rest = [
-            None if kind in ("Array", "Arrays", "Indices") else value for value, kind in zip(given, kinds, strict=True)
+            None if kind in ("Array", "Arrays", *_PICKS) else value for value, kind in zip(given, kinds, strict=True)
         ]
 
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         given = grads[0] if function.has_parts and isinstance(grads[0], (list, tuple)) else grads
         indices = iter(ctx.saved_tensors)
         kinds = [each.kind for each in function.parameters]
-        arguments = [next(indices) if kind == "Indices" else rest for kind, rest in zip(kinds, ctx.rest, strict=True)]
+        arguments = [next(indices) if kind in _PICKS else rest for kind, rest in zip(kinds, ctx.rest, strict=True)]
         shapes = _every(ctx.data)
         like = given[0]
         found = _places(function, arguments, ctx.data, like.device)
@@ -61,7 +64,7 @@ def rules(function: Function) -> Rules:
         dims = [dim if each.is_array else None for dim, each in zip(in_dims, function.parameters, strict=False)]
         dims += [None] * (len(given) - len(dims))
         kinds = [each.kind for each in function.parameters]
-        if any(kind == "Indices" and dim is not None for kind, dim in zip(kinds, dims, strict=True)):
+        if any(kind in _PICKS and dim is not None for kind, dim in zip(kinds, dims, strict=True)):
             found = _each_sample(function, info.batch_size, given, dims)
         else:
             found = _looked_up(function, info.batch_size, given, dims, kinds)

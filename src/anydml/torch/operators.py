@@ -23,6 +23,7 @@ _TYPES = {
     "Array": "Tensor",
     "Arrays": "Tensor[]",
     "Indices": "Tensor",
+    "Mask": "Tensor",
     "HostInts | None": "Tensor",
     "Ints": "SymInt[]",
     "int | Ints": "SymInt[]",

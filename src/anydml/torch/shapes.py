@@ -16,7 +16,7 @@ from anydml import infer
 from anydml.arrays.pytorch import MOVED, TorchAdapter
 from anydml.arrays.receive import check_alike, check_host, check_place
 from anydml.errors import DescError
-from anydml.functions.arguments import check_word
+from anydml.functions.arguments import check_mask, check_word
 from anydml.operators.function import Function, Inferred
 from anydml.operators.split_training import equal_part_count
 from anydml.symbols import holds, is_symbol
@@ -70,6 +70,9 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
             indices.append(tuple(value.shape))
             is_known = value.dtype in _INTEGERS
             dtypes.append(np.dtype(_name(value.dtype)) if is_known else np.dtype(np.int64))
+        elif parameter.kind == "Mask":
+            indices.append(tuple(value.shape))
+            dtypes.append(np.dtype(np.bool_))
         elif parameter.kind != "OutOfRange":
             rest.append(tuple(value) if isinstance(value, list) else value)
     return function.infer(function.label, [*data, *indices], (*rest, *dtypes))
@@ -96,7 +99,9 @@ def _check(function: Function, given: Sequence[Any]) -> None:
             check_place(label, field, TorchAdapter(value), first, function.parameters[0].name)
         adapter = _guest(label, field, value)
         first = first or adapter
-        if parameter.kind == "Indices":
+        if parameter.kind == "Mask":
+            check_mask(label, field, _name(value.dtype))
+        elif parameter.kind == "Indices":
             if not is_integer(value.dtype, value.shape):
                 message = f"{label}: {field} are {_name(value.dtype)}, but only integers count: convert them first"
                 raise DescError(message, label, field, f"{field} are integers")

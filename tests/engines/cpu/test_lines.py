@@ -133,7 +133,7 @@ PATTERNS = {
 
 
 @pytest.mark.parametrize("name", PATTERNS)
-@pytest.mark.parametrize("direction", ["forwards", "backwards", "joined"])
+@pytest.mark.parametrize("direction", ["forwards", "backwards", "joined", "joined backwards"])
 @given(
     lines=st.integers(1, 3), rows=st.integers(150, 9000), near=offsets, far=offsets, apart=st.booleans(), seed=seeds,
     chunk=chunks,
@@ -142,20 +142,27 @@ def test_interleaved_columns(name, direction, lines, rows, near, far, apart, see
     size, pattern = PATTERNS[name]
     runs = [size * run for run in pattern if run > 0]
     width = size * sum(map(abs, pattern))
-    if direction == "joined" and sum(runs) != width:
+    if direction.startswith("joined") and sum(runs) != width:
         return
     rng = np.random.default_rng(seed)
     starts = np.cumsum([0, *runs[:-1]]).tolist()
     offsets_of = [(far + 5 * k * apart) % LINE for k in range(len(runs))]
-    if direction == "joined":
+    if direction.startswith("joined"):
+        back = direction == "joined backwards"
         sources = [rng.integers(0, 256, (lines, rows, run), np.uint8) for run in runs]
         whole = Buffer(lines * rows * width, near)
         moves = [
-            Move((lines, rows), Access(0, start, (rows * width, width)), Access(1 + k, 0, (rows * r, r)), r)
+            Move(
+                (lines, rows),
+                Access(0, start, (rows * width, width)),
+                Access(1 + k, (rows - 1) * r * back, (rows * r, -r if back else r)),
+                r,
+            )
             for k, (start, r) in enumerate(zip(starts, runs, strict=True))
         ]
         run("interleave", chunk, moves, [whole], *sources)
-        np.testing.assert_array_equal(whole.bytes.reshape(lines, rows, width), np.concatenate(sources, 2))
+        expected = np.concatenate(sources, 2)[:, :: -1 if back else 1]
+        np.testing.assert_array_equal(whole.bytes.reshape(lines, rows, width), expected)
         return
     source = rng.integers(0, 256, (lines, rows, width), np.uint8)
     back = direction == "backwards"

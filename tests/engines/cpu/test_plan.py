@@ -7,6 +7,7 @@ import anydml as dml
 from anydml.engines.cpu import engine, plan
 from anydml.engines.cpu.kernel_call import CHUNK, PIECES, units_per_claim
 from anydml.engines.cpu.machine import DEFAULT_CACHE, last_level_cache
+from anydml.moves import simplify
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
 
@@ -84,6 +85,34 @@ def test_a_split_is_one_pass_however_many_parts():
         program = dml.Device("cpu").compile_operator(split((64, 65536), 1, [65536 // parts] * parts))._program
         assert len(program.steps) == 1
         assert len(program.steps[0].moves) == parts
+
+
+def test_what_is_read_once_is_read_in_its_order(monkeypatch):
+    # Heads of 256 bytes that three results take from rows of a source: as one pass over the source.
+    monkeypatch.setattr(plan, "PAST_SHARE", 1 << 40)
+    x = np.arange(4 * 33 * 3 * 5 * 64, dtype=np.float32).reshape(4, 33, 960)
+
+    def heads(x):
+        return [part.reshape(4, 33, 5, 64).transpose(0, 2, 1, 3) for part in np.split(x, 3, axis=-1)]
+
+    fused = dml.fuse(heads)
+    (step,) = plan.plan(simplify(fused.lower(x).moves), 1 << 40)
+    assert step.kernel == "rows"
+    assert "in the source's order" in step.reason
+    assert all(move.sizes == (4, 33, 5) for move in step.moves)
+    for found, expected in zip(fused(x), heads(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("order", [(2, 0, 1, 3), (0, 2, 1, 3), (2, 1, 0, 3)])
+def test_pages_found_by_an_index_are_read_page_by_page(order):
+    cache = np.arange(40 * 4 * 3 * 64, dtype=np.float32).reshape(40, 4, 3, 64)
+    table = np.random.default_rng(1).permutation(40)
+    fused = dml.fuse(lambda cache, table: cache[table].transpose(order))
+    (step,) = plan.plan(simplify(fused.lower(cache, table).moves), 0)
+    assert step.kernel == "lookup rows"
+    assert step.moves[0].sizes[0] == 40
+    np.testing.assert_array_equal(fused(cache, table), cache[table].transpose(order))
 
 
 def test_small_work_is_numpys_and_says_why():

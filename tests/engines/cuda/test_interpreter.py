@@ -1,5 +1,9 @@
 """What tests leave out of Triton's interpreter: the language is patched once, and afterwards it is as it was."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import cuda_calls
 import numpy as np
 import pytest
@@ -42,3 +46,61 @@ def test_many_launches_patch_the_language_once(monkeypatch):
     assert interpreter.interpreter_builder.options is options
     assert reverse(x).tolist() == x[::-1].tolist()
     assert len(patched) == 2
+
+
+@pytest.mark.skipif(ON_GPU, reason="nothing is interpreted on a GPU")
+def test_types_are_those_of_the_interpreter():
+    from triton.runtime import interpreter
+
+    kinds = [*(getattr(tl, name) for name in ("int1", "uint8", "int32", "uint64", "float16", "bfloat16", "float8e5"))]
+    kinds += [tl.pointer_type(tl.int8), tl.block_type(tl.int16, [8])]
+    kinds += [tl.block_type(tl.pointer_type(tl.int64), [2, 4])]
+    expected = [interpreter._get_np_dtype(kind) for kind in kinds]
+    with patched_once():
+        assert [interpreter._get_np_dtype(kind) for kind in kinds * 2] == expected * 2
+
+
+def test_what_comes_after_is_measured(tmp_path):
+    code = tmp_path / "measured.py"
+    code.write_text(MEASURED, encoding="utf-8")
+    command = [sys.executable, "-m", "coverage", "run", "--rcfile=", f"--data-file={tmp_path / 'data'}"]
+    subprocess.run([*command, f"--include={code}", str(code)], cwd=Path(__file__).parents[2], check=True, timeout=60)
+    from coverage import CoverageData
+
+    data = CoverageData(str(tmp_path / "data"))
+    data.read()
+    lines = MEASURED.splitlines()
+    expected = {number for number, line in enumerate(lines, 1) if line.endswith("# measured")}
+    left_out = {number for number, line in enumerate(lines, 1) if line.endswith("# left out")}
+    found = set(data.lines(str(code)))
+    assert found >= expected
+    if sys.version_info < (3, 12):
+        # Newer versions measure without a function that is called for every call.
+        assert not found & left_out
+
+
+MEASURED = """
+import os, sys
+sys.path.insert(0, os.getcwd())
+from interpreter import unmeasured
+def inner(fails):
+    value = 1  # left out
+    if fails:  # left out
+        raise ValueError  # left out
+    return value  # left out
+def outer(fails):
+    before = 1  # measured
+    try:  # measured
+        with unmeasured():
+            inner(fails)
+    except ValueError:  # measured
+        before = 2  # measured
+    return before  # measured
+def caller():
+    for k in range(50):  # measured
+        outer(k % 2)  # measured
+    done = True  # measured
+    return done  # measured
+caller()  # measured
+last = 1  # measured
+"""

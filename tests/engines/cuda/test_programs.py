@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cuda_memory import ON_GPU, Memory
+from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
@@ -15,7 +16,7 @@ from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program
 
-CHUNKS, PROGRAMS = 6, 25
+CHUNKS, PROGRAMS = 6, how_many(150) // 6
 GPU = 0 if ON_GPU else None
 
 

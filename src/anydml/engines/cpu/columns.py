@@ -32,9 +32,25 @@ def interleave(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelC
         admits: whether their pattern may have a kernel.
     """
     for zipped in (False, True) if moves else ():
-        if (columns := _columns(moves, zipped)) is not None:
-            return _interleaved(moves, streamed, admits, zipped, *columns)
+        forwards = _forwards(moves) if zipped else moves
+        if (columns := _columns(forwards, zipped)) is not None:
+            return _interleaved(forwards, streamed, admits, zipped, *columns)
     return None
+
+
+def _forwards(moves: Sequence[Move]) -> Sequence[Move]:
+    """Moves that all read their last dimension backwards, seen from its other end: what they write runs backwards."""
+    if any(move.reads.strides[-1] != -move.element_size for move in moves):
+        return moves
+
+    def turned(access: Access, size: int) -> Access:
+        *outer, step = access.strides
+        return Access(access.operand, access.offset + (size - 1) * step, (*outer, -step))
+
+    size = moves[0].sizes[-1]
+    return [
+        Move(move.sizes, turned(move.destination, size), turned(move.reads, size), move.element_size) for move in moves
+    ]
 
 
 def unrolled(moves: Sequence[Move]) -> list[Move]:
@@ -88,7 +104,7 @@ def _columns(moves: Sequence[Move], zipped: bool) -> tuple[int, list[int]] | Non
     offsets = [interleaved.offset - window for interleaved in interleaved_ends]
     fits = min(offsets) >= 0 and max(ends) - window <= abs(period)
     used = sum(runs)
-    if not fits or (zipped and (used != period or len(set(offsets)) != len(moves))):
+    if not fits or (zipped and (used != abs(period) or len(set(offsets)) != len(moves))):
         return None
     if 4 * used < abs(period) or 4 * abs(period) > INTERLEAVE_BYTES:
         return None

@@ -94,7 +94,8 @@ class CpuProgram:
     def weight(self) -> int:
         """Bytes that the program and the arguments it was made from keep, about."""
         words = sum(step.template.size for step in self.steps or ())
-        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words
+        own = sum(constant.nbytes for constant in self._source.constants) if self._source else 0
+        return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words + own
 
     @classmethod
     def of(cls, source: Program, patient: bool = False) -> CpuProgram:
@@ -153,14 +154,15 @@ class CpuProgram:
         Raises:
             NoCompilerError: there is no compiler.
         """
-        if self._source:
+        if self._source and not _has_constants_alone(self._source):
             return None
         steps, kernels = self._plan
         if steps is None:
             steps, kernels = _loaded(self.moves, self.bytes, Admission())
         if steps is None:
             return None
-        return launch_of(steps, kernels, layouts, inputs, self.bytes <= SMALL_BYTES, _is_shared)
+        constants = self._source.constants if self._source else ()
+        return launch_of(steps, kernels, layouts, inputs, constants, self.bytes <= SMALL_BYTES, _is_shared)
 
     def __str__(self) -> str:
         threads = POOL.threads if self.shared else 1
@@ -198,6 +200,14 @@ def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Pla
     if any(map(_is_shared, steps or ())):
         POOL.prepare()
     return steps, kernels
+
+
+def _has_constants_alone(program: Program) -> bool:
+    """Whether kernels need no more than a program's operands and constants: no scratch, no indices to be refused."""
+    is_scratch = any(operand.role == "scratch" for operand in program.operands)
+    return not is_scratch and all(
+        lookup.outside != "refuse" for move in program.moves for lookup in move.every_lookup()
+    )
 
 
 def _is_shared(step: KernelCall) -> bool:

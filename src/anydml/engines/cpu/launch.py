@@ -47,6 +47,7 @@ def launch_of(
     kernels: Sequence[Kernel],
     layouts: Sequence[ArrayLayout],
     inputs: int,
+    constants: Sequence[Array],
     is_small: bool,
     is_shared: Callable[[KernelCall], bool],
 ) -> Launch | None:
@@ -57,6 +58,7 @@ def launch_of(
         kernels: theirs.
         layouts: of the operands, inputs first.
         inputs: how many of them are inputs.
+        constants: operands that follow those, the same in every call.
         is_small: whether other threads of Python can wait for all of it.
         is_shared: whether a step is worth sharing between threads.
 
@@ -77,12 +79,15 @@ def launch_of(
         words += [len(shape), id(dtype), -low, high + (0 if 0 in shape else dtype.itemsize), *shape, *strides]
     words[launch.FIRST] = len(words)
     for step, kernel in zip(steps, kernels, strict=True):
-        places = [int(place) for place in np.flatnonzero(step.operands >= 0)]
-        words += [entry(kernel), step.template.size, len(places), *step.template.tolist()]
+        is_bound = (step.operands >= 0) & (step.operands < len(layouts))
+        places = [int(place) for place in np.flatnonzero(is_bound)]
+        # The operands of a call add nothing to the constants' addresses.
+        known = [*[0] * len(layouts), *map(address_of, constants)]
+        words += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
         for place in places:
             words += [place, int(step.operands[place])]
     block = np.array([word & (1 << 64) - 1 for word in words], np.uint64)
-    kept = block, tuple(kernels), [layout[2] for layout in layouts]
+    kept = block, tuple(kernels), [layout[2] for layout in layouts], constants
     if is_small:
         return Launch(partial(quick_entry(launch.launch()), address_of(block)), kept, 512 + block.nbytes)
     prepare = partial(quick_entry(launch.prepare()), address_of(block))

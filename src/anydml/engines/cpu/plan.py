@@ -15,8 +15,8 @@ from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.machine import last_level_cache
-from anydml.engines.cpu.permute import permuted
-from anydml.moves import Move, stages
+from anydml.engines.cpu.permute import LINE, permuted
+from anydml.moves import Move, reordered, stages
 
 ELEMENT = 64
 """Longest run, in bytes, that counts as an element; longer ones are rows."""
@@ -78,7 +78,7 @@ def _is_gather(move: Move) -> bool:
         return False
     (lookup,) = move.reads.lookups
     # Indices to refuse have been looked for before: those that are left lie inside.
-    return lookup.outside != "skip" and not lookup.lookups
+    return lookup.outside != "skip" and not lookup.lookups and lookup.dtype != "uint8"
 
 
 def _all(kernel: str, moved: int) -> bool:
@@ -91,6 +91,9 @@ def _box(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[KernelCa
     if not moves[0].sizes or min([move.element_size for move in moves]) > SHORT_ROW:
         # All are long rows: nothing to tell apart.
         yield _rows(moves, streamed)
+        return
+    if streamed and (ordered := _in_source_order(moves)):
+        yield _rows(ordered, streamed, ", in the source's order")
         return
     groups: dict[str, list[Move]] = {"rows": [], "packed": [], "short": []}
     for move in moves:
@@ -138,6 +141,27 @@ def _is_short_row(move: Move) -> bool:
     return bool(move.sizes) and ELEMENT < size <= SHORT_ROW and move.destination.strides[-1] == size
 
 
+def _in_source_order(moves: Sequence[Move]) -> list[Move]:
+    """Several moves of short rows that lie elsewhere in the source, in its order: nothing unless all are whole lines.
+
+    Then each source is read once from front to back, by all moves together, and lines leave whole in any order.
+    """
+    first, order = moves[0], _reading_order(moves[0].reads.strides)
+    if len(moves) < 2 or order == [*range(len(first.sizes))]:
+        return []
+    for move in moves:
+        numbers = (move.element_size, move.destination.offset, *move.destination.strides)
+        is_alike = move.reads.strides == first.reads.strides and move.element_size <= SHORT_ROW
+        if not is_alike or any(number % LINE for number in numbers):
+            return []
+    return [reordered(move, order) for move in moves]
+
+
+def _reading_order(strides: Sequence[int]) -> list[int]:
+    """Dimensions by their strides, the largest first; those of one stride keep their order."""
+    return sorted(range(len(strides)), key=lambda d: -abs(strides[d]))
+
+
 def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
     result: dict[int, list[Move]] = {}
     for move in moves:
@@ -145,7 +169,7 @@ def _by_size(moves: Iterable[Move]) -> list[list[Move]]:
     return list(result.values())
 
 
-def _rows(moves: Sequence[Move], streamed: bool) -> KernelCall:
+def _rows(moves: Sequence[Move], streamed: bool, order: str = "") -> KernelCall:
     from anydml.engines.cpu.kernels.rows import rows_kernel
 
     sizes = moves[0].sizes
@@ -165,7 +189,7 @@ def _rows(moves: Sequence[Move], streamed: bool) -> KernelCall:
     count = len(parts) // (3 + 2 * len(sizes))
     units = math.prod(sizes) * count
     words = [units, units_per_claim(units, total), int(streamed), count, len(sizes), *sizes, *parts]
-    return kernel_call("rows", rows_kernel, f"runs of {min(runs)} B and more", moves, words)
+    return kernel_call("rows", rows_kernel, f"runs of {min(runs)} B and more{order}", moves, words)
 
 
 def _elements(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelCall:
@@ -210,9 +234,21 @@ def _elements(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelCa
     return kernel_call("elements", partial(elements_kernel, constant), reason, moves, words)
 
 
+def _page_by_page(move: Move) -> Move:
+    """A move in which all rows that one index finds follow each other, if they lie side by side in the source."""
+    source, (lookup,) = move.reads, move.reads.lookups
+    dimensions = range(len(move.sizes))
+    page = [d for d in dimensions if not lookup.strides[d]]
+    if any(abs(source.strides[d]) * move.sizes[d] > abs(lookup.stride) for d in page):
+        return move
+    return reordered(move, [*(d for d in dimensions if d not in page), *page])
+
+
 def _lookup(move: Move, streamed: bool, admits: Admits) -> KernelCall:
     from anydml.engines.cpu.kernels import lookup as kernels
 
+    if ELEMENT < move.element_size <= SHORT_ROW:
+        move = _page_by_page(move)
     to, source, (lookup,) = move.destination, move.reads, move.reads.lookups
     starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
     sizes = move.sizes or (1,)

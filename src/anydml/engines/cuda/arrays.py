@@ -59,7 +59,7 @@ class DeviceArrays:
         if shapes is not None:
             starts = [start * itemsize for start in block_starts(shapes, itemsize)]
             program = _in_one_block(program, starts)
-        if any(isinstance(move.source, Fill) for move in program.moves):
+        if program.constants or any(isinstance(move.source, Fill) for move in program.moves):
             return CudaProgram.of(program, self.gpu)
         return CudaProgram(program.name, simplify(program.moves), set(), self.gpu)
 

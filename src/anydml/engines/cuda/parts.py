@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from anydml.engines.cuda.schedule import accessed
 from anydml.moves import Lookup, Move
 from anydml.moves.move import every_lookup
@@ -94,7 +96,7 @@ def _steps(lookup: Lookup, sizes: Sequence[int]) -> set[int]:
 
 def index_bytes(lookup: Lookup) -> int:
     """Bytes of one index."""
-    return int(lookup.dtype[-2:]) // 8
+    return np.dtype(lookup.dtype).itemsize
 
 
 def targets(move: Move) -> tuple[int, ...]:

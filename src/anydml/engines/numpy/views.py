@@ -36,7 +36,8 @@ def _run(steps: Sequence[Callable[[], object]]) -> None:
 
 def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
     if move.has_lookups:
-        return _bind_take(move, operands) or general.bind_general(move, operands)
+        bound = _bind_take(move, operands) or _bind_masked(move, operands)
+        return bound or general.bind_general(move, operands)
     destination, source = (_view(move, access, operands) for access in (move.destination, move.reads))
     if not move.sizes:
         return partial(_copy_bytes, (_ends(move, operands),))
@@ -89,6 +90,23 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
     if mode == "clip":
         return partial(table.take, indices, None, rows, mode)
     return partial(_take_whole if mode and rows.nbytes <= general.CHUNK_BYTES else _take_resolved, table, indices, rows)
+
+
+def _bind_masked(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
+    """NumPy's own masked copy, where a mask is all that is looked up."""
+    source = move.reads
+    if move.destination.lookups or len(source.lookups) != 1 or not source.lookups[0].is_mask:
+        return None
+    (lookup,) = source.lookups
+    mask = window(operands[lookup.operand], lookup.offset, move.sizes, lookup.strides, np.dtype(np.uint8))
+    to, elements = (_view(move, access, operands) for access in (move.destination, source))
+    if to.ndim > mask.ndim:
+        mask = mask[..., np.newaxis]
+    return partial(_copy_masked, to, elements, mask)
+
+
+def _copy_masked(to: Array, source: Array, mask: Array) -> None:
+    np.copyto(to, source, where=mask == 0)
 
 
 def _take_whole(table: Array, indices: Array, rows: Array) -> None:

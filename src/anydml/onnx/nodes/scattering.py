@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from anydml.moves.move import Access, Fill, Lookup, Move
+from anydml.moves.move import Access, Fill, Lookup, Move, unless
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes
@@ -164,32 +164,36 @@ def where(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         raise node.error(f"condition is {condition.dtype}", "condition", "condition is BOOL")
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
-    at.stored(condition, x)
+    at.stored(condition, y)
     first, other = at.values(x, y)
-    return (_chosen(node, at, (condition, first), at.composer.broadcast(other, shape), x.dtype, shape),)
+    return (_chosen(node, at, condition, at.composer.broadcast(first, shape), other, x.dtype, shape),)
 
 
 def _chosen(
-    node: Node, at: Moving, chosen: tuple[Tensor, Value], other: Value, dtype: np.dtype[np.generic], shape: Sizes
+    node: Node,
+    at: Moving,
+    condition: Tensor,
+    first: Value,
+    other: Value,
+    dtype: np.dtype[np.generic],
+    shape: Sizes,
 ) -> Tensor:
-    """A value over which another is written where a condition holds."""
-    condition, first = chosen
+    """A value over which another, which is stored, is written where a condition does not hold."""
     if not at.runs or condition.array is None or 0 in shape:
-        return at.moved(node, other, dtype)
-    # Its opposite, as bytes and as indices; and the condition itself, which a node may have made.
-    at.ask(node, 6 * condition.size)
-    # An index of 1, on an axis of size 1, is outside: nothing is written there.
-    index = at.source(np.logical_not(condition.array).astype(np.int32))
+        return at.moved(node, first, dtype)
+    # Kept, where a node has made it.
+    at.ask(node, condition.size)
+    mask = at.source(condition.array)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        by, source = _broadcast(index, shape), _broadcast(first, shape)
-        to = Access(operand, 0, strides, (_lookup(by, "int32", 1, 1),))
-        return (Move(shape, to, source, other.element_size),)
+        by, source = _broadcast(mask, shape), _broadcast(other, shape)
+        lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
+        return (Move(shape, Access(operand, 0, strides), source._replace(lookups=(lookup,)), first.element_size),)
 
-    return at.overwritten(node, other, dtype, write)
+    return at.overwritten(node, first, dtype, write)
 
 
-def _broadcast(value: Value, shape: Sizes) -> Access | Fill:
+def _broadcast(value: Value, shape: Sizes) -> Access:
     """Where the elements of a stored value are, once for each coordinate of a shape that it is broadcast to."""
     (piece,) = value.pieces
     source = piece.source
@@ -213,11 +217,11 @@ def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     at.ask(node, rows * columns + INDEX_BYTES * (rows + columns))
     k = min(max(k, -rows - 1), columns + 1)
     column, row = np.arange(columns)[None, :], np.arange(k, rows + k)[:, None]
-    mask = column >= row if upper else column <= row
+    is_zero = column < row if upper else column > row
     zero = np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
-    other = Value.filled(x.shape, at.pattern(zero))
-    condition = Tensor(mask.dtype, mask.shape, mask)
-    return (_chosen(node, at, (condition, first), other, x.dtype, x.shape),)
+    condition = Tensor(is_zero.dtype, is_zero.shape, is_zero)
+    zeros = Value.filled(x.shape, at.pattern(zero))
+    return (_chosen(node, at, condition, zeros, first, x.dtype, x.shape),)
 
 
 def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

@@ -53,7 +53,7 @@ axis, what happens outside it, whose address it adds to (0 destination, 1 source
 add to its own address."""
 
 LOOKUP_WORDS = 6
-DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
+DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3, "uint8": 4}
 CLAMP, SKIP = 0, 1
 
 BATCH = 128
@@ -87,7 +87,7 @@ def look_up(indices, step, words, spots, alive, target, count, least, most, bits
         count: coordinates.
         least: where the bucket begins.
         most: and ends; both are the axis's where there are no buckets.
-        bits: constant, 32 or 64, negative for signed indices.
+        bits: constant, 8, 32 or 64, negative for signed indices.
     """
     axis, stride = load(words + uint64(8 * AXIS)), load(words + uint64(8 * AXIS_STRIDE))
     mode, is_nested = load(words + uint64(8 * OUTSIDE)), load(words + uint64(8 * IS_NESTED))
@@ -203,8 +203,10 @@ def addressed_kernel(size: int) -> Kernel:
                                 look_up(origin, by, words, spots, alive, target, count, least, most, 32)
                             elif kind == uint64(2):
                                 look_up(origin, by, words, spots, alive, target, count, least, most, -64)
-                            else:
+                            elif kind == uint64(3):
                                 look_up(origin, by, words, spots, alive, target, count, least, most, 64)
+                            else:
+                                look_up(origin, by, words, spots, alive, target, count, least, most, 8)
                         # Those that count move up, so that the rest is a loop without branches, too.
                         left = count if is_partial == uint64(0) else uint64(0)
                         for k in range(count - left):

@@ -2,9 +2,9 @@
 
 One side (interleaved) holds rows of a few words; on the other (packed) each column is packed for itself. Splitting
 colour planes is taking apart, joining them is putting together, every n-th element is taking apart with gaps, a
-reversal is one column whose rows run backwards. What is stored non-temporally leaves in whole lines: straight from the
-registers where all that is written falls on lines at one and the same row, else through a few KiB of scratch in the
-first cache.
+reversal is one column whose interleaved rows run backwards. What is stored non-temporally leaves in whole lines:
+straight from the registers where all that is written falls on lines at one and the same row, else through a few KiB of
+scratch in the first cache.
 """
 
 from __future__ import annotations
@@ -82,11 +82,18 @@ def interleave_kernel(spec: str) -> Kernel:
                 staged, ahead, origin = streamed != uint64(0), uint64(0), uint64(0)
                 if whole_lines and staged:
                     # Rows until all that is written falls on lines: then units begin there, and need no scratch.
-                    start = interleaved if zipped else load(own)
-                    ahead = short_of_line(start) // uint64(step_to_line) * uint64(inverse) % uint64(cycle)
+                    if not zipped:
+                        short = short_of_line(load(own))
+                    elif reverse:
+                        short = (interleaved + uint64(width)) & uint64(LINE - 1)
+                    else:
+                        short = short_of_line(interleaved)
+                    ahead = short // uint64(step_to_line) * uint64(inverse) % uint64(cycle)
                     off = uint64(0)
                     for c in range(written):
-                        if zipped:
+                        if zipped and reverse:
+                            off = interleaved + uint64(width) - ahead * uint64(width)
+                        elif zipped:
                             off = interleaved + ahead * uint64(width)
                         else:
                             off |= load(own + uint64(8) * uint64(c)) + ahead * uint64(runs_text[c])
@@ -108,13 +115,16 @@ def interleave_kernel(spec: str) -> Kernel:
                     if staged and not zipped:
                         address = buffer + uint64(c) * column_bytes
                     store(packed + slot, address)
+                i, stop = first - origin, last - origin
                 target = interleaved
                 if staged and zipped:
                     interleaved = buffer
+                    if reverse:
+                        interleaved += (stop - uint64(1)) * uint64(width)
+                        target -= (stop - uint64(1)) * uint64(width)
                 direct = uint64(0)
                 if not staged:
                     direct = streamed
-                i, stop = first - origin, last - origin
                 whole = min(last, inner - uint64(slack)) - origin
                 while i < min(ahead, stop):
                     if reverse:

@@ -84,7 +84,7 @@ def store(typing: Any, address: Any, value: Any) -> Any:
 def clamp_index(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
     """The coordinate that the index at an address stands for: wrapped once if negative, then clamped into the axis.
 
-    `bits` is a constant: 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
+    `bits` is a constant: 8, 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
     """
     width: int = literal_value(bits)
 

@@ -1,0 +1,99 @@
+"""The functions on what is traced.
+
+While PyTorch compiles or exports them they are calls of registered operators, into which it does not look; while `fuse`
+traces them they are part of its program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays import ONE_PLACE
+from anydml.errors import BindingError
+
+_REGISTERED: list[Callable[[], Any]] = []
+
+
+def registered_by(load: Callable[[], Any]) -> None:
+    """Have calls on tensors that PyTorch compiles made by the functions of what `load` gives.
+
+    Those stand above this package, which does not import them.
+    """
+    _REGISTERED[:] = [load]
+
+
+def registered_for(x: Any) -> Any:
+    """What has the functions for x: `anydml.torch`, if x is a tensor that PyTorch compiles or exports a call on.
+
+    Args:
+        x: a function's first array.
+
+    Returns:
+        None for all that is no traced array.
+    """
+    if (functions := fused_functions(x)) is not None:
+        return functions
+    # Not by sys.modules: a compiler that sees it looks at every module, while other threads import more.
+    if not hasattr(type(x), "__torch_function__"):
+        return None
+    import torch
+
+    if not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
+        return None
+    return _REGISTERED[0]()
+
+
+def fused_functions(*arrays: Any) -> Any:
+    """The functions on what `fuse` traces, if one of these arrays is; else None."""
+    for array in arrays:
+        if type(array) is not np.ndarray and hasattr(type(array), "anydml_functions"):
+            return array.anydml_functions
+    return None
+
+
+def copied(name: str, field: str, result: Any, out: Any) -> Any:
+    """A result, or `out`, which the result is copied to: it is made before, so that it may overlap what was read.
+
+    Args:
+        name: what errors call the function.
+        field: what they call `out`.
+        result: a tensor.
+        out: the tensor to write to, or None.
+
+    Raises:
+        BindingError: `out` is no tensor of the result's device, shape and dtype.
+    """
+    if out is None:
+        return result
+    if (functions := fused_functions(result)) is not None:
+        functions.check_out(name, out)
+    import torch
+
+    if not isinstance(out, torch.Tensor):
+        raise BindingError(f"{name}: {field} is a {type(out).__name__}", name, field, "out is an array")
+    if out.device != result.device:
+        places = f"{field} is a PyTorch tensor on {out.device}, but x is a PyTorch tensor on {result.device}"
+        raise BindingError(f"{name}: {places}: convert or move one of them", name, field, ONE_PLACE)
+    if out.shape != result.shape or out.dtype != result.dtype:
+        shapes = f"{out.dtype} {tuple(out.shape)}, but the result is {result.dtype} {tuple(result.shape)}"
+        raise BindingError(f"{name}: {field} is {shapes}", name, field, "out has the result's shape and dtype")
+    return out.copy_(result)
+
+
+def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
+    """The parts of a split, or `out`'s tensors, which they are copied to.
+
+    Raises:
+        BindingError: there are more or fewer than parts, or one does not fit.
+    """
+    if out is None:
+        return list(results)
+    if (functions := fused_functions(*results)) is not None:
+        functions.check_out(name, out)
+    if len(out) != len(results):
+        message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"
+        raise BindingError(message, name, "out", "one array a part")
+    return [copied(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]

@@ -1,0 +1,127 @@
+"""DML_OPERATOR_ELEMENT_WISE_IF: elements of one tensor or of another (DML_ELEMENT_WISE_IF_OPERATOR_DESC)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from anydml import infer
+from anydml.feature_level import FeatureLevel, SupportTable
+from anydml.moves import Access, Move, unless
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.function import Array, Inferred, Mask, Parameters, Sizes, function
+from anydml.operators.regions import copied
+from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
+from anydml.tensor import DataType, Layout, TensorDesc
+
+
+def chosen(
+    condition: tuple[int, Layout], a: tuple[int, Layout], b: tuple[int, Layout], output: tuple[int, Layout]
+) -> tuple[Move, ...]:
+    """All of a, then b where the condition is 0: operands and their layouts, all of the output's sizes."""
+    (mask, where), (other, instead), (written, to) = condition, b, output
+    source = Access(other, 0, instead.strides, (unless(mask, where.strides),))
+    return (copied(a, output), Move(to.sizes, Access(written, 0, to.strides), source, to.element_size))
+
+
+@dataclass(frozen=True, slots=True)
+class ElementWiseIfOperatorDesc(OperatorDesc):
+    """DML_ELEMENT_WISE_IF_OPERATOR_DESC: ``Output[c] = A[c] if Condition[c] != 0 else B[c]``.
+
+    Args:
+        condition_tensor: UINT8; its sizes are those of the others.
+        a_tensor: what is taken where the condition is not 0.
+        b_tensor: what is taken where it is 0.
+        output_tensor: its sizes are those of the others.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> dml.ElementWiseIfOperatorDesc(T("UINT8", [4]), T("FLOAT32", [4]), T("FLOAT32", [4]), T("FLOAT32", [4]))
+        ElementWiseIfOperatorDesc(UINT8 [4], FLOAT32 [4], FLOAT32 [4] → FLOAT32 [4])
+    """
+
+    condition_tensor: TensorDesc
+    a_tensor: TensorDesc
+    b_tensor: TensorDesc
+    output_tensor: TensorDesc
+
+    OPERATOR: ClassVar[str] = "DML_ELEMENT_WISE_IF"
+    INPUTS: ClassVar[tuple[str, ...]] = ("condition_tensor", "a_tensor", "b_tensor")
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    SUPPORT: ClassVar[SupportTable] = indexed_table(
+        ("ATensor", "BTensor", "OutputTensor"),
+        "ConditionTensor",
+        (FeatureLevel.LEVEL_5_0, 1, 8, ALL_TYPES, (DataType.UINT8,)),
+        (FeatureLevel.LEVEL_3_0, 1, 8, TYPES_8_TO_32, (DataType.UINT8,)),
+        # Its page prints FLOAT16 alone.
+        (FeatureLevel.LEVEL_2_0, 4, 4, (DataType.FLOAT16,), (DataType.UINT8,)),
+    )
+
+    def __init__(
+        self, condition_tensor: TensorDesc, a_tensor: TensorDesc, b_tensor: TensorDesc, output_tensor: TensorDesc
+    ) -> None:
+        self._put(condition_tensor=condition_tensor, a_tensor=a_tensor, b_tensor=b_tensor, output_tensor=output_tensor)
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DimensionCount and Sizes; A, B and output of one DataType; a condition of bytes."""
+        broken = [*self._same_kind("a_tensor", "b_tensor", "output_tensor")]
+        broken += self._same_dimensions("ATensor", self.a_tensor, "ConditionTensor", self.condition_tensor)
+        yield from broken
+        if self.condition_tensor.data_type != DataType.UINT8:
+            message = f"ConditionTensor.DataType is {self.condition_tensor.data_type}"
+            yield self.problem("ConditionTensor.DataType", message, "ConditionTensor is UINT8")
+        if not any(problem.field.endswith(".Sizes") for problem in broken):
+            sizes = self.a_tensor.sizes
+            for name, tensor in (*self.inputs, *self.outputs):
+                yield from self.sizes_are(name, tensor, sizes, "sizes are ATensor's")
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """All of A, then B where the condition is 0."""
+        condition, a, b, output = layouts or self.layouts()
+        return chosen((0, condition), (1, a), (2, b), (3, output))
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``Output[c] = A[c] if Condition[c] != 0 else B[c]``."""
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            yield 3, at, 1 if read(0, at) != 0 else 2, at
+
+
+def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    x, y, condition = shapes
+    return Inferred((), [infer.broadcast(name, {"condition": condition, "x": x, "y": y})])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (output,) = outputs
+    x, y, condition = (each.broadcast(output.sizes) for each in inputs)
+    return chosen((2, condition), (0, x), (1, y), (3, output))
+
+
+@function(_infer, _lower)
+def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> Array:
+    """Elements of x where a condition holds, of y elsewhere (DML_OPERATOR_ELEMENT_WISE_IF, without its limits).
+
+    The three are broadcast, as by `numpy.where` and `torch.where`.
+
+    Args:
+        condition: array of bools, or of 8-bit integers, which hold where they are not 0.
+        x: array of any shape and dtype.
+        y: array of x's dtype.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of the shape that the three are broadcast to, new and contiguous, or `out`.
+
+    Raises:
+        DescError: the condition is of another dtype, those of x and y differ, or shapes cannot be broadcast.
+        BindingError: `out` does not fit, or overlaps an input.
+
+    Examples:
+        >>> dml.where(np.array([True, False]), np.array([1, 2]), np.array([3, 4]))
+        array([1, 4])
+    """

@@ -1,0 +1,100 @@
+"""`fill` and `sequence`: arrays like another one, with elements that are known (see `fill_value` for the descs)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import DescError
+from anydml.moves import Move
+from anydml.operators.fill_value import numbers_of
+from anydml.operators.function import Array, Element, Inferred, Parameters, Scalar, Sizes, function
+from anydml.operators.regions import copied, filled
+from anydml.tensor import Layout
+
+
+def _infer_fill(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    return Inferred(arguments, [tuple(shapes[0])])
+
+
+def _lower_fill(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (output,), (value,) = outputs, parameters
+    return (filled(1, output, value.pattern),)
+
+
+@function(_infer_fill, _lower_fill)
+def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
+    """An array like x with one value everywhere (DML_OPERATOR_FILL_VALUE_CONSTANT), as `numpy.full_like`.
+
+    Args:
+        x: array whose shape, dtype, library and device the result has; its elements are not read.
+        value: of the elements.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: the value is no element of x's dtype.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.fill(np.empty(3, int), 7)
+        array([7, 7, 7])
+    """
+
+
+def _infer_sequence(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,) = shapes
+    for field, value in zip(("start", "delta"), arguments, strict=True):
+        if isinstance(value, Element) and value.dtype.kind not in "iufc":
+            message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
+            raise DescError(message, name, field, "x is of integers, floats or complex numbers")
+    return Inferred(arguments, [tuple(shape)])
+
+
+def _sequence(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
+) -> tuple[np.ndarray[Any, Any], ...]:
+    start, delta = (np.frombuffer(each.pattern, each.dtype)[0] for each in parameters)
+    numbers = numbers_of(start, delta, math.prod(outputs[0].sizes))
+    # Elements have x's byte order.
+    return (numbers.astype(parameters[0].dtype, copy=False),)
+
+
+def _lower_sequence(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (output,) = outputs
+    packed = Layout.packed(output.sizes, output.element_size)
+    return (copied((2, packed), (1, output)),)
+
+
+@function(_infer_sequence, _lower_sequence, constants=_sequence)
+def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
+    """An array like x with ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
+
+    Integers count modulo 2 to the number of their bits; other numbers are computed in 64 bits and rounded once.
+
+    Args:
+        x: array of numbers whose shape, dtype, library and device the result has; its elements are not read.
+        start: the first element.
+        delta: from each element to the next.
+        out: array of x's shape and dtype to write to.
+
+    Returns:
+        A new contiguous array, or `out`.
+
+    Raises:
+        DescError: start or delta is no element of x's dtype, or x is not of numbers.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.sequence(np.empty(3, int), 5, -1)
+        array([5, 4, 3])
+    """

@@ -1,0 +1,114 @@
+"""Progress of long work: a bar on a terminal, a line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from anydml.text import bytes_text
+
+BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
+"""Time from one bar, or line, to the next, at least."""
+
+CELLS = 24
+"""Characters of a bar."""
+
+
+class Progress:
+    """How far something is, said on a stream.
+
+    Args:
+        total: bytes, or things, in all.
+        done: how many of them were finished before.
+        stream: where to say so; stderr if not given.
+        show: how counts are written; bytes if not given.
+    """
+
+    def __init__(
+        self, total: int, done: int = 0, stream: TextIO | None = None, show: Callable[[int], str] = bytes_text
+    ) -> None:
+        self.total, self.done, self._before = total, done, done
+        self._stream = sys.stderr if stream is None else stream
+        self._show = show
+        self._is_terminal = self._stream.isatty()
+        self._start = self._last = time.monotonic()
+        self._turn = threading.Lock()
+        self._width = 0
+
+    def advance(self, count: int) -> None:
+        """Say that so many more are finished."""
+        with self._turn:
+            self.done += count
+            now = time.monotonic()
+            if now - self._last >= (BAR_SECONDS if self._is_terminal else LINE_SECONDS):
+                self._last = now
+                self._say(now)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        if self._width:
+            self._write("\r" + " " * self._width + "\r")
+
+    def text(self, now: float) -> str:
+        """Counts, rate, and time left."""
+        spent, made = now - self._start, self.done - self._before
+        rate = made / spent if spent > 0 else 0.0
+        share = self.done / self.total if self.total else 1.0
+        text = f"{share:4.0%} {self._show(self.done)} of {self._show(self.total)}"
+        if rate:
+            text += f", {self._show(int(rate))}/s, {_duration((self.total - self.done) / rate)} left"
+        return text
+
+    def _say(self, now: float) -> None:
+        text = self.text(now)
+        if not self._is_terminal:
+            self._write(text.strip() + "\n")
+            return
+        full = min(CELLS, CELLS * self.done // max(1, self.total))
+        line = f"[{'#' * full}{'.' * (CELLS - full)}] {text}"
+        self._write("\r" + line.ljust(self._width))
+        self._width = len(line)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # Nobody looks any more; the work goes on.
+            self._is_terminal, self._width = False, 0
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60}:{whole % 60:02} min" if whole < 3600 else f"{whole // 3600}:{whole % 3600 // 60:02} h"
+
+
+@contextmanager
+def shown(
+    total: int,
+    done: int = 0,
+    progress: bool | Callable[[int], None] = True,
+    show: Callable[[int], str] = bytes_text,
+) -> Iterator[Callable[[int], None]]:
+    """What is called with every count that is finished.
+
+    Args:
+        total: in all.
+        done: before.
+        progress: whether to show it on stderr; or a function that is called with the counts instead.
+        show: how counts are written.
+    """
+    if progress is not True:
+        yield progress if callable(progress) else lambda count: None
+        return
+    bar = Progress(total, done, show=show)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()

@@ -1,0 +1,350 @@
+"""Plans over chunked arrays: blocks of the outputs, aligned to chunks, with the boxes of inputs that each needs."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.moves.compose import CONSTANT, INPUT, Composer
+from anydml.moves.value import Value
+from anydml.stores import boxes
+from anydml.stores.planning import LEAST, SLOTS, Totals, identity
+from anydml.stores.regions import Box, Mapping, Region
+from anydml.stores.sizes import bytes_text, parse_size
+from anydml.stores.store import Store
+from anydml.stores.targets import NewFile, Target
+from anydml.stores.zarr_format import ZarrStore, folder_identity
+from anydml.stores.zarr_target import ZarrTarget
+
+SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
+SECONDS_A_DECODED_BYTE = 1e-9
+"""What blocks, and chunks that are decoded, cost, about; with those of `boxes` only ratios matter."""
+
+MOST_CANDIDATES = 3000
+"""Shapes of a block that are tried."""
+
+UNIT = 8 << 20
+"""Bytes of a part of a block that is moved and written at once to a plain file."""
+
+
+class GridBlock(NamedTuple):
+    """A box of an output."""
+
+    output: int
+    box: Box
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How an output is cut.
+
+    Attributes:
+        block: sizes of a block.
+        are_kept: whether chunks that blocks share are decoded once, into a file without a name.
+        seconds: a byte, about.
+    """
+
+    block: tuple[int, ...]
+    are_kept: bool
+    seconds: float
+
+
+class GridPlanned:
+    """As `anydml.stores.plans.GridPlan`, without its run."""
+
+    def __init__(
+        self,
+        name: str,
+        composer: Composer,
+        values: Sequence[Value],
+        inputs: Sequence[Store | ZarrStore],
+        outputs: Sequence[Target | ZarrTarget],
+        memory: int | str = "256MB",
+        overwrite: bool = False,
+    ) -> None:
+        self.name = name
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.memory = parse_size(memory)
+        self.overwrite = overwrite
+        self.resumed = 0
+        self.constants = {
+            number: operand.value for number, operand in composer._operands.items() if operand.role == "constant"
+        }
+        self._known: dict[int, Any] = {}
+        ranks = [store.ndim for store in self.inputs]
+        self.mappings = [Mapping(name, value, ranks, self._indices) for value in values]
+        self._known.clear()
+        self.identities = {
+            str(path): (folder_identity if path.is_dir() else identity)(path)
+            for path in sorted({store.path for store in self.inputs})
+        }
+        self._check_apart()
+        room = self.memory - sum(value.nbytes for value in self.constants.values() if value is not None)
+        self.span = max(1, min(boxes.MOST_SPAN, room // 16))
+        self.threads, self.most = self._shared(room)
+        self.choices = [self._chosen(number) for number in range(len(self.outputs))]
+        self.blocks = [*self._blocks()]
+        self.totals = self._totals()
+
+    def _indices(self, operand: int) -> np.ndarray[Any, Any]:
+        """The elements of a constant, or of an input that holds indices."""
+        if operand >= CONSTANT:
+            value: Any = self.constants[operand]
+            return value  # type: ignore[no-any-return]
+        if operand not in self._known:
+            store = self.inputs[operand - INPUT]
+            if store.nbytes > self.memory:
+                raise BindingError(f"{self.name}: the indices in {store!r} need {bytes_text(store.nbytes)} of memory")
+            self._known[operand] = store.read()
+        found: np.ndarray[Any, Any] = self._known[operand]
+        return found
+
+    def _check_apart(self) -> None:
+        """Outputs are no inputs, and none is written twice or lies in another."""
+        sources = [os.path.realpath(store.path) for store in self.inputs]
+        paths = [os.path.realpath(path) for path in {id(each): each for each in map(_path, self.outputs)}.values()]
+        for path in paths:
+            if any(_is_within(path, source) or _is_within(source, path) for source in sources):
+                raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
+        zarrs = [os.path.realpath(each.path) for each in self.outputs if isinstance(each, ZarrTarget)]
+        for path in zarrs:
+            if sum(_is_within(other, path) for other in (*zarrs, *(p for p in paths if p not in zarrs))) > 1:
+                raise BindingError(f"{self.name}: {path} is written twice", self.name)
+
+    def _shared(self, room: int) -> tuple[int, int]:
+        """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
+        need = self.span
+        for store in self.inputs:
+            if isinstance(store, ZarrStore) and not store.layout.is_plain:
+                need = max(need, 2 * store.layout.chunk_bytes)
+        for target in self.outputs:
+            if isinstance(target, ZarrTarget):
+                need = max(need, target.layout.chunk_bytes * (1 if target.layout.is_plain else 2))
+        self.need = need
+        threads = max(1, min(SLOTS, room // 3 // need))
+        most = room - threads * need
+        if room < LEAST or most < need // 2:
+            raise BindingError(
+                f"{self.name}: {bytes_text(self.memory)} of memory are too few: chunks of {bytes_text(need)} need at "
+                f"least {bytes_text(max(LEAST, 2 * need) + self.memory - room)}"
+            )
+        return threads, most
+
+    def _unit(self, target: Target | ZarrTarget) -> tuple[int, ...]:
+        return target.layout.chunk if isinstance(target, ZarrTarget) else (1,) * len(target.shape)
+
+    def _chosen(self, number: int) -> Choice:
+        """The best shape of blocks of an output."""
+        target, best = self.outputs[number], None
+        for block in _shapes(target.shape, self._unit(target)):
+            box = _middle(target.shape, block)
+            regions = self.mappings[number].regions(self.mappings[number].within(box))
+            held = sum(math.prod(each.shape) * self.inputs[each.operand].dtype.itemsize for each in regions)
+            if held > self.most:
+                continue
+            for are_kept in (False, True):
+                cost = self._seconds(target, box, regions, are_kept)
+                if cost is not None and (best is None or cost < best.seconds):
+                    best = Choice(block, are_kept, cost)
+        if best is None:
+            raise BindingError(
+                f"{self.name}: no way was found to move {target!r} by boxes of {bytes_text(self.most)}: "
+                "give more memory, or smaller chunks"
+            )
+        return best
+
+    def _seconds(
+        self, target: Target | ZarrTarget, box: Box, regions: Sequence[Region], are_kept: bool
+    ) -> float | None:
+        """Seconds a byte, about, where chunks are kept, or decoded for each block; None where none could be kept."""
+        sizes = [high - low for low, high in box]
+        itemsize = target.dtype.itemsize
+        spent, once, is_any = SECONDS_A_BLOCK, 0.0, False
+        if isinstance(target, Target):
+            spent += boxes.seconds(target.shape, itemsize, sizes, False)
+        for operand, own in regions:
+            store = self.inputs[operand]
+            if isinstance(store, Store):
+                spent += boxes.seconds(*_seen(store, [high - low for low, high in own]), span=self.span)
+                continue
+            layout = store.layout
+            count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
+            if layout.is_plain or are_kept:
+                part = [min(high - low, c) for (low, high), c in zip(own, layout.chunk, strict=True)]
+                spent += count * boxes.seconds(layout.chunk, itemsize, part, span=self.span)
+            if not layout.is_plain:
+                decoded = SECONDS_A_CHUNK / layout.chunk_bytes + SECONDS_A_DECODED_BYTE
+                if are_kept:
+                    is_any = True
+                    once += store.nbytes * (decoded + 2 * boxes.SECONDS_A_BYTE) / max(1, target.nbytes)
+                else:
+                    spent += count * layout.chunk_bytes * decoded
+        if are_kept and not is_any:
+            return None
+        return spent / max(1, math.prod(sizes) * itemsize) + once
+
+    def _blocks(self) -> Iterator[GridBlock]:
+        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
+            if 0 in target.shape:
+                continue
+            ranges = [range(0, size, step) for size, step in zip(target.shape, choice.block, strict=True)]
+            for start in itertools.product(*ranges):
+                yield from self._fitting(
+                    number,
+                    tuple(
+                        (low, min(size, low + step))
+                        for low, size, step in zip(start, target.shape, choice.block, strict=True)
+                    ),
+                )
+
+    def _fitting(self, number: int, box: Box) -> Iterator[GridBlock]:
+        """A block, or its parts where it needs more memory than the one that was looked at."""
+        mapping, unit = self.mappings[number], self._unit(self.outputs[number])
+        held = sum(
+            math.prod(each.shape) * self.inputs[each.operand].dtype.itemsize
+            for each in mapping.regions(mapping.within(box))
+        )
+        if held <= self.most:
+            yield GridBlock(number, box)
+            return
+        counts = [-(-(high - low) // step) for (low, high), step in zip(box, unit, strict=True)]
+        axis = max(range(len(counts)), key=lambda k: counts[k], default=None)
+        if axis is None or counts[axis] == 1:
+            raise BindingError(
+                f"{self.name}: {bytes_text(held)} of inputs are needed at once for a chunk of "
+                f"{self.outputs[number]!r}: give more memory, or smaller chunks"
+            )
+        middle = box[axis][0] + counts[axis] // 2 * unit[axis]
+        for part in ((box[axis][0], middle), (middle, box[axis][1])):
+            yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
+
+    def _totals(self) -> Totals:
+        bytes_read = reads = writes = written = largest = 0
+        seen: dict[int, set[Any]] = {}
+        self.kept: set[int] = set()
+        again = 0
+        for number, box in self.blocks:
+            target, choice, mapping = self.outputs[number], self.choices[number], self.mappings[number]
+            held = 0
+            for operand, own in mapping.regions(mapping.within(box)):
+                store, sizes = self.inputs[operand], [high - low for low, high in own]
+                held += math.prod(sizes) * store.dtype.itemsize
+                if isinstance(store, Store):
+                    _, count, span = boxes.requests(*_seen(store, sizes), span=self.span)
+                    reads, bytes_read = reads + count, bytes_read + count * span
+                    continue
+                layout, known = store.layout, seen.setdefault(operand, set())
+                if choice.are_kept:
+                    self.kept.add(operand)
+                for chunk in layout.near(own):
+                    size = layout.chunk_bytes
+                    if layout.is_plain:
+                        pairs = zip(own, layout.box(chunk), strict=True)
+                        size = math.prod(min(a[1], b[1]) - max(a[0], b[0]) for a, b in pairs) * store.dtype.itemsize
+                    elif chunk in known and choice.are_kept:
+                        continue
+                    elif chunk in known:
+                        again += size
+                    known.add(chunk)
+                    reads, bytes_read = reads + 1, bytes_read + size
+            largest = max(largest, held)
+            sizes = [high - low for low, high in box]
+            written += math.prod(sizes) * target.dtype.itemsize
+            if isinstance(target, ZarrTarget):
+                writes += math.prod(-(-n // c) for n, c in zip(sizes, target.layout.chunk, strict=True))
+            else:
+                writes += boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
+        return Totals(bytes_read, again, written, reads, writes, largest)
+
+    def block_bytes(self, number: int) -> int:
+        """Bytes that a block writes."""
+        output, box = self.blocks[number]
+        return math.prod(high - low for low, high in box) * self.outputs[output].dtype.itemsize
+
+    @property
+    def files(self) -> tuple[NewFile, ...]:
+        """Plain files that are written."""
+        found = {id(each.file): each.file for each in self.outputs if isinstance(each, Target)}
+        return tuple(found.values())
+
+    def digest(self) -> str:
+        """What tells this plan from others; the same command over the same files has the same."""
+        state = hashlib.sha256()
+        for part in (self.name, self.blocks, [*self.identities.items()]):
+            state.update(repr(part).encode())
+        for mapping in self.mappings:
+            state.update(repr(mapping.value).encode())
+        for value in self.constants.values():
+            state.update(b"" if value is None else value.tobytes())
+        for target in self.outputs:
+            state.update(repr((os.path.realpath(_path(target)), target.shape, str(target.dtype))).encode())
+            if isinstance(target, ZarrTarget):
+                state.update(repr(sorted(target.metadata.items())).encode())
+        return state.hexdigest()
+
+    def __str__(self) -> str:
+        totals = self.totals
+        kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
+        return "\n".join(
+            [
+                f"{self.name}: {len(self.inputs)} array(s) to {len(self.outputs)} array(s), in {len(self.blocks)} "
+                f"block(s) of up to {' and '.join(str([*each.block]) for each in self.choices)}",
+                f"  reads {bytes_text(totals.bytes_read)} in {totals.reads} request(s), "
+                f"{bytes_text(totals.bytes_read_again)} of it decoded more than once{kept}",
+                f"  writes {bytes_text(totals.bytes_written)} in {totals.writes} request(s)",
+                f"  buffers {bytes_text(totals.block_bytes + self.threads * self.need)} of {bytes_text(self.memory)}: "
+                f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of {self.threads} thread(s)",
+            ]
+        )
+
+
+def _path(target: Target | ZarrTarget) -> Any:
+    return target.path if isinstance(target, ZarrTarget) else target.file.path
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _seen(store: Store, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
+    """Shape, element size and a box's sizes as they lie in the file, in row-major order."""
+    if store.fortran_order:
+        return store.shape[::-1], store.dtype.itemsize, [*sizes][::-1]
+    return store.shape, store.dtype.itemsize, sizes
+
+
+def _shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Sizes of blocks that are worth a try: multiples of a unit, from the smallest on."""
+    base = 2
+    while True:
+        by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
+        if math.prod(len(each) for each in by) <= MOST_CANDIDATES:
+            break
+        base *= 2
+    yield from itertools.product(*by)
+
+
+def _steps(size: int, unit: int, base: int) -> list[int]:
+    count, found, factor = -(-size // unit), [], 1
+    while factor < count:
+        found.append(factor * unit)
+        factor *= base
+    return [*found, count * unit]
+
+
+def _middle(shape: Sequence[int], block: Sequence[int]) -> Box:
+    """A block that is as large as any."""
+    found = []
+    for size, step in zip(shape, block, strict=True):
+        low = size // 2 // step * step
+        low = low if low + step <= size else max(0, low - step)
+        found.append((low, min(size, low + step)))
+    return tuple(found)

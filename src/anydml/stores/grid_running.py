@@ -1,0 +1,327 @@
+"""Running plans over chunked arrays: threads read a block's boxes, then they move and write its chunks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.engines import array_engine, open_engine
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+from anydml.moves import Access, Move, Operand, Program
+from anydml.moves.move import extent
+from anydml.moves.program import renumbered
+from anydml.moves.simplify import simplify
+from anydml.progress import shown
+from anydml.stores.boxes import PlainFile, packed, read_box, word, write_box
+from anydml.stores.chunk_files import ChunkReader, ChunkWriter
+from anydml.stores.grid import UNIT, GridPlanned
+from anydml.stores.journal import Journal
+from anydml.stores.planning import identity
+from anydml.stores.regions import Box, Region
+from anydml.stores.running import LONG, MOST_COMPILED
+from anydml.stores.store import Store
+from anydml.stores.targets import Target
+from anydml.stores.zarr_format import folder_identity
+from anydml.stores.zarr_staging import Stagings
+from anydml.stores.zarr_target import ZarrTarget
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Task = Callable[[], object]
+
+SMALL = 64 << 20
+"""Bytes of a plan that NumPy has moved before kernels would be compiled."""
+
+
+def run(plan: GridPlanned, progress: bool | Callable[[int], None] = False) -> None:
+    """As `Plan.run`."""
+    arrays = [each for each in plan.outputs if isinstance(each, ZarrTarget)]
+    staging = Stagings(plan.files, arrays, plan.overwrite)
+    place = JsonPath(str(staging.top[0]))
+    is_over = False
+    try:
+        staging.journal.parent.mkdir(parents=True, exist_ok=True)
+        _check_inputs(plan)
+        digest = plan.digest()
+        if not os.path.exists(staging.journal):
+            staging.check_free()
+        journal = Journal(staging.journal, digest, staging.sync)
+    except OSError as error:
+        raise place.error(f"cannot be written: {error.strerror or error}") from None
+    try:
+        if not journal.is_whole or not staging.has_all():
+            staging.check_free()
+            if not journal.finished or not staging.is_there():
+                journal.restart(digest)
+                staging.begin()
+            plan.resumed = len(journal.finished)
+            _all(plan, staging, journal, progress)
+            try:
+                _check_inputs(plan)
+            except BindingError:
+                is_over = True
+                staging.drop()
+                raise
+            staging.sync()
+            journal.whole()
+        staging.finish()
+        is_over = True
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
+    finally:
+        journal.close(is_over)
+
+
+def _check_inputs(plan: GridPlanned) -> None:
+    for text, known in plan.identities.items():
+        path = Path(text)
+        if not path.exists() or (folder_identity if path.is_dir() else identity)(path) != known:
+            raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
+
+
+def _all(plan: GridPlanned, staging: Stagings, journal: Journal, progress: bool | Callable[[int], None]) -> None:
+    """Do all blocks that are not finished."""
+    waiting = [k for k in range(len(plan.blocks)) if k not in journal.finished]
+    sizes = [plan.block_bytes(k) for k in range(len(plan.blocks))]
+    done = sum(sizes[k] for k in journal.finished)
+    with Blocks(plan, staging.journal.parent) as blocks, shown(sum(sizes), done, progress) as advance:
+        for number in waiting:
+            blocks.do(number)
+            journal.add(number, sizes[number])
+            advance(sizes[number])
+
+
+class Blocks:
+    """Does blocks of a plan, one after the other, each with all threads.
+
+    Args:
+        plan: whose outputs have been begun.
+        folder: for decoded chunks.
+    """
+
+    def __init__(self, plan: GridPlanned, folder: Path) -> None:
+        self.plan = plan
+        self._opened = ExitStack()
+        self._engine = threading.Lock()
+        self._compiled: dict[tuple[Move, ...], Any] = {}
+        self._is_small = plan.totals.bytes_written < SMALL
+        self._readers: list[Any] = []
+        with ExitStack() as opened:
+            for number, store in enumerate(plan.inputs):
+                if isinstance(store, Store):
+                    self._readers.append(opened.enter_context(PlainFile(store.path)))
+                else:
+                    reader = ChunkReader(store, plan.span, folder if number in plan.kept else None)
+                    opened.callback(reader.close)
+                    self._readers.append(reader)
+            self._writers = [self._writer(target, opened) for target in plan.outputs]
+            self._pool = opened.enter_context(ThreadPoolExecutor(plan.threads, "anydml-stores"))
+            self._opened = opened.pop_all()
+
+    def _writer(self, target: Target | ZarrTarget, opened: ExitStack) -> Any:
+        from anydml.stores.staging import PART, beside
+
+        if isinstance(target, ZarrTarget):
+            return ChunkWriter(target.layout, beside(target.path, PART))
+        return opened.enter_context(PlainFile(beside(target.file.path, PART), True))
+
+    def __enter__(self) -> Blocks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def do(self, number: int) -> None:
+        """Read, move and write one block."""
+        output, box = self.plan.blocks[number]
+        mapping = self.plan.mappings[output]
+        regions = mapping.regions(mapping.within(box))
+        held = [np.empty(each.shape, word(self.plan.inputs[each.operand].dtype.itemsize)) for each in regions]
+        self._together(task for region, out in zip(regions, held, strict=True) for task in self._reads(region, out))
+        self._together(self._writes(output, box, regions, held))
+
+    def _together(self, tasks: Iterator[Task]) -> None:
+        """Do tasks in all threads; few of those that wait are in memory."""
+        turn, stopped = threading.Lock(), threading.Event()
+
+        def work() -> None:
+            while not stopped.is_set():
+                with turn:
+                    task = next(tasks, None)
+                if task is None:
+                    return
+                try:
+                    task()
+                except BaseException:
+                    stopped.set()
+                    raise
+
+        futures = [self._pool.submit(work) for _ in range(self.plan.threads)]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stopped.set()
+            wait(futures)
+        for future in futures:
+            future.result()
+
+    def _reads(self, region: Region, out: Array) -> Iterator[Task]:
+        """What fills a box."""
+        store, reader = self.plan.inputs[region.operand], self._readers[region.operand]
+        if not isinstance(store, Store):
+            for chunk in store.layout.near(region.box):
+                yield partial(reader.read, chunk, region.box, out)
+            return
+        shape, box, target = store.shape, region.box, out
+        if store.fortran_order:
+            shape, box, target = shape[::-1], box[::-1], out.T
+        for part in _parts([high - low for low, high in box], out.nbytes, max(self.plan.span, 1 << 20)):
+            own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
+            place: Any = (*(slice(a, b) for a, b in part), ...)
+            view = target[place]
+            yield partial(read_box, reader, store.offset, shape, own, view, self.plan.span)
+
+    def _writes(self, output: int, box: Box, regions: Sequence[Region], held: Sequence[Array]) -> Iterator[Task]:
+        """What moves and writes a box: a chunk, or a part of a plain file, at a time."""
+        target, writer = self.plan.outputs[output], self._writers[output]
+        if isinstance(target, ZarrTarget):
+            for chunk in target.layout.near(box):
+                yield partial(self._chunk, output, target, chunk, writer, regions, held)
+            return
+        sizes = [high - low for low, high in box]
+        unit = min(UNIT, max(self.plan.need, 1))
+        for part in _parts(sizes, math.prod(sizes) * target.dtype.itemsize, unit):
+            own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
+            yield partial(self._part, output, target, own, writer, regions, held)
+
+    def _chunk(
+        self,
+        output: int,
+        target: ZarrTarget,
+        chunk: tuple[int, ...],
+        writer: ChunkWriter,
+        regions: Sequence[Region],
+        held: Sequence[Array],
+    ) -> None:
+        layout = target.layout
+        flat, own = np.empty(layout.chunk_bytes, np.uint8), layout.box(chunk)
+        if any(high - low != size for (low, high), size in zip(own, layout.chunk, strict=True)):
+            flat.view(word(layout.dtype.itemsize))[...] = np.frombuffer(layout.fill, word(layout.dtype.itemsize))[0]
+        self._move(output, own, packed(layout.chunk, layout.dtype.itemsize), flat, regions, held)
+        writer.write(chunk, flat)
+
+    def _part(
+        self,
+        output: int,
+        target: Target,
+        own: Box,
+        file: PlainFile,
+        regions: Sequence[Region],
+        held: Sequence[Array],
+    ) -> None:
+        shape, size = [high - low for low, high in own], target.dtype.itemsize
+        flat = np.empty(math.prod(shape) * size, np.uint8)
+        self._move(output, own, packed(shape, size), flat, regions, held)
+        write_box(file, target.offset, target.shape, own, flat.view(word(size)).reshape(shape))
+
+    def _move(
+        self,
+        output: int,
+        own: Box,
+        strides: Sequence[int],
+        flat: Array,
+        regions: Sequence[Region],
+        held: Sequence[Array],
+    ) -> None:
+        """Write a box of an output, whose boxes of inputs are in memory."""
+        mapping = self.plan.mappings[output]
+        numbers: dict[int, int] = {}
+        layouts = [(k, array.strides) for k, array in enumerate(held)]
+        found = mapping.moves(mapping.within(own), strides, regions, layouts, len(regions), numbers)
+        constants: list[Any] = [self.plan.constants[number] for number in numbers]
+        moves = [move for move in simplify(found) if 0 not in move.sizes]
+        operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
+        run_moves(moves, operands, len(regions), self._engine, None if self._is_small else self._compiled)
+
+
+def run_moves(
+    moves: Sequence[Move],
+    operands: Sequence[Array],
+    target: int,
+    engine: threading.Lock,
+    compiled: dict[tuple[Move, ...], Any] | None,
+) -> None:
+    """Run moves whose operands are bytes; those that differ in where they begin alone are one program.
+
+    Args:
+        moves: what to do.
+        operands: by number.
+        target: number of the operand that is written.
+        engine: whoever has it may use the kernels.
+        compiled: programs seen before; None where NumPy is to move all.
+    """
+    used = sorted({target, *(move.source.operand for move in moves if isinstance(move.source, Access))} - {target})
+    used.append(target)
+    lows = {
+        operand: min(
+            (
+                extent(end, move.sizes, move.element_size)[0]
+                for move in moves
+                for end in (move.destination, move.source)
+                if isinstance(end, Access) and end.operand == operand
+            ),
+            default=0,
+        )
+        for operand in used
+    }
+    numbers = {operand: k for k, operand in enumerate(used)}
+
+    def shifted(end: Any) -> Any:
+        return end._replace(offset=end.offset - lows[end.operand]) if isinstance(end, Access) else end
+
+    own = tuple(
+        renumbered(move._replace(destination=shifted(move.destination), source=shifted(move.source)), numbers)
+        for move in moves
+    )
+    arrays = [operands[operand][lows[operand] :] for operand in used]
+    if not own:
+        return
+
+    def program() -> Program:
+        names = [*(Operand("input", f"box {k}") for k in range(len(used) - 1)), Operand("output", "what is written")]
+        return Program("a block", tuple(names), own)
+
+    if compiled is None or all(move.element_size >= LONG for move in own):
+        open_engine("numpy").compile(program()).bind(arrays)()
+        return
+    with engine:
+        found = compiled.get(own)
+        if found is None:
+            if len(compiled) >= MOST_COMPILED:
+                compiled.clear()
+            found = compiled[own] = array_engine("plan", ()).compile_program(program())
+        found.run(arrays)
+
+
+def _parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
+    """A box as parts of at most so many bytes, cut along its outer axes first."""
+    steps, left = [*sizes], nbytes
+    for axis, size in enumerate(sizes):
+        if left <= most or not size:
+            break
+        steps[axis] = max(1, size * most // left)
+        left = left // size * steps[axis]
+    ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
+    for start in itertools.product(*ranges):
+        yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))

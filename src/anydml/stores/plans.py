@@ -1,0 +1,96 @@
+"""Plans: what was decided, and its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anydml.stores.grid import GridPlanned
+from anydml.stores.planning import Planned
+
+
+class Plan(Planned):
+    """A program over files, ready to run. ``print(plan)`` says what it will read and write.
+
+    Args:
+        program: inputs and outputs are in the order of the stores and targets; its scratch has to be nothing.
+        inputs: what the inputs are.
+        outputs: where the outputs go, in C order.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether files that exist may be replaced.
+        folder: which the outputs' files are in, if they are to appear together, as a folder.
+        others: small files that are to lie beside the outputs, such as an index, by their paths.
+
+    Attributes:
+        blocks: in the order in which they are begun.
+        totals: what they will do.
+        buffers: how many blocks are in memory at once.
+        resumed: after `run`, blocks that an earlier run had finished.
+
+    Raises:
+        BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(4))
+        >>> x = stores.open("x.npy")
+        >>> half = stores.create("y.npy", shape=[2], dtype=x.dtype)
+        >>> desc = dml.SliceOperatorDesc(dml.TensorDesc("INT64", [4]), dml.TensorDesc("INT64", [2]), [2], [2], [1])
+        >>> plan = stores.plan(desc, [x], [half], memory="1MB")
+        >>> plan.run()
+        >>> np.load("y.npy")
+        array([2, 3])
+    """
+
+    def run(self, progress: bool | Callable[[int], None] = False) -> None:
+        """Read, move and write all blocks, and give the files their names.
+
+        What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
+
+        Args:
+            progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
+                or a function that is called with the bytes of every block that was written.
+
+        Raises:
+            ModelError: a file cannot be read or written, an input has changed, or another process writes the same. What
+                has the final names is whole or as it was before.
+        """
+        from anydml.stores.running import run
+
+        run(self, progress)
+
+
+class GridPlan(GridPlanned):
+    """A program over arrays of which at least one lies in chunks; as `Plan`.
+
+    Args:
+        name: what errors call it.
+        composer: that made the values.
+        values: of the outputs, over inputs with far strides.
+        inputs: stores.
+        outputs: targets, in the order of the values.
+        memory: bytes for all buffers together.
+        overwrite: whether outputs that exist may be replaced.
+
+    Attributes:
+        blocks: in the order in which they are begun.
+        totals: what they will do; requests are chunks, or runs of a plain file.
+        threads: that read, move and write at once.
+        kept: numbers of the inputs whose decoded chunks are kept in a file meanwhile.
+        resumed: after `run`, blocks that an earlier run had finished.
+
+    Raises:
+        BindingError: the memory is too small, or an output exists or is an input.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> plan = stores.rechunk("x.npy", "x.zarr", chunks=[1, 3], permute=[0, 1])
+        >>> type(plan).__name__
+        'GridPlan'
+    """
+
+    def run(self, progress: bool | Callable[[int], None] = False) -> None:
+        """As `Plan.run`."""
+        from anydml.stores.grid_running import run
+
+        run(self, progress)

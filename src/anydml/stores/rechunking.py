@@ -1,0 +1,121 @@
+"""`rechunk`: an array written again in other chunks, and, if need be, in another order."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+from anydml.stores.functions import MEMORY, plan_function
+from anydml.stores.opening import open as open_store
+from anydml.stores.plans import GridPlan, Plan
+from anydml.stores.store import Checkpoint
+from anydml.stores.targets import new_npy
+from anydml.stores.zarr_format import ZarrStore
+from anydml.stores.zarr_target import new_zarr
+
+_PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
+
+
+def rechunk(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    chunks: Sequence[int] | None = None,
+    permute: Sequence[int] | None = None,
+    slices: str | None = None,
+    flip: Sequence[int] = (),
+    codec: str | None = None,
+    memory: int | str = MEMORY,
+    overwrite: bool = False,
+) -> Plan | GridPlan:
+    """Plan to write an array again: a Zarr array or a .npy file, as either of them.
+
+    What is asked for is done in this order: slices, flips, permutation. From Zarr to Zarr, version, codecs, fill value,
+    names of axes and attributes are kept.
+
+    Args:
+        source: the folder of a Zarr array, or a .npy file.
+        target: a .npy file where its name ends so; else the folder of a Zarr array.
+        chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source.
+        permute: axis k of the result is axis ``permute[k]`` of the source.
+        slices: as Python writes them, one an axis: ``"0:10,:,::2"``; a single number takes its axis away.
+        flip: axes of the source that are turned round.
+        codec: as `create`.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        overwrite: whether an output that exists may be replaced.
+
+    Returns:
+        The plan; nothing is read or written before its `run`.
+
+    Raises:
+        ModelError: the source is broken, or the target cannot be as is asked.
+        BindingError: an argument does not fit the source, or the memory is too small.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "x.zarr", chunks=[1, 3]).run()
+        >>> stores.open("x.zarr").shape
+        (2, 3)
+    """
+    store = open_store(source)
+    place = JsonPath(str(os.fspath(source)))
+    if isinstance(store, Checkpoint):
+        raise place.error("is a checkpoint, which anydml reshard writes again")
+    index = _index(slices, store.ndim, place)
+    turned = [_axis(axis, store.ndim, "flip", place) for axis in flip]
+    kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
+    if any(axis not in kept for axis in turned):
+        raise BindingError(f"rechunk: {place}: an axis that one number is taken of cannot be turned round")
+    turns = tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in kept)
+    order = [*range(len(kept))] if permute is None else [_axis(axis, len(kept), "permute", place) for axis in permute]
+    if sorted(order) != [*range(len(kept))]:
+        raise BindingError(f"rechunk: {place}: permute is {order}, which are not {len(kept)} axes once each")
+
+    def function(x: Any) -> Any:
+        return x[index][turns].transpose(order)
+
+    shape = tuple(len(range(*each.indices(store.shape[k]))) for k, each in enumerate(index) if isinstance(each, slice))
+    shape = tuple(shape[k] for k in order)
+    output = Path(target)
+    new: Any
+    if output.suffix.lower() == ".npy":
+        if chunks is not None or codec is not None:
+            raise JsonPath(str(output)).error("is a .npy file, which has no chunks and no codecs")
+        new = new_npy(output, shape, store.dtype)
+    elif output.suffix.lower() == ".safetensors":
+        raise JsonPath(str(output)).error("is a .safetensors file: name a .npy file or the folder of a Zarr array")
+    else:
+        like = store if isinstance(store, ZarrStore) else None
+        if chunks is not None and len(chunks) == len(shape):
+            chunks = [size if n == -1 else n for n, size in zip(chunks, shape, strict=True)]
+            chunks = [max(1, n) if size == 0 else n for n, size in zip(chunks, shape, strict=True)]
+        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order])
+    return plan_function(function, "rechunk", store, new, memory, overwrite)
+
+
+def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
+    if not -rank <= axis < rank:
+        raise BindingError(f"rechunk: {place}: {what} names axis {axis}, but there are {rank} axes")
+    return axis % rank
+
+
+def _index(slices: str | None, rank: int, place: JsonPath) -> tuple[Any, ...]:
+    """Slices and numbers, one an axis."""
+    texts = [] if slices is None else slices.split(",")
+    if len(texts) > rank:
+        raise BindingError(f"rechunk: {place}: {len(texts)} slices were given, but there are {rank} axes")
+    found: list[Any] = []
+    for text in texts:
+        match = _PART.fullmatch(text.strip())
+        if match is None or match["step"] in ("0", "-0"):
+            raise BindingError(f"rechunk: {text[:40]!r} is no slice: write such as 0:10, ::2, : or 5")
+        if match["one"] is not None:
+            found.append(int(match["one"]))
+        else:
+            found.append(slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step"))))
+    return (*found, *[slice(None)] * (rank - len(texts)))

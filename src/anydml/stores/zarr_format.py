@@ -1,0 +1,296 @@
+"""Zarr arrays in folders: what their metadata say, where chunks lie, and how they are decoded and encoded."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anydml.errors import BindingError, ModelError
+from anydml.files.json_path import JsonPath, names
+from anydml.stores.regions import Box
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+METADATA = ("zarr.json", ".zarray", ".zgroup")
+"""Files of which a Zarr array or group has one."""
+
+_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a Zarr array or group."""
+    return any((path / name).is_file() for name in METADATA)
+
+
+def require_zarr(place: JsonPath) -> Any:
+    """The module zarr.
+
+    Raises:
+        ModelError: it is not installed, or too old.
+    """
+    if importlib.util.find_spec("zarr") is None:
+        raise place.error("is a Zarr array, which zarr-python reads: pip install 'anydml[stores]'")
+    import zarr
+
+    if int(zarr.__version__.partition(".")[0]) < 3:
+        raise place.error(f"needs zarr-python 3; {zarr.__version__} is installed")
+    return zarr
+
+
+@dataclass(frozen=True, eq=False)
+class Chunks:
+    """How an array lies in chunks, each a file of its own.
+
+    Attributes:
+        shape: of the array.
+        chunk: of what is encoded at once: a chunk, or a shard of several.
+        dtype: of the elements.
+        version: of the format, 2 or 3.
+        separator: between the numbers in a chunk's name.
+        is_prefixed: whether names begin with ``c``.
+        codec: numcodecs' configuration of the only codec that changes bytes; None where chunks are plain.
+        is_own: whether chunks are read and written here: rows without gaps, and at most that codec. Others are
+            zarr-python's.
+        fill: one element of what is not stored.
+        inner: of the parts of a shard that are decoded on their own; else as `chunk`.
+    """
+
+    shape: tuple[int, ...]
+    chunk: tuple[int, ...]
+    dtype: np.dtype[Any]
+    version: int
+    separator: str
+    is_prefixed: bool
+    codec: Mapping[str, Any] | None
+    is_own: bool
+    fill: bytes = field(repr=False)
+    inner: tuple[int, ...]
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk, decoded."""
+        return math.prod(self.chunk) * self.dtype.itemsize
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a chunk's file has its elements and nothing else."""
+        return self.is_own and self.codec is None
+
+    def name(self, number: Sequence[int]) -> str:
+        """A chunk's file, in the array's folder."""
+        if self.is_prefixed:
+            return self.separator.join(["c", *map(str, number)])
+        return self.separator.join(map(str, number)) or "0"
+
+    def near(self, box: Box) -> Iterator[tuple[int, ...]]:
+        """The chunks that have elements of a box."""
+        ranges = [range(low // c, -(-high // c)) for (low, high), c in zip(box, self.chunk, strict=True)]
+        return itertools.product(*ranges)
+
+    def box(self, number: Sequence[int]) -> Box:
+        """A chunk's elements; at the edges fewer than a chunk has."""
+        return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
+
+    def coder(self) -> Any:
+        """What decodes and encodes chunks; None where they are plain."""
+        if self.codec is None:
+            return None
+        import numcodecs
+
+        return numcodecs.get_codec(dict(self.codec))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZarrStore:
+    """A Zarr array in a folder, which was not read.
+
+    Attributes:
+        path: the folder.
+        layout: how it lies in chunks.
+        metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "rows.zarr", chunks=[1, 3]).run()
+        >>> array = stores.open("rows.zarr")
+        >>> array.shape, array.layout.chunk
+        ((2, 3), (1, 3))
+    """
+
+    path: Path
+    layout: Chunks
+    metadata: Mapping[str, bytes] = field(repr=False)
+
+    name = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, by dimension."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return self.layout.dtype
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Sizes of what is decoded at once, by dimension."""
+        return self.layout.inner
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, decoded."""
+        return self.size * self.dtype.itemsize
+
+    def read(self) -> Array:
+        """The whole array, in memory of its own.
+
+        Raises:
+            ModelError: a chunk cannot be read or decoded.
+        """
+        try:
+            found: Array = np.asarray(zarr_array(self.path)[...])
+        except (OSError, ValueError, RuntimeError) as error:
+            raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
+        return found
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise BindingError(
+            f"{self!r} lies in a folder, and is not read by accident: take its .read(), or move it by a plan"
+        )
+
+    def __repr__(self) -> str:
+        return f"<store {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
+
+
+def zarr_array(path: Path, mode: Any = "r") -> Any:
+    """zarr-python's array of a folder."""
+    return require_zarr(JsonPath(str(path))).open_array(str(path), mode=mode)
+
+
+def open_zarr(path: Path) -> ZarrStore:
+    """A Zarr array, of which nothing but its metadata is read.
+
+    Raises:
+        ModelError: it is a group, or its metadata are broken.
+    """
+    place = JsonPath(str(path))
+    zarr = require_zarr(place)
+    if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
+        try:
+            array = zarr.open(str(path), mode="r")
+        except Exception as error:
+            # Broken metadata raise whatever their reader happens to meet.
+            raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
+        if isinstance(array, zarr.Array):
+            return store_of(array, path)
+    inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
+    hint = f": name one of {names(inside)} in it" if inside else ""
+    raise place.error(f"is a group, and no array{hint}")
+
+
+def store_of(array: Any, path: Path) -> ZarrStore:
+    """The store of zarr-python's array in a folder."""
+    texts = {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
+    return ZarrStore(path, layout_of(array), texts)
+
+
+def layout_of(array: Any) -> Chunks:
+    """How zarr-python's array lies in chunks.
+
+    Raises:
+        ModelError: its elements are no plain bytes.
+    """
+    said = array.metadata.to_dict()
+    dtype = np.dtype(array.dtype)
+    if dtype.hasobject or dtype.kind == "T":
+        raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
+    version = int(said["zarr_format"])
+    codec, is_own = (_codec_of_v2 if version == 2 else _codec_of_v3)(said)
+    encoding = said.get("chunk_key_encoding", {})
+    default = "." if version == 2 else "/"
+    separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
+    fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
+    return Chunks(
+        tuple(map(int, array.shape)),
+        tuple(map(int, array.shards or array.chunks)),
+        dtype,
+        version,
+        separator,
+        version == 3 and encoding.get("name", "default") == "default",
+        codec,
+        is_own and 0 not in array.chunks and bool(array.shape),
+        fill.tobytes(),
+        tuple(map(int, array.chunks)),
+    )
+
+
+def _codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    """The only codec, and whether chunks need nothing else."""
+    compressor = said.get("compressor")
+    if compressor is not None and not isinstance(compressor, Mapping):
+        compressor = compressor.get_config()
+    return compressor, not said.get("filters") and said.get("order", "C") == "C"
+
+
+def _codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
+    codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
+    first, rest = codecs[0], codecs[1:]
+    endian = first.get("configuration", {}).get("endian", sys.byteorder)
+    if first["name"] != "bytes" or endian != sys.byteorder or len(rest) > 1 or said.get("storage_transformers"):
+        return None, False
+    if not rest:
+        return None, True
+    name, options = rest[0]["name"], rest[0].get("configuration", {})
+    if name == "zstd":
+        return {"id": "zstd", "level": options.get("level", 0), "checksum": options.get("checksum", False)}, True
+    if name == "gzip":
+        return {"id": "gzip", "level": options.get("level", 5)}, True
+    if name == "blosc" and options.get("shuffle") in _SHUFFLES:
+        known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
+        return {"id": "blosc", **known, "shuffle": _SHUFFLES[options["shuffle"]]}, True
+    return None, False
+
+
+def folder_identity(path: Path) -> tuple[Any, ...]:
+    """What changes when a file in a folder does: names, bytes and times of all of them."""
+    import hashlib
+
+    state, count, waiting = hashlib.sha256(), 0, [str(path)]
+    found = []
+    try:
+        while waiting:
+            with os.scandir(waiting.pop()) as inside:
+                for each in inside:
+                    if each.is_dir():
+                        waiting.append(each.path)
+                    else:
+                        known = each.stat()
+                        found.append((each.path, known.st_size, known.st_mtime_ns, known.st_ino))
+                        count += 1
+    except OSError as error:
+        raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
+    state.update(repr(sorted(found)).encode())
+    return count, state.hexdigest()

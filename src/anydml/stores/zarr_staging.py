@@ -1,0 +1,128 @@
+"""Staging of folders: a Zarr array is written beside its name, and gets it when all of its chunks are whole."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.journal import sync_folder
+from anydml.stores.staging import JOURNAL, PART, Staging, beside
+from anydml.stores.targets import NewFile
+from anydml.stores.zarr_format import METADATA
+from anydml.stores.zarr_target import ZarrTarget
+
+MANY_FILES = 1000
+"""From here on all of the file system is brought to the disk, which is quicker than one file after the other."""
+
+
+class ZarrStaging(Staging):
+    """The folder of one Zarr array."""
+
+    def __init__(self, target: ZarrTarget, overwrite: bool) -> None:
+        others = {target.path / name: text for name, text in target.metadata.items()}
+        super().__init__([], others, target.path, overwrite)
+        self.path = target.path
+        self.part_folder = beside(target.path, PART)
+
+    def check_free(self) -> None:
+        """Refuse a name that is taken by anything but a Zarr array that may be replaced.
+
+        Raises:
+            ModelError: it is.
+        """
+        place = JsonPath(str(self.path))
+        if not os.path.lexists(self.path):
+            return
+        if not self.overwrite:
+            raise place.error("exists already: name another, or allow to overwrite it")
+        is_array = any((self.path / name).is_file() for name in METADATA[:2])
+        if self.path.is_symlink() or not self.path.is_dir() or not is_array:
+            raise place.error("is no Zarr array, and is not replaced")
+
+    def is_there(self) -> bool:
+        """Whether the folder is as an earlier run began it."""
+        try:
+            return all(self.part(path).read_bytes() == text for path, text in self.others.items())
+        except OSError:
+            return False
+
+    def sync(self) -> None:
+        """Bring all files to the disk."""
+        files = [path for path in self.part_folder.rglob("*") if path.is_file()]
+        if len(files) < MANY_FILES or not _sync_disk(self.part_folder):
+            for path in files:
+                descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+        for folder in {self.part_folder, *(path.parent for path in files)}:
+            sync_folder(folder)
+
+
+class Stagings:
+    """All that a plan writes, as one.
+
+    Args:
+        files: plain files.
+        arrays: Zarr arrays.
+        overwrite: whether what has the final names may go.
+    """
+
+    def __init__(self, files: Sequence[NewFile], arrays: Sequence[ZarrTarget], overwrite: bool) -> None:
+        self.every: list[Staging] = [ZarrStaging(target, overwrite) for target in arrays]
+        if files:
+            self.every.append(Staging(files, {}, None, overwrite))
+        self.top = [path for each in self.every for path in each.top]
+        self.journal = beside(self.top[0], JOURNAL)
+
+    def check_free(self) -> None:
+        """As `Staging.check_free`, of all that has no part that waits for its name."""
+        for each in self.every:
+            each.check_free()
+
+    def is_there(self) -> bool:
+        """As `Staging.is_there`."""
+        return all(each.is_there() for each in self.every)
+
+    def has_all(self) -> bool:
+        """As `Staging.has_all`."""
+        return all(each.has_all() for each in self.every)
+
+    def begin(self) -> None:
+        """As `Staging.begin`."""
+        for each in self.every:
+            each.begin()
+
+    def sync(self) -> None:
+        """As `Staging.sync`."""
+        for each in self.every:
+            each.sync()
+
+    def finish(self) -> None:
+        """As `Staging.finish`."""
+        for each in self.every:
+            each.finish()
+
+    def drop(self) -> None:
+        """As `Staging.drop`."""
+        for each in self.every:
+            each.drop()
+
+
+def _sync_disk(folder: Path) -> bool:
+    """Bring all that was written to a folder's file system to the disk at once; False where the system has no way."""
+    if sys.platform != "linux":
+        return False
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(AttributeError, OSError):
+            return bool(ctypes.CDLL(None, use_errno=True).syncfs(descriptor) == 0)
+        return False
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,150 @@
+"""Zarr arrays that a plan is to write: their metadata are known before anything is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anydml.files.json_path import JsonPath
+from anydml.stores.zarr_format import Chunks, ZarrStore, layout_of, require_zarr, zarr_array
+
+DIMENSIONS = "_ARRAY_DIMENSIONS"
+"""The attribute by which xarray names the axes of arrays of version 2."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZarrTarget:
+    """A Zarr array to be written.
+
+    Attributes:
+        path: its folder.
+        layout: how it will lie in chunks.
+        metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> target = stores.create("new.zarr", shape=[2, 3], dtype="float32")
+        >>> type(target).__name__, target.shape
+        ('ZarrTarget', (2, 3))
+    """
+
+    path: Path
+    layout: Chunks
+    metadata: Mapping[str, bytes] = field(repr=False)
+
+    name = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes, by dimension."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements."""
+        return self.layout.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, decoded."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"<target {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.layout.inner}>"
+
+
+def new_zarr(
+    path: Path,
+    shape: Sequence[int],
+    dtype: Any,
+    chunks: Sequence[int] | None = None,
+    like: Any = None,
+    codec: str | None = None,
+    axes: Sequence[int] | None = None,
+) -> ZarrTarget:
+    """Describe a Zarr array.
+
+    Args:
+        path: its folder.
+        shape: sizes.
+        dtype: of the elements.
+        chunks: sizes of a chunk; by default those of `like` where it has this shape, else Zarr's choice.
+        like: a `ZarrStore` whose version, codecs, fill value, names of axes and attributes are kept.
+        codec: ``none``, ``zstd``, ``gzip`` or ``blosc``, with a level behind a colon if need be; by default `like`'s,
+            or Zarr's choice.
+        axes: which of `like`'s axes each axis is; by default they are the same.
+
+    Raises:
+        ModelError: Zarr has no such array, or zarr-python is not installed.
+    """
+    place = JsonPath(str(path))
+    zarr = require_zarr(place)
+    if chunks is not None and (
+        len(chunks) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in chunks)
+    ):
+        raise place.error(f"chunks are {tuple(chunks)}, where {len(shape)} sizes from 1 are expected")
+    options: dict[str, Any] = {"shape": tuple(shape), "dtype": np.dtype(dtype)}
+    if isinstance(like, ZarrStore):
+        options |= _kept(like, tuple(shape), [*range(len(shape))] if axes is None else [*axes], chunks is None)
+    if chunks is not None:
+        # A chunk is no larger than the array.
+        options["chunks"] = tuple(max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True))
+    if codec is not None:
+        options["compressors"] = _compressors(codec, options.get("zarr_format", 3), place)
+    files: dict[str, Any] = {}
+    try:
+        array = zarr.create_array(store=zarr.storage.MemoryStore(files), **options)
+        layout = layout_of(array)
+    except (TypeError, ValueError, KeyError) as error:
+        raise place.error(f"cannot be a Zarr array of {options['dtype']} {tuple(shape)}: {str(error)[:200]}") from None
+    return ZarrTarget(path, layout, {name: text.to_bytes() for name, text in files.items()})
+
+
+def _kept(like: ZarrStore, shape: tuple[int, ...], axes: list[int], are_chunks_kept: bool) -> dict[str, Any]:
+    """What an array takes over from another."""
+    array = zarr_array(like.path)
+    is_same = axes == [*range(array.ndim)]
+    found: dict[str, Any] = {"zarr_format": like.layout.version, "compressors": array.compressors}
+    found["fill_value"] = array.fill_value
+    if array.filters and (is_same or all(not hasattr(each, "order") for each in array.filters)):
+        found["filters"] = array.filters
+    attributes = dict(array.attrs)
+    if len(attributes.get(DIMENSIONS) or ()) == array.ndim:
+        attributes[DIMENSIONS] = [attributes[DIMENSIONS][k] for k in axes]
+    found["attributes"] = attributes
+    if like.layout.version == 3:
+        if array.metadata.dimension_names is not None:
+            found["dimension_names"] = [array.metadata.dimension_names[k] for k in axes]
+        found["serializer"] = array.serializer
+        found["chunk_key_encoding"] = array.metadata.chunk_key_encoding.to_dict()
+    else:
+        separator = like.layout.separator
+        found["chunk_key_encoding"] = {"name": "v2", "separator": separator}
+        found["order"] = array.order
+    if are_chunks_kept and len(axes) == array.ndim:
+        found["chunks"] = tuple(array.chunks[k] for k in axes)
+        if array.shards is not None:
+            found["shards"] = tuple(array.shards[k] for k in axes)
+    return found
+
+
+def _compressors(codec: str, version: int, place: JsonPath) -> Any:
+    name, _, level = codec.partition(":")
+    if name not in ("none", "zstd", "gzip", "blosc") or (level and (not level.isdecimal() or len(level) > 3)):
+        raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
+    if name == "none":
+        return None
+    if version == 2:
+        import numcodecs
+
+        options = {"clevel" if name == "blosc" else "level": int(level)} if level else {}
+        return numcodecs.get_codec({"id": name, **options})
+    import zarr.codecs
+
+    kinds = {"zstd": zarr.codecs.ZstdCodec, "gzip": zarr.codecs.GzipCodec, "blosc": zarr.codecs.BloscCodec}
+    return kinds[name](**({"clevel" if name == "blosc" else "level": int(level)} if level else {}))

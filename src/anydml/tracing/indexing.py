@@ -1,0 +1,118 @@
+"""Python's and NumPy's indexing of traced arrays."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import FuseIndexError
+from anydml.tracing.refusing import broken, named, refused
+from anydml.tracing.shaping import broadcast, is_known, known_indices, looked_up, moved, picked, reshaped, sliced
+from anydml.tracing.trace import Sizes, TracedArray
+
+
+def taken(x: TracedArray, key: Any) -> TracedArray:
+    """``x[key]``: ints, slices, ``...``, None, and index arrays, which NumPy broadcasts to each other.
+
+    Raises:
+        FuseError: the key fits no array of this shape, or depends on elements.
+    """
+    x = x.trace.array(x)
+    with named("indexing"):
+        return _taken(x, _items(x, key))
+
+
+def _items(x: TracedArray, key: Any) -> list[Any]:
+    """The key's items, one for each axis, and None for new ones; arrays are NumPy's or traced."""
+    items: list[Any] = []
+    for item in key if isinstance(key, tuple) else (key,):
+        if item is None or item is Ellipsis or isinstance(item, slice):
+            items.append(item)
+        elif isinstance(item, TracedArray):
+            if item.element.kind == "b":
+                raise refused("a mask as an index", "how many elements it takes is not known")
+            items.append(x.trace.array(item))
+        elif type(item) is int:
+            items.append(item)
+        else:
+            items += _known_items(item)
+    consumed = sum(item is not None and item is not Ellipsis for item in items)
+    dots = [k for k, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise broken("an index can only have a single ellipsis ('...')", FuseIndexError)
+    if consumed > x.ndim:
+        raise broken(f"too many indices: {x!r} has {x.ndim} dimensions, but {consumed} were indexed", FuseIndexError)
+    at = dots[0] if dots else len(items)
+    items[at : at + len(dots)] = [slice(None)] * (x.ndim - consumed)
+    return items
+
+
+def _known_items(item: Any) -> list[Any]:
+    """An index that is known: an int, an array of ints, or the arrays of ints that a mask stands for."""
+    array = np.asarray(item)
+    if array.dtype == bool:
+        if not array.ndim:
+            raise broken("a single bool is no index", FuseIndexError)
+        return [*array.nonzero()]
+    if not array.ndim:
+        return [operator.index(array.item())]
+    return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]
+
+
+def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
+    starts, sizes, steps = [], [], []
+    shape: list[int] = []
+    arrays: list[tuple[int, Any, int]] = []
+    advanced, axis = [], 0
+    for number, item in enumerate(items):
+        if item is None:
+            shape.append(1)
+            continue
+        whole = x.shape[axis]
+        if isinstance(item, slice):
+            start, stop, step = item.indices(whole)
+            size = len(range(start, stop, step))
+            start, step = (start, step) if size else (0, 1)
+            shape.append(size)
+        elif isinstance(item, int):
+            if not -whole <= item < whole:
+                raise broken(f"index {item} is out of bounds for axis {axis} with size {whole}", FuseIndexError)
+            start, size, step = item % whole, 1, 1
+            advanced.append((number, len(shape)))
+        else:
+            start, size, step = 0, whole, 1
+            arrays.append((len(shape), item, whole))
+            advanced.append((number, len(shape)))
+            shape.append(whole)
+        starts.append(start)
+        sizes.append(size)
+        steps.append(step)
+        axis += 1
+    result = reshaped(sliced(x, starts, sizes, steps), shape)
+    if not arrays:
+        return result
+    numbers = [number for number, _ in advanced]
+    is_apart = numbers != [*range(numbers[0], numbers[0] + len(numbers))]
+    return _picked(result, arrays, 0 if is_apart else advanced[0][1])
+
+
+def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> TracedArray:
+    """Elements picked by arrays, each along an axis; their own axes go to `place`."""
+    first = arrays[0][0]
+    if len(arrays) == 1:
+        (_, indices, _), count = arrays[0], arrays[0][1].ndim
+        result = picked(x, indices, first)
+    else:
+        sizes: Sizes = np.broadcast_shapes(*(indices.shape for _, indices, _ in arrays))
+        count = len(sizes)
+        # Those that are known have been found to lie inside, so that nothing is asked of them again.
+        known = [
+            (axis, broadcast(x.trace.array(known_indices(indices, whole)), sizes))
+            for axis, indices, whole in arrays
+            if is_known(indices)
+        ]
+        given = [(axis, broadcast(indices, sizes)) for axis, indices, _ in arrays if not is_known(indices)]
+        result = looked_up(x, sorted([*known, *given], key=lambda pick: pick[0]), "refuse" if given else "clamp")
+    return moved(result, first, place, count)

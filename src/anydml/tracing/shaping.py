@@ -1,0 +1,217 @@
+"""What traced arrays can do: each function gives an array whose elements stand elsewhere."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from anydml.errors import FuseIndexError
+from anydml.moves.compose import SCRATCH
+from anydml.moves.move import Fill, every_lookup
+from anydml.moves.value import Value
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import TracedArray
+
+INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
+
+FEW_RUNS = 4
+MOST_RUNS = 64
+"""Runs of constant indices that become slices, where they could be looked up and where not; more are looked up."""
+
+
+def permuted(x: TracedArray, axes: Sequence[int]) -> TracedArray:
+    """Axis k of the result is axis ``axes[k]``."""
+    return x.made(x.value.permute(axes))
+
+
+def moved(x: TracedArray, source: int, destination: int, count: int = 1) -> TracedArray:
+    """`count` axes from `source` on, moved so that the first stands at `destination` of the result."""
+    axes = [axis for axis in range(x.ndim) if not source <= axis < source + count]
+    axes[destination:destination] = range(source, source + count)
+    return permuted(x, axes)
+
+
+def reshaped(x: TracedArray, shape: Sequence[int]) -> TracedArray:
+    """In row-major order in another shape of as many elements."""
+    return x if tuple(shape) == x.shape else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
+
+
+def sliced(x: TracedArray, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> TracedArray:
+    """``result[c] = x[starts + steps · c]``."""
+    return x.made(x.trace.composer.slice(x.value, starts, sizes, steps))
+
+
+def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> TracedArray:
+    """The same along one axis."""
+    starts, sizes, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
+    starts[axis], sizes[axis], steps[axis] = start, size, step
+    return sliced(x, starts, sizes, steps)
+
+
+def broadcast(x: TracedArray, shape: Sequence[int]) -> TracedArray:
+    """NumPy's broadcasting to a shape that fits."""
+    return x.made(x.trace.composer.broadcast(x.value, tuple(shape)))
+
+
+def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
+    """One after the other along an axis; shapes and dtypes are checked.
+
+    Raises:
+        FuseError: they do not fit together.
+    """
+    if not arrays:
+        raise broken("no arrays to join")
+    first = arrays[0]
+    axis = normalize_axis_index(axis, first.ndim)
+    for k, array in enumerate(arrays):
+        if array.element != first.element:
+            raise refused(f"arrays of {first.element} and {array.element} in one", "give them one dtype before")
+        rest, others = ([*each.shape] for each in (array, first))
+        del rest[axis : axis + 1], others[axis : axis + 1]
+        if array.ndim != first.ndim or rest != others:
+            raise broken(f"array {k} has shape {array.shape}, which does not fit {first.shape} along axis {axis}")
+    like = next((array.like for array in arrays if array.like is not None), None)
+    value = first.trace.composer.join([array.value for array in arrays], axis)
+    return first.trace.made(value, first.element, like)
+
+
+def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> TracedArray:
+    """Elements that are all one number; None is NumPy's zero of the dtype."""
+    found = x.element if dtype is None else np.dtype(dtype)
+    if isinstance(number, TracedArray):
+        raise broken("what is filled in is a number that is known")
+    # Zeros are zero bytes, which for strings is not the number 0.
+    pattern = np.zeros((), found) if number is None else np.asarray(number).astype(found, casting="unsafe")
+    if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
+        raise broken(f"{number} as {found}, of which NumPy knows the size only: pad with 0, or join an array")
+    if pattern.size != 1:
+        raise broken(f"what is filled in is one number, not {pattern.size}")
+    value = Value.filled(tuple(map(operator.index, shape)), pattern.tobytes())
+    return x.trace.made(value, found, x.like if found == x.element else None)
+
+
+def is_known(indices: Any) -> bool:
+    """Whether indices are known while a function is traced."""
+    return not isinstance(indices, TracedArray)
+
+
+def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Constant indices, from 0 on.
+
+    Raises:
+        FuseError: they are no integers, or outside an axis of this size.
+    """
+    array = np.asarray(indices)
+    if array.dtype.kind not in "iu" and array.size:
+        raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
+    if array.size and (int(array.min()) < -size or int(array.max()) >= size):
+        outside = int(array.min()) if int(array.min()) < -size else int(array.max())
+        raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)
+    found = array.astype(np.int64)
+    return np.where(found < 0, found + size, found)
+
+
+def picked(x: TracedArray, indices: Any, axis: int, few: int = FEW_RUNS) -> TracedArray:
+    """NumPy's take: indices outside raise IndexError; those that are known, now."""
+    if is_known(indices):
+        known = known_indices(indices, x.shape[axis])
+        flat = _by_runs(x, known.reshape(-1), axis, few)
+        return reshaped(flat, (*x.shape[:axis], *known.shape, *x.shape[axis + 1 :]))
+    return looked_up(x, [(axis, x.trace.array(indices))])
+
+
+def _by_runs(x: TracedArray, indices: np.ndarray[Any, np.dtype[np.int64]], axis: int, few: int) -> TracedArray:
+    """Elements picked by a list of indices: slices, where few runs of one step make it up."""
+    runs = _runs(indices, few if _is_whole(x, axis) else MOST_RUNS)
+    if runs is None:
+        return looked_up(x, [(axis, x.trace.array(indices))], "clamp")
+    parts = []
+    for start, count, step in runs:
+        if step or count < 2:
+            parts.append(cut(x, axis, start, count, step or 1))
+        else:
+            one = cut(x, axis, start, 1)
+            parts.append(broadcast(one, (*x.shape[:axis], count, *x.shape[axis + 1 :])))
+    return parts[0] if len(parts) == 1 else joined(parts, axis)
+
+
+def _is_whole(x: TracedArray, axis: int) -> bool:
+    """Whether indices along an axis can be looked up: no piece ends there, nor is it made of several axes."""
+    own = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
+    return all(not start and factors == [(x.shape[axis], 1)] for start, factors in own)
+
+
+def _runs(indices: np.ndarray[Any, np.dtype[np.int64]], few: int) -> list[tuple[int, int, int]] | None:
+    """Start, count and step of runs that make up a list, or None where they are more than a few."""
+    if not indices.size:
+        return [(0, 0, 1)]
+    steps = np.diff(indices)
+    runs: list[tuple[int, int, int]] = []
+    at = 0
+    while at < indices.size:
+        if len(runs) == few:
+            return None
+        step = int(steps[at]) if at < steps.size else 1
+        same = np.flatnonzero(steps[at:] != step)
+        count = (int(same[0]) if same.size else steps.size - at) + 1
+        runs.append((int(indices[at]), count, step))
+        at += count
+    return runs
+
+
+def looked_up(
+    x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Literal["clamp", "refuse"] = "refuse"
+) -> TracedArray:
+    """Elements picked by one index along each of several axes; indices are of one shape.
+
+    Raises:
+        FuseError: indices are of a dtype that cannot be looked up, or an axis is empty.
+    """
+    shape = picks[0][1].shape
+    count = picks[0][1].count
+    for axis, indices in picks:
+        check_looked_up(indices, outside)
+        if not x.shape[axis] and count:
+            raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
+    if not count:
+        gone = {axis for axis, _ in picks[1:]}
+        sizes = [size for k, size in enumerate(x.shape) if k not in gone]
+        sizes[picks[0][0] : picks[0][0] + 1] = shape
+        return x.made(Value(tuple(sizes), x.itemsize, ()))
+    values = [(axis, indices.value, indices.element.name) for axis, indices in picks]
+    return x.made(x.trace.composer.gather_points(x.value, values, outside))
+
+
+def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["clamp", "refuse"]) -> TracedArray:
+    """NumPy's take_along_axis: shapes agree but for the axis."""
+    check_looked_up(indices, outside)
+    if not indices.count:
+        return x.made(Value(indices.shape, x.itemsize, ()))
+    if not x.shape[axis]:
+        raise broken(f"axis {axis} of {x!r} is empty, but there are indices", FuseIndexError)
+    return x.made(x.trace.composer.gather_along(x.value, indices.value, indices.element.name, axis, outside))
+
+
+def check_looked_up(indices: TracedArray, outside: str) -> None:
+    """Indices can be looked up.
+
+    Raises:
+        FuseError: they are of another dtype, or have to move before they could be refused.
+    """
+    dtype = indices.element
+    if dtype not in INDEX_DTYPES or not dtype.isnative:
+        names = "int32, int64, uint32 or uint64 in native byte order"
+        raise broken(f"indices that are arguments are {names}, not {dtype}", FuseIndexError)
+    if outside == "clamp":
+        return
+    for piece in indices.value.pieces:
+        source = piece.source
+        if isinstance(source, Fill):
+            continue
+        if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
+            hint = "pass them as an argument, or anydml.gather, which clamps"
+            raise broken(f"indices out of range are found before anything moves, but these have to move before: {hint}")

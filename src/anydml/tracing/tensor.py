@@ -1,0 +1,111 @@
+"""Traced tensors: what a function gets for PyTorch's tensors while it is traced. They have PyTorch's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from anydml.tracing.ndarray import TracedNdarray
+
+
+class TracedTensor(TracedNdarray):
+    """A traced array whose methods are those of `torch.Tensor`."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> Any:
+        """PyTorch's."""
+        import torch
+
+        return getattr(torch, self.element.name, None)
+
+    @property
+    def device(self) -> Any:
+        """Where the function's arguments lie."""
+        return self.trace.device
+
+    @property
+    def H(self) -> Any:  # noqa: N802  # as PyTorch calls it
+        """Never a tensor: it is conjugated."""
+        return self._torch("adjoint")
+
+    def size(self, dim: int | None = None) -> Any:
+        """As PyTorch's."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Dimensions."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """Elements."""
+        return self.count
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.itemsize
+
+    def reshape(self, *shape: Any, **named: Any) -> Any:
+        """As PyTorch's."""
+        return self._torch("reshape", *shape, **named)
+
+    def transpose(self, *axes: Any, **named: Any) -> Any:
+        """As PyTorch's, and by a list of all dimensions as NumPy's."""
+        return self._torch("permute" if len(axes) > 2 else "transpose", *axes, **named)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """As PyTorch's."""
+        return self._torch("transpose", axis1, axis2)
+
+    def ravel(self) -> Any:  # type: ignore[override]
+        """As PyTorch's."""
+        return self._torch("ravel")
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:  # type: ignore[override]
+        """As PyTorch's."""
+        return self._torch("flatten", start_dim, end_dim)
+
+    def squeeze(self, *dim: Any, **named: Any) -> Any:
+        """As PyTorch's."""
+        return self._torch("squeeze", *dim, **named)
+
+    def repeat(self, *sizes: Any, **named: Any) -> Any:
+        """As PyTorch's: NumPy's is `repeat_interleave`."""
+        return self._torch("repeat", *sizes, **named)
+
+    def take(self, index: Any) -> Any:  # type: ignore[override]
+        """As PyTorch's."""
+        return self._torch("take", index)
+
+    def _torch(self, name: str, *arguments: Any, **named: Any) -> Any:
+        from anydml.tracing.torch_calls import called
+
+        return called(self.trace, name, (self, *arguments), named)
+
+    @property
+    def T(self) -> Any:  # noqa: N802  # as PyTorch calls it
+        """All dimensions reversed."""
+        return self._torch("permute", *range(self.ndim)[::-1])
+
+    @property
+    def mT(self) -> Any:  # noqa: N802  # as PyTorch calls it
+        """The last two dimensions exchanged."""
+        return self._torch("transpose", -1, -2)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
+        from anydml.tracing.torch_calls import called, trace_of
+
+        return called(
+            trace_of((arguments, named)), getattr(function, "__name__", str(function)), arguments, named or {}
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        from anydml.tracing.torch_calls import METHODS
+
+        return partial(self._torch, name) if name in METHODS else super().__getattr__(name)
+
+    def __repr__(self) -> str:
+        return f"a traced {self.element} tensor of shape {self.shape}"

@@ -1,0 +1,215 @@
+"""A traced array: it stands for elements that are not there yet, and knows where they come from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anydml.arrays import received
+from anydml.errors import FuseAttributeError
+from anydml.functions.arguments import is_movable
+from anydml.memory.device_array import DeviceArray
+from anydml.moves.compose import Composer
+from anydml.moves.value import Value
+from anydml.tracing.refusing import RULE, broken, place, refused
+
+Sizes = tuple[int, ...]
+
+
+class Trace:
+    """One run of a function on traced arrays.
+
+    Args:
+        name: the function's.
+        kind: what its arrays are: a subclass that has the methods of their library.
+        device: where they lie, as their library calls it; None for NumPy's.
+    """
+
+    def __init__(self, name: str, kind: type[TracedArray], device: Any = None) -> None:
+        self.name = name
+        self.kind = kind
+        self.device = device
+        self.composer = Composer(name)
+        self.is_over = False
+        self._constants = 0
+
+    def array(self, array: Any) -> TracedArray:
+        """An array of this trace: as it is, or a constant made of what NumPy reads."""
+        if isinstance(array, TracedArray):
+            if array.trace is not self or self.is_over:
+                raise broken(f"{array!r} is of another call, which is over")
+            return array
+        return self._constant(array)
+
+    def made(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
+        """An array of this trace: see `TracedArray`."""
+        return self.kind(self, value, dtype, like)
+
+    def _constant(self, array: Any) -> TracedArray:
+        view, _ = received(self.name, array, "a constant")
+        if isinstance(view, DeviceArray):
+            raise broken("an array on a GPU that is no argument: pass it as one")
+        check_dtype(view.dtype, "a constant")
+        packed = np.array(view, order="C", copy=True)
+        if packed.size > 1:
+            rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
+            if packed.itemsize and (rows == rows[0]).all():
+                return self.made(Value.filled(packed.shape, rows[0].tobytes()), packed.dtype)
+        self._constants += 1
+        return self.made(self.composer.constant(f"constant {self._constants}", packed), packed.dtype)
+
+
+def check_dtype(dtype: np.dtype[Any], field: str) -> None:
+    """Elements are plain bytes.
+
+    Raises:
+        FuseError: they are references.
+    """
+    if not is_movable(dtype):
+        raise broken(f"{field} is of dtype {dtype}, whose elements are references and no plain bytes")
+
+
+def _computing(name: str) -> Any:
+    def method(self: TracedArray, *arguments: Any, **named: Any) -> NoReturn:
+        raise refused(f"{name} of {self!r}")
+
+    return method
+
+
+def _deciding(name: str) -> Any:
+    def method(self: TracedArray, *arguments: Any) -> NoReturn:
+        raise refused(f"{name}() of {self!r}", "its elements are not known while the function is traced")
+
+    return method
+
+
+class TracedArray:
+    """An array that is not there yet: shape and dtype are known, elements are not.
+
+    Attributes:
+        trace: of which call it is.
+        value: where its elements come from.
+        element: NumPy's dtype.
+        like: number of an argument of the same dtype, None where there may be none.
+    """
+
+    __slots__ = ("element", "like", "trace", "value")
+    __hash__ = None  # type: ignore[assignment]  # as NumPy's arrays
+
+    def __init__(self, trace: Trace, value: Value, dtype: np.dtype[Any], like: int | None = None) -> None:
+        self.trace = trace
+        self.value = value
+        self.element = dtype
+        self.like = like
+
+    def made(self, value: Value) -> TracedArray:
+        """An array of the same dtype."""
+        return self.trace.made(value, self.element, self.like)
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes, one a dimension."""
+        return self.value.sizes
+
+    @property
+    def ndim(self) -> int:
+        """Dimensions."""
+        return len(self.value.sizes)
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return math.prod(self.value.sizes)
+
+    @property
+    def size(self) -> Any:
+        """Elements."""
+        return self.count
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's."""
+        return self.element
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.element.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.count * self.itemsize
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise refused(f"an assignment into {self!r}", "join parts to a new array instead")
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same: results of a fused function are always new."""
+        return self.trace.array(self)
+
+    def astype(self, dtype: Any, *arguments: Any, **named: Any) -> TracedArray:
+        """The same, for no other dtype is known.
+
+        Raises:
+            FuseError: the dtype differs.
+        """
+        if np.dtype(dtype) != self.element:
+            raise refused(f"{self!r} as {np.dtype(dtype)}")
+        return self.trace.array(self)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> NoReturn:
+        raise refused(f"numpy.{ufunc.__name__} of {self!r}")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        hint = "numpy.copy takes it; an array that is no argument is indexed by anydml.gather"
+        raise refused(f"{self!r} as an array", hint)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), named: Any = None) -> NoReturn:
+        raise broken(
+            f"{getattr(function, '__name__', function)} of PyTorch takes no traced array: NumPy's functions do"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        message = f"{place()}: .{name} of {self!r} is unknown: {RULE}"
+        raise FuseAttributeError(message, "fuse", None, RULE)
+
+    def __repr__(self) -> str:
+        return f"a traced {self.element} array of shape {self.shape}"
+
+
+_OPERATORS = (
+    *(
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "divmod",
+        "pow",
+        "matmul",
+        "lshift",
+        "rshift",
+        "and",
+        "or",
+        "xor",
+    ),
+)
+for _name in _OPERATORS:
+    for _prefix in ("", "r", "i") if _name != "divmod" else ("", "r"):
+        setattr(TracedArray, f"__{_prefix}{_name}__", _computing(f"__{_prefix}{_name}__"))
+for _name in ("neg", "pos", "abs", "invert", "round", "eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(TracedArray, f"__{_name}__", _computing(f"__{_name}__"))
+for _name in ("bool", "int", "float", "complex", "index", "contains"):
+    setattr(TracedArray, f"__{_name}__", _deciding(_name))

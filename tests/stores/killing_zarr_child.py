@@ -1,0 +1,80 @@
+"""Runs one plan over a Zarr array again and again, in processes that are killed at random moments, then to its end.
+
+Argument: a folder with x.zarr. Prints, for each kill, how many blocks were finished by then.
+"""
+
+import builtins
+import os
+import random
+import shutil
+import signal
+import sys
+import threading
+
+import zarr
+
+import anydml as dml
+from anydml import stores
+
+folder, rng = sys.argv[1], random.Random(3)
+fused = dml.fuse(lambda x: x.T)
+store = stores.open(f"{folder}/x.zarr")
+wanted = store.read().T
+target = stores.create(f"{folder}/y.zarr", wanted.shape, wanted.dtype, like=store, chunks=(6, 9, 10))
+
+
+def finished():
+    try:
+        with open(f"{folder}/.y.zarr.anydml-journal", "rb") as file:
+            return [int(line) for line in file.read().split(b"\n")[:-1] if line.isdigit()]
+    except FileNotFoundError:
+        return []
+
+
+class Deadly:
+    """A system call before or after which the process may die."""
+
+    left, way = 1 << 60, 0
+    turn = threading.Lock()
+
+    def __init__(self, call):
+        self.call = call
+
+    def __call__(self, *arguments, **named):
+        with Deadly.turn:
+            Deadly.left -= 1
+            last = Deadly.left <= 0
+        if last and Deadly.way == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = self.call(*arguments, **named)
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+
+before = []
+for number in range(20):
+    child = os.fork()
+    if not child:
+        made = fused.plan(store, target, "15kB")
+        rng.seed(number)
+        Deadly.left = rng.randint(1, rng.choice((30, 200, 300)))
+        Deadly.way = rng.randrange(2)
+        for name in ("write", "fsync", "open", "replace", "rename", "unlink", "mkdir", "pwrite", "preadv"):
+            setattr(os, name, Deadly(getattr(os, name)))
+        builtins.open = Deadly(open)
+        made.run()
+        os._exit(0)
+    os.waitpid(child, 0)
+    done, is_there = finished(), os.path.exists(f"{folder}/y.zarr")
+    if is_there:
+        assert (zarr.open_array(f"{folder}/y.zarr", mode="r")[...] == wanted).all()
+    assert len(done) == len(set(done)), "a finished block was written again"
+    is_over = is_there and not done
+    assert done[: len(before)] == before or is_over, "a finished block was forgotten"
+    before = done
+    if is_over:
+        shutil.rmtree(f"{folder}/y.zarr")
+    print(len(done), flush=True)
+fused.plan(store, target, "15kB", overwrite=True).run()
+assert (zarr.open_array(f"{folder}/y.zarr", mode="r")[...] == wanted).all()

@@ -1,0 +1,120 @@
+"""`anydml rechunk`, and how far it says to be."""
+
+import os
+
+import numpy as np
+import pytest
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import BindingError, ModelError
+
+zarr = pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+
+
+@pytest.fixture
+def x(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array = np.arange(24 * 18 * 10, dtype=np.int16).reshape(24, 18, 10)
+    np.save("x.npy", array)
+    target = zarr.create_array(
+        store="x.zarr", shape=array.shape, chunks=(1, 18, 10), dtype=array.dtype, attributes={"units": "K"},
+        dimension_names=["time", "lat", "lon"],
+    )  # fmt: skip
+    target[...] = array
+    return array
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+@pytest.mark.parametrize("source", ["x.npy", "x.zarr"])
+@pytest.mark.parametrize("target", ["y.npy", "y.zarr"])
+@pytest.mark.parametrize(
+    "options, function",
+    [
+        ([], lambda x: x),
+        (["--permute", "2,0,1"], lambda x: x.transpose(2, 0, 1)),
+        (["--slice", "3:20:2,:,-4:", "--flip", "0,-1"], lambda x: x[3:20:2, :, -4:][::-1, :, ::-1]),
+        (["--slice", "5", "--permute", "1,0"], lambda x: x[5].T),
+        (["--slice", ":,3:3"], lambda x: x[:, 3:3]),
+    ],
+)
+def test_arrays_are_as_numpy_makes_them(x, capsys, source, target, options, function):
+    code, out, err = run(capsys, "rechunk", source, target, *options, "--memory", "40kB")
+    assert (code, err) == (0, "")
+    assert f"written to '{target}'" in out
+    found = np.load(target) if target.endswith("npy") else zarr.open_array(target, mode="r")[...]
+    np.testing.assert_array_equal(found, function(x))
+    assert found.dtype == x.dtype
+
+
+def test_chunks_codecs_and_names(x, capsys):
+    command = ["rechunk", "x.zarr", "y.zarr", "--chunks", "4,-1,6", "--permute", "1,0,2", "--codec", "gzip:1"]
+    assert run(capsys, *command)[0] == 0
+    found = zarr.open_array("y.zarr", mode="r")
+    assert found.chunks == (4, 24, 6)
+    assert found.metadata.dimension_names == ("lat", "time", "lon")
+    assert dict(found.attrs) == {"units": "K"}
+    assert type(found.compressors[0]).__name__ == "GzipCodec"
+    np.testing.assert_array_equal(found[...], x.transpose(1, 0, 2))
+
+
+def test_dry_run_quiet_and_overwrite(x, capsys):
+    code, out, _ = run(capsys, "rechunk", "x.zarr", "y.zarr", "--chunks", "24,6,5", "--dry-run")
+    assert code == 0
+    assert "writes 8.64 kB in 6 request(s)" in out
+    assert sorted(os.listdir()) == ["x.npy", "x.zarr"]
+    assert run(capsys, "rechunk", "x.zarr", "y.zarr", "--quiet") == (0, "", "")
+    code, out, err = run(capsys, "rechunk", "x.zarr", "y.zarr")
+    assert code == 2
+    assert "y.zarr: exists already" in err
+    assert run(capsys, "rechunk", "x.npy", "y.zarr", "-q", "--overwrite") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["x.zarr", "x.zarr"], "is an input, too"),
+        (["x.zarr", "y.npy", "--chunks", "1,1,1"], "has no chunks"),
+        (["x.zarr", "y.zarr", "--chunks", "1,1"], "3 sizes"),
+        (["x.zarr", "y.zarr", "--chunks", "a"], "no numbers"),
+        (["x.zarr", "y.zarr", "--permute", "0,0,1"], "3 axes once each"),
+        (["x.zarr", "y.zarr", "--flip", "3"], "there are 3 axes"),
+        (["x.zarr", "y.zarr", "--slice", "a:b"], "is no slice"),
+        (["x.zarr", "y.zarr", "--slice", "::0"], "is no slice"),
+        (["x.zarr", "y.zarr", "--slice", "99"], "99"),
+        (["x.zarr", "y.zarr", "--slice", "1,:", "--flip", "0"], "cannot be turned round"),
+        (["x.zarr", "y.zarr", "--slice", ":,:,:,:"], "there are 3 axes"),
+        (["x.zarr", "y.zarr", "--memory", "10B"], "too few"),
+        (["x.zarr", "y.zarr", "--codec", "rot13"], "rot13"),
+        (["x.zarr", "y.safetensors"], "is a .safetensors file"),
+        (["none.zarr", "y.zarr"], "does not exist"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):
+    code, _, err = run(capsys, "rechunk", *arguments)
+    assert code == 2
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert sorted(os.listdir()) == ["x.npy", "x.zarr"]
+
+
+def test_as_a_function(x):
+    stores.rechunk("x.zarr", "y.zarr", (24, 6, 5), memory="30kB").run()
+    np.testing.assert_array_equal(stores.open("y.zarr").read(), x)
+    with pytest.raises(ModelError):
+        stores.rechunk("x.npy", "y.npy", (1, 1, 1))
+    with pytest.raises(BindingError):
+        stores.rechunk("x.npy", "z.npy", permute=(0, 1))
+
+
+def test_stores_lists_zarr_arrays(x, capsys):
+    code, out, _ = run(capsys, "stores", "x.zarr")
+    assert code == 0
+    assert "[24, 18, 10]" in out
+    assert "Zarr 3, chunks [1, 18, 10], codec zstd" in out

@@ -1,0 +1,347 @@
+"""Zarr arrays: opened without being read, and moved by plans within their memory."""
+
+import json
+import os
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import anydml as dml
+from anydml import stores
+from anydml.errors import BindingError, ModelError
+from anydml.stores import chunk_files, grid_running
+
+zarr = pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+
+SHAPE = (37, 20, 13)
+INDICES = np.array([3, 1, 4, 1, 5, -1])
+FUNCTIONS = {
+    "transposed": lambda x: np.transpose(x, (2, 0, 1)),
+    "sliced": lambda x: x[::-2, 3:18],
+    "joined": lambda x: np.concatenate([x[:, :9][:, ::-1], x[:, 12:]], 1),
+    "gathered": lambda x: dml.gather(x, INDICES, axis=1),
+    "flat": lambda x: x.reshape(SHAPE[0], -1),
+    "padded": lambda x: np.pad(x, ((1, 2), (0, 0), (3, 0))),
+    "stacked": lambda x: np.stack([x, x[::-1]], 1),
+    "diagonal": lambda x: x[np.arange(13), :, np.arange(13)],
+    "constant": lambda x: np.concatenate([x, np.arange(260, dtype=np.float32).reshape(1, 20, 13)]),
+    "one": lambda x: x[5, 6, 7],
+    "nothing": lambda x: x[:0],
+}
+
+
+def array_of(shape=SHAPE, dtype=np.float32):
+    return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+
+
+def made(path, array, chunks, version=3, **options):
+    """A Zarr array made by zarr-python."""
+    target = zarr.create_array(
+        store=str(path), shape=array.shape, chunks=chunks, dtype=array.dtype, zarr_format=version, **options
+    )
+    target[...] = array
+    return stores.open(path)
+
+
+def read(path):
+    return zarr.open_array(str(path), mode="r")[...]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(
+    "version, compressors, memory", [(2, "auto", "40kB"), (3, None, "40kB"), (3, "auto", "25kB"), (2, None, "1MB")]
+)
+def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
+    x = array_of()
+    wanted = FUNCTIONS[name](x)
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5), version, compressors=compressors)
+    chunks = [min(9, max(1, n)) for n in wanted.shape]
+    y = stores.create(tmp_path / "y.zarr", wanted.shape, np.float32, like=store, chunks=chunks)
+    dml.fuse(FUNCTIONS[name]).plan(store, y, memory).run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)
+    assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+def test_kernels_move_what_is_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(grid_running, "SMALL", 0)
+    x = array_of()
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5))
+    y = stores.create(tmp_path / "y.zarr", x.T.shape, np.float32, chunks=(6, 9, 10))
+    dml.fuse(lambda x: x.T).plan(store, y, "40kB").run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["npy", "safetensors"])
+def test_plain_files_and_zarr_both_ways(tmp_path, order, kind):
+    x = array_of()
+    np.save(tmp_path / "x.npy", np.asarray(x, order=order))
+    store, turned = stores.open(tmp_path / "x.npy"), dml.fuse(lambda x: x.T)
+    turned.plan(store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(5, 8, 9)), "30kB").run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
+    back = stores.open(tmp_path / "y.zarr")
+    if kind == "npy":
+        turned.plan(back, stores.create(tmp_path / "z.npy", x.shape, x.dtype), "30kB").run()
+        found = np.load(tmp_path / "z.npy")
+    else:
+        targets = stores.create(tmp_path / "z.safetensors", {"a": x.shape, "b": x.shape[::-1]}, x.dtype)
+        dml.fuse(lambda x: {"a": x.T, "b": x}).plan(back, targets, "60kB").run()
+        found = stores.open(tmp_path / "z.safetensors")["a"].read()
+    np.testing.assert_array_equal(found, x)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"version": 2, "order": "F"},
+        {"version": 2, "filters": "delta"},
+        {"version": 3, "shards": (16, 14, 10)},
+        {"version": 3, "compressors": "gzip"},
+        {"version": 3, "compressors": "blosc"},
+        {"version": 3, "serializer": "big"},
+        {"version": 3, "filters": "transpose"},
+        {"version": 3, "compressors": "crc32c"},
+        {"version": 2, "dtype": ">f4"},
+        {"version": 2, "dtype": "c16"},
+    ],
+    ids=str,
+)
+def test_whatever_codecs_there_are(tmp_path, options):
+    kinds = {
+        "gzip": lambda: zarr.codecs.GzipCodec(level=1),
+        "blosc": lambda: zarr.codecs.BloscCodec(cname="lz4", shuffle="bitshuffle"),
+        "crc32c": zarr.codecs.Crc32cCodec,
+        "big": lambda: zarr.codecs.BytesCodec(endian="big"),
+        "transpose": lambda: [zarr.codecs.TransposeCodec(order=(2, 0, 1))],
+        "delta": lambda: [__import__("numcodecs").Delta(dtype="<f4")],
+    }
+    options = {key: kinds[value]() if value in kinds else value for key, value in options.items()}
+    x = array_of(dtype=options.pop("dtype", "<f4"))
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5), **options)
+    y = stores.create(tmp_path / "y.zarr", like=store)
+    assert y.layout.codec == store.layout.codec
+    assert y.layout.is_own == store.layout.is_own
+    dml.fuse(lambda x: x[::-1]).plan(store, y, "60kB").run()
+    found = zarr.open_array(str(tmp_path / "y.zarr"), mode="r")
+    np.testing.assert_array_equal(found[...], x[::-1])
+    assert found.dtype == x.dtype
+    assert (found.chunks, found.shards) == ((8, 7, 5), options.get("shards"))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_what_is_not_stored_is_the_fill_value(tmp_path, version):
+    empty = zarr.create_array(
+        store=str(tmp_path / "x.zarr"), shape=(10, 9), chunks=(4, 4), dtype="i2", fill_value=7, zarr_format=version
+    )
+    empty[:4, :4] = 1
+    store = stores.open(tmp_path / "x.zarr")
+    for memory in ("5kB", "1MB"):
+        y = stores.create(tmp_path / "y.zarr", (9, 10), "i2", like=store, chunks=(3, 3))
+        dml.fuse(lambda x: x.T).plan(store, y, memory, overwrite=True).run()
+        np.testing.assert_array_equal(read(tmp_path / "y.zarr"), empty[...].T)
+    assert zarr.open_array(str(tmp_path / "y.zarr")).fill_value == 7
+
+
+def test_metadata_are_carried_over_and_codecs_given(tmp_path):
+    x = array_of()
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5), attributes={"units": "K"}, dimension_names=["t", "y", "x"])
+    for codec, kind in [("none", None), ("zstd:9", "ZstdCodec"), ("gzip", "GzipCodec"), ("blosc:3", "BloscCodec")]:
+        y = stores.create(tmp_path / "y.zarr", like=store, codec=codec)
+        dml.fuse(lambda x: x[::-1]).plan(store, y, overwrite=True).run()
+        found = zarr.open_array(str(tmp_path / "y.zarr"), mode="r")
+        assert dict(found.attrs) == {"units": "K"}
+        assert found.metadata.dimension_names == ("t", "y", "x")
+        assert [type(each).__name__ for each in found.compressors] == ([kind] if kind else [])
+        np.testing.assert_array_equal(found[...], x[::-1])
+
+
+def test_each_chunk_is_decoded_once_whatever_the_memory(tmp_path, monkeypatch):
+    x = array_of((64, 64, 8))
+    store = made(tmp_path / "x.zarr", x, (4, 64, 8))
+    decoded = []
+    decode = chunk_files.ChunkReader._decoded
+    monkeypatch.setattr(
+        chunk_files.ChunkReader, "_decoded", lambda self, chunk, own: decoded.append(chunk) or decode(self, chunk, own)
+    )
+    plan = dml.fuse(lambda x: x.T).plan(
+        store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(8, 4, 64)), "70kB"
+    )
+    assert len(plan.blocks) > 2
+    assert "decoded chunks are kept" in str(plan)
+    plan.run()
+    assert sorted(decoded) == sorted({*decoded})
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
+    assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+def test_no_chunk_is_written_twice(tmp_path, monkeypatch):
+    x = array_of()
+    store, written = made(tmp_path / "x.zarr", x, (8, 7, 5)), []
+    write = chunk_files.ChunkWriter.write
+    monkeypatch.setattr(
+        chunk_files.ChunkWriter, "write", lambda self, chunk, flat: written.append(chunk) or write(self, chunk, flat)
+    )
+    y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(6, 9, 10))
+    plan = dml.fuse(lambda x: x.T).plan(store, y, "15kB")
+    assert len(plan.blocks) > 2
+    plan.run()
+    assert len(written) == len({*written}) == plan.totals.writes == 3 * 3 * 4
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"])
+def test_memory_is_kept(tmp_path, compressors):
+    x = array_of((400, 500, 10))
+    store = made(tmp_path / "x.zarr", x, (40, 50, 10), compressors=compressors)
+    plan = dml.fuse(lambda x: x.T).plan(
+        store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(10, 50, 40)), "1MB"
+    )
+    plan.run()
+    tracemalloc.start()
+    try:
+        plan.overwrite = True
+        plan.run()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # What Python itself needs for tasks and for folders' names comes on top of the buffers.
+    assert peak < 1_500_000
+    assert x.nbytes == 8_000_000
+
+
+class Stopped(Exception):
+    pass
+
+
+def test_what_was_stopped_goes_on_and_reads_no_finished_block_again(tmp_path, monkeypatch):
+    x = array_of()
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5))
+
+    def plan():
+        y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, like=store, chunks=(6, 9, 10))
+        return dml.fuse(lambda x: x.T).plan(stores.open(tmp_path / "x.zarr"), y, "15kB")
+
+    done, do = [], grid_running.Blocks.do
+
+    def failing(self, number):
+        if len(done) == 2:
+            raise Stopped
+        done.append(number)
+        do(self, number)
+
+    monkeypatch.setattr(grid_running.Blocks, "do", failing)
+    with pytest.raises(Stopped):
+        plan().run()
+    assert not (tmp_path / "y.zarr").exists()
+    monkeypatch.setattr(grid_running.Blocks, "do", lambda self, number: done.append(number) or do(self, number))
+    again = plan()
+    again.run()
+    assert again.resumed == 2
+    assert sorted(done) == [*range(len(again.blocks))]
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
+    assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_inputs_that_change_are_noticed(tmp_path, monkeypatch, moment):
+    x = array_of()
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5))
+    plan = dml.fuse(lambda x: x.T).plan(
+        store, stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, chunks=(6, 9, 10)), "15kB"
+    )
+
+    def change():
+        (tmp_path / "x.zarr" / "c" / "0" / "0" / "0").write_bytes(b"other")
+
+    if moment == "before":
+        change()
+    else:
+        do = grid_running.Blocks.do
+        last = len(plan.blocks) - 1
+        monkeypatch.setattr(
+            grid_running.Blocks, "do", lambda self, number: (do(self, number), number == last and change())
+        )
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        plan.run()
+    assert sorted(os.listdir(tmp_path)) == ["x.zarr"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
+def test_killed_at_random_moments_it_goes_on(tmp_path):
+    """The child is killed at one of its next system calls, again and again; what has the name is whole."""
+    import subprocess
+
+    child = Path(__file__).with_name("killing_zarr_child.py")
+    made(tmp_path / "x.zarr", array_of(), (8, 7, 5))
+    result = subprocess.run(
+        [sys.executable, str(child), str(tmp_path)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    counts = [int(line) for line in result.stdout.splitlines()]
+    assert len(counts) == 20
+    assert sum(count > 0 for count in counts) > 2, "it was killed in the midst of it"
+    assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+def test_broken_chunks_and_metadata_are_a_clear_line(tmp_path):
+    store = made(tmp_path / "x.zarr", array_of(), (8, 7, 5))
+    (tmp_path / "x.zarr" / "c" / "1" / "1" / "1").write_bytes(b"no zstd at all")
+    plan = dml.fuse(lambda x: x.T).plan(store, stores.create(tmp_path / "y.zarr", SHAPE[::-1], np.float32))
+    with pytest.raises(ModelError, match="1/1/1: cannot be read as a chunk"):
+        plan.run()
+    assert not (tmp_path / "y.zarr").exists()
+    text = json.loads((tmp_path / "x.zarr" / "zarr.json").read_text())
+    for change in ({"shape": "a"}, {"data_type": "f99"}, {"codecs": []}, {"zarr_format": 9}, {"shape": [-1, 2, 3]}):
+        (tmp_path / "x.zarr" / "zarr.json").write_text(json.dumps({**text, **change}))
+        with pytest.raises(ModelError):
+            stores.open(tmp_path / "x.zarr")
+    (tmp_path / "x.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(ModelError, match="zarr-python does not read"):
+        stores.open(tmp_path / "x.zarr")
+
+
+def test_a_chunk_that_is_too_short(tmp_path):
+    store = made(tmp_path / "x.zarr", array_of(), (8, 7, 5), compressors=None)
+    (tmp_path / "x.zarr" / "c" / "1" / "1" / "1").write_bytes(b"short")
+    plan = dml.fuse(lambda x: x.T).plan(store, stores.create(tmp_path / "y.zarr", SHAPE[::-1], np.float32))
+    with pytest.raises(ModelError, match="1/1/1"):
+        plan.run()
+
+
+def test_refused(tmp_path):
+    x = array_of()
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5))
+    turned = dml.fuse(lambda x: x.T)
+    y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype)
+    turned.plan(store, y).run()
+    with pytest.raises(ModelError, match="exists already"):
+        turned.plan(store, y).run()
+    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
+    for path in (tmp_path / "x.zarr", tmp_path / "x.zarr" / "in.zarr"):
+        with pytest.raises(BindingError, match="is an input, too"):
+            turned.plan(store, stores.create(path, x.T.shape, x.dtype), overwrite=True)
+    with pytest.raises(BindingError, match="too few"):
+        turned.plan(store, y, "1kB")
+    (tmp_path / "z.zarr").mkdir()
+    (tmp_path / "z.zarr" / "precious").write_text("text")
+    with pytest.raises(ModelError, match="is no Zarr array, and is not replaced"):
+        turned.plan(store, stores.create(tmp_path / "z.zarr", x.T.shape, x.dtype), overwrite=True).run()
+    zarr.open_group(str(tmp_path / "g.zarr"), mode="w").create_array("inside", shape=(2,), dtype="i4")
+    with pytest.raises(ModelError, match=r"is a group, and no array: name one of .inside. in it"):
+        stores.open(tmp_path / "g.zarr")
+    with pytest.raises(BindingError, match="not read by accident"):
+        np.asarray(store)
+    for bad in ({"chunks": (0, 1, 1)}, {"chunks": (1, 1)}, {"codec": "rot13"}, {"codec": "zstd:x"}):
+        with pytest.raises(ModelError):
+            stores.create(tmp_path / "w.zarr", x.shape, x.dtype, **bad)
+    with pytest.raises(ModelError, match="alone has chunks"):
+        stores.create(tmp_path / "w.npy", x.shape, x.dtype, chunks=(1, 1, 1))
+    with pytest.raises(IndexError):
+        indices = np.array([99])
+        picked = dml.fuse(lambda x: dml.gather(x, indices, axis=0, out_of_range="error"))
+        picked.plan(store, stores.create(tmp_path / "w.zarr", (1, 20, 13), x.dtype))
+    assert store.shape == SHAPE
+    assert (store.ndim, store.size, store.nbytes, store.chunks) == (3, x.size, x.nbytes, (8, 7, 5))
+    np.testing.assert_array_equal(store.read(), x)

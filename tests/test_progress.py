@@ -1,0 +1,78 @@
+"""How far long work is."""
+
+import io
+import re
+
+import pytest
+
+from anydml import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_terminal_shows_a_bar_that_goes_again(clock):
+    stream = Terminal()
+    bar = progress.Progress(1_000_000_000, 0, stream)
+    bar.advance(1)
+    assert stream.getvalue() == "", "not so soon"
+    clock[0] += 2
+    bar.advance(499_999_999)
+    assert stream.getvalue() == "\r[############............]  50% 500.00 MB of 1.00 GB, 250.00 MB/s, 2 s left"
+    bar.close()
+    assert stream.getvalue().endswith("\r")
+    assert stream.getvalue().split("\r")[-2].strip() == ""
+
+
+def test_elsewhere_there_is_a_line_every_ten_seconds(clock):
+    stream = io.StringIO()
+    bar = progress.Progress(100, 0, stream)
+    for _ in range(100):
+        clock[0] += 1
+        bar.advance(1)
+    bar.close()
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "10% 10 B of 100 B, 1 B/s, 1:30 min left"
+
+
+def test_what_was_finished_before_counts_for_the_share_but_not_the_rate(clock):
+    bar = progress.Progress(100, 50, io.StringIO())
+    clock[0] += 5
+    bar.advance(10)
+    assert bar.text(clock[0]) == " 60% 60 B of 100 B, 2 B/s, 20 s left"
+
+
+def test_nothing_is_shown_unless_it_is_asked_for(capsys, clock):
+    with progress.shown(10, progress=False) as advance:
+        clock[0] += 100
+        advance(5)
+    seen = []
+    with progress.shown(10, progress=seen.append) as advance:
+        advance(5)
+    assert seen == [5]
+    assert capsys.readouterr() == ("", "")
+    with progress.shown(10) as advance:
+        clock[0] += 3601
+        advance(5)
+        clock[0] += 3600
+        advance(0)
+    assert re.fullmatch(r"(.* of 10 B.* left\n){2}", capsys.readouterr().err)
+
+
+def test_a_stream_that_is_closed_stops_nothing(clock):
+    stream = Terminal()
+    bar = progress.Progress(10, 0, stream)
+    stream.close()
+    clock[0] += 1
+    bar.advance(5)
+    bar.close()

@@ -1,0 +1,153 @@
+"""PyTorch's functions and methods in fused functions: what they give is what PyTorch gives."""
+
+import collections
+
+import pytest
+from how_many import how_many
+
+import anydml as dml
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402  # where there is PyTorch
+from tracing.random_torch import Program  # noqa: E402
+
+CHUNKS, PROGRAMS = 8, how_many(400) // 8
+X = torch.arange(24.0).reshape(2, 3, 4)
+
+
+def check(seed, seen):
+    program = Program(seed)
+    fused, names = dml.fuse(program), [name for name, _ in program.steps]
+    try:
+        lowered = fused.lower(program.tensors)
+    except dml.FuseError as error:
+        # The one thing that PyTorch does and a program cannot: indices that move before they are looked at.
+        if "these have to move before" not in str(error):
+            raise
+        return
+    assert list(lowered.problems()) == [], (seed, names)
+    result = fused(program.tensors)
+    assert type(result) is torch.Tensor
+    assert result.is_contiguous()
+    assert result.dtype == program.expected.dtype
+    assert result.shape == program.expected.shape, (seed, names)
+    assert torch.equal(result, program.expected), (seed, names, str(lowered))
+    seen["programs"] += 1
+    seen["scratch"] += lowered.scratch_bytes > 0
+    seen.update(set(names))
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_programs(chunk):
+    seen = collections.Counter()
+    for k in range(PROGRAMS):
+        check([153, chunk, k], seen)
+    assert seen["programs"] >= 0.95 * PROGRAMS
+    assert seen["scratch"] <= 0.4 * PROGRAMS
+
+
+def test_programs_use_every_step():
+    names = {name[5:] for name in dir(Program) if name.startswith("step_")}
+    assert {name for k in range(200) for name, _ in Program([78, k]).steps} == names
+
+
+RIGHT = {
+    "a tensor that is no argument": lambda x: torch.cat([x, torch.ones(2, 3, 1)], -1),
+    "a result that is known": lambda x: (x, torch.arange(3.0)),
+    "a legacy empty tensor": lambda x: torch.cat([torch.empty(0), x], 1),
+    "shapes": lambda x: x.view(x.size(0), -1, x.size()[-1] // 2) if x.dim() == 3 else x,
+    "numbers of elements": lambda x: x.new_full((x.numel(), x.nelement() if False else 1), 2.0),
+    "axis instead of dim": lambda x: torch.cat([x, x], axis=1).flip(dims=(0,)),
+    "named parameters": lambda x: torch.transpose(x, dim0=0, dim1=-1).unsqueeze(dim=1),
+    "a parameter named input": lambda x: torch.roll(input=x, shifts=1, dims=0),
+    "NumPy's names of dimensions": lambda x: torch.swapaxes(x, axis0=0, axis1=1),
+    "a chain of methods": lambda x: x.contiguous().clone().detach().cpu().mT,
+    "like another": lambda x: x.reshape_as(x.permute(1, 2, 0)).expand_as(torch.zeros(5, 3, 4, 2)),
+    "vertical parts": lambda x: torch.hsplit(x, 3)[1] if x.ndim else x,
+    "views of one another": lambda x: torch.broadcast_tensors(x, x[:1])[1],
+    "what torch.atleast_3d does": lambda x: torch.atleast_3d(x[0]),
+    "windows": lambda x: x.unfold(2, 3, 1),
+    "columns": lambda x: F.unfold(x[None], (2, 3), dilation=(1, 1), padding=(1, 0), stride=1),
+    "pads of three dimensions": lambda x: F.pad(x, (1, -1, 0, 2, -1, 0), value=-3.5),
+    "replicated": lambda x: F.pad(x, (3, 2), "replicate"),
+    "its own shape's size": lambda x: x.flatten(1).unflatten(1, (-1, 2)),
+    "no dimensions": lambda x: x[0, 0, 0].repeat(2).unsqueeze(-1),
+    "one after the other": lambda x: torch.stack([*x]),
+    "an int8 mask of the host": lambda x: x[torch.tensor([True, False])],
+    "channels": lambda x: F.channel_shuffle(torch.cat([x[None], x[None]], 1), 2),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_spellings(name):
+    function = RIGHT[name]
+    expected, found = function(X), dml.fuse(function)(X)
+    if name == "numbers of elements":
+        expected = torch.full((24, 1), 2.0)
+    for one, other in zip(
+        *((each,) if isinstance(each, torch.Tensor) else each for each in (found, expected)), strict=True
+    ):
+        assert torch.equal(one, other)
+
+
+WRONG = {
+    "arithmetic": (lambda x: x + 1, "does not compute"),
+    "a function that computes": (lambda x: x.relu(), "relu of a traced"),
+    "a functional that computes": (lambda x: F.softmax(x, -1), "torch's softmax"),
+    "a method that computes": (lambda x: x.softmax(-1), "softmax of a traced float32 tensor"),
+    "a sum": (lambda x: torch.sum(x, 0), "torch's sum"),
+    "another dtype": (lambda x: x.to(torch.float16), "as torch.float16"),
+    "another view": (lambda x: x.view(torch.int32), "viewed as torch.int32"),
+    "another place": (lambda x: x.to("cuda"), "on cuda"),
+    "an adjoint": (lambda x: x.H, "adjoint"),
+    "two dtypes": (lambda x: torch.cat([x, torch.ones(2, 3, 4, dtype=torch.int64)]), "float32 and int64"),
+    "a norm": (lambda x: F.embedding(torch.tensor([0]), x[0], max_norm=1.0), "max_norm"),
+    "out": (lambda x: torch.cat([x, x], out=torch.empty(4, 3, 4)), "take the result instead"),
+    "a mode": (lambda x: F.pad(x, (1, 1), "other"), "mode 'other'"),
+    "shapes": (lambda x: torch.stack([x, x[0]]), "one shape"),
+    "a size": (lambda x: x.view(5, -1), "cannot reshape"),
+    "an index": (lambda x: torch.index_select(x, 1, torch.tensor([3])), "index 3 is out of range"),
+    "a negative index": (lambda x: torch.index_select(x, 1, torch.tensor([-1])), "index -1 is out of range"),
+    "a dimension": (lambda x: x.transpose(0, 3), "out of bounds"),
+    "a split": (lambda x: x.split([1, 1], 1), "do not add up to 3"),
+    "negative steps of pads": (lambda x: F.pad(x, (-3, -3)), "less than nothing"),
+    "counts": (lambda x: x.repeat(2), "at least one a dimension"),
+    "an assignment": (lambda x: x.__setitem__(0, 1), "an assignment into"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused(name):
+    function, message = WRONG[name]
+    with pytest.raises(dml.FuseError, match=message) as raised:
+        dml.fuse(function)(X)
+    assert str(raised.value).startswith(f"{__file__}:{function.__code__.co_firstlineno}: ")
+
+
+def test_indices_that_are_arguments_are_0_or_more():
+    """As in PyTorch; but those of x[i] and take count from the end."""
+    last = torch.tensor([2, -1])
+    for function in (
+        lambda x, i: torch.index_select(x, 1, i),
+        lambda x, i: F.embedding(i, x[0]),
+        lambda x, i: torch.gather(x[0, :, 0], 0, i),
+    ):
+        with pytest.raises(IndexError, match="out of range"):
+            dml.fuse(function)(X, last)
+        with pytest.raises((IndexError, RuntimeError)):
+            function(X, last)
+    assert torch.equal(dml.fuse(lambda x, i: x[:, i])(X, last), X[:, last])
+    assert torch.equal(dml.fuse(torch.take)(X, last), torch.take(X, last))
+
+
+def test_modules_that_only_move():
+    """Layers of PyTorch are functions like others."""
+    layers = torch.nn.Sequential(torch.nn.Unflatten(1, (4, 6)), torch.nn.ZeroPad1d(1), torch.nn.Flatten())
+    x = torch.arange(48.0).reshape(2, 24)
+    assert torch.equal(dml.fuse(layers.forward)(x), layers(x))
+    shuffle = torch.nn.PixelShuffle(2)
+    image = torch.arange(32.0).reshape(1, 8, 2, 2)
+    fused = dml.fuse(shuffle.forward)
+    assert torch.equal(fused(image), shuffle(image))
+    assert fused.lower(image).scratch_bytes == 0
