@@ -30,7 +30,7 @@ class Device:
     Raises:
         ValueError: there is no such device or level, or what it takes is missing.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
         >>> operator = dml.Device("cpu").compile_operator(desc)
@@ -92,7 +92,7 @@ class CompiledOperator:
 
     A copy, or what another process unpickles, is compiled there from the desc.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
         >>> operator = dml.Device("cpu").compile_operator(desc)
@@ -149,7 +149,7 @@ class CompiledGraph(CompiledOperator):
 
     A copy, or what another process unpickles, is compiled there from the desc.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
         >>> ends = [dml.InputGraphEdgeDesc(0, 0, 0)], [dml.OutputGraphEdgeDesc(0, 0, 0)]
@@ -200,7 +200,7 @@ class BoundOperator:
     It holds their addresses, which mean nothing elsewhere: it can be neither pickled nor copied (TypeError). Send the
     `CompiledOperator`, or the desc, and bind where the buffers are.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
         >>> x, y = np.arange(4, dtype="f4"), np.empty(4, "f4")

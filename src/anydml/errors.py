@@ -35,7 +35,7 @@ class AnydmlError(ValueError):
 class DescError(AnydmlError):
     """An operator desc, or the arguments of a function, break a rule of the operator's document.
 
-    Example:
+    Examples:
         >>> try:
         ...     dml.split(np.arange(5), 2)
         ... except dml.DescError as error:
@@ -51,7 +51,7 @@ class DescTypeError(DescError, TypeError):
 class BindingError(AnydmlError):
     """A buffer does not fit its tensor, or overlaps where it must not. Nothing was written.
 
-    Example:
+    Examples:
         >>> x = np.arange(4)
         >>> try:
         ...     dml.flip(x, out=x)
@@ -65,10 +65,13 @@ class ModelError(AnydmlError):
     """A model file cannot be read, or says something that cannot be done.
 
     Args:
-        message, operator, field, rule: as for `AnydmlError`; `field` is a path in the file.
+        message: as for `AnydmlError`.
+        operator: likewise.
+        field: a path in the file.
+        rule: as for `AnydmlError`.
         line: the line of a JSON file that the error is about, from 1, where one is known.
 
-    Example:
+    Examples:
         >>> try:
         ...     dml.dxdispatch.load("none.json")
         ... except dml.ModelError as error:
@@ -93,7 +96,7 @@ class ModelError(AnydmlError):
 class FuseError(AnydmlError):
     """A function cannot be fused: it computes, decides by values, writes, or calls what is not known to move only.
 
-    Example:
+    Examples:
         >>> try:
         ...     dml.fuse(lambda x: x + 1)(np.arange(3))
         ... except dml.FuseError as error:

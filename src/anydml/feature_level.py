@@ -17,7 +17,7 @@ from anydml.tensor import DataType
 class FeatureLevel(enum.IntEnum):
     """DML_FEATURE_LEVEL (directml.h), with DirectML's own values, so that levels compare as numbers.
 
-    Example:
+    Examples:
         >>> dml.FeatureLevel.parse("2_1") < dml.FeatureLevel.LATEST
         True
     """

@@ -27,7 +27,7 @@ MAX_DIMENSIONS = 8
 class DataType(enum.IntEnum):
     """DML_TENSOR_DATA_TYPE (directml.h), with DirectML's own values.
 
-    Example:
+    Examples:
         >>> dml.DataType.parse("DML_TENSOR_DATA_TYPE_FLOAT16").dtype
         dtype('float16')
     """
@@ -74,7 +74,7 @@ class DataType(enum.IntEnum):
 class TensorFlags(enum.IntFlag):
     """DML_TENSOR_FLAGS (directml.h).
 
-    Example:
+    Examples:
         >>> dml.TensorDesc("INT64", [3], flags=dml.TensorFlags.OWNED_BY_DML).flags.name
         'OWNED_BY_DML'
     """
@@ -151,7 +151,7 @@ class TensorDesc:
         DescTypeError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
         ValueError: there is no such data type.
 
-    Example:
+    Examples:
         >>> desc = dml.TensorDesc("FLOAT32", [2, 3])
         >>> desc
         TensorDesc('FLOAT32', [2, 3])

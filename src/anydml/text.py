@@ -30,17 +30,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {printable(meant)}?" if meant is not None else ""
 
 
+def with_rule(message: str, rule: str | None) -> str:
+    """A message, and the rule that was broken if it does not say it already: ``"blocksize is 0: it is 1 or more"``."""
+    return message if rule is None or rule in message else f"{message}: {rule}"
+
+
 def bytes_text(count: int) -> str:
     """Bytes for people: ``"1.50 GB"``."""
     for letter, unit in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True):
         if count >= unit:
             return f"{count / unit:.2f} {letter}B"
     return f"{count} B"
-
-
-def with_rule(message: str, rule: str | None) -> str:
-    """A message, and the rule that was broken if it does not say it already: ``"blocksize is 0: it is 1 or more"``."""
-    return message if rule is None or rule in message else f"{message}: {rule}"
 
 
 def printable(text: str) -> str:

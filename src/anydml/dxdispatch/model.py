@@ -107,7 +107,7 @@ class Model:
     Attributes:
         warnings: lines about fields that nobody reads, such as misspelt ones.
 
-    Example:
+    Examples:
         >>> from anydml import dxdispatch
         >>> model = dxdispatch.load("examples/split.json")
         >>> model.dispatchables["split"].desc
@@ -142,7 +142,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         ModelError: the file is not such a model, or too large to be read; the message has the line, or the JSON path,
             and what is wrong.
 
-    Example:
+    Examples:
         >>> from anydml import dxdispatch
         >>> model = dxdispatch.load("examples/split.json")
         >>> sorted(model.resources)

@@ -64,7 +64,7 @@ def run(
             memory; with the JSON path.
         ValueError: there is no such device or feature level.
 
-    Example:
+    Examples:
         >>> from anydml import dxdispatch
         >>> results = dxdispatch.run(dxdispatch.load("examples/split.json"), log=lambda line: None)
         >>> results["Out3"]

@@ -22,7 +22,7 @@ class Timing:
     Raises:
         ValueError: a number is out of range.
 
-    Example:
+    Examples:
         >>> from anydml.dxdispatch import Timing
         >>> Timing(iterations=10, verbosity=1).warmup
         1

@@ -24,7 +24,7 @@ class Explanation:
         sections: one a program.
         notes: what is said beside them.
 
-    Example:
+    Examples:
         >>> explanation = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3))
         >>> explanation.save("flip.html")
     """
@@ -110,7 +110,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
         ValueError: arrays do not fit, or there is no such device.
         TypeError: nothing is known of such things.
 
-    Example:
+    Examples:
         >>> import anydml as dml
         >>> x = dml.TensorDesc("FLOAT32", [2, 3])
         >>> print(dml.explain(dml.SliceOperatorDesc(x, dml.TensorDesc("FLOAT32", [2, 1]), [0, 1], [2, 1], [1, 1])))

@@ -88,7 +88,7 @@ class Section:
         tensors: one an operand.
         compiled: what an engine made of it, or why it made nothing.
 
-    Example:
+    Examples:
         >>> (section,) = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3)).sections
         >>> len(section.tensors)
         2

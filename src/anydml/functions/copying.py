@@ -26,7 +26,7 @@ def copy(x: Any, out: Any | None = None) -> Any:
     Raises:
         BindingError: x has no memory that could be read, or `out` does not fit, or overlaps x or itself.
 
-    Example:
+    Examples:
         >>> y = dml.copy(np.arange(6).reshape(2, 3).T)
         >>> y.flags.c_contiguous
         True

@@ -26,6 +26,11 @@ def nonzero_coordinates(x: Any) -> Any:
     Raises:
         BindingError: x has no memory that could be read.
         FuseError: x is traced: shapes would depend on elements.
+
+    Examples:
+        >>> dml.nonzero_coordinates(np.array([[0, 5], [7, 0]]))
+        array([[0, 1],
+               [1, 0]])
     """
     if (functions := fused_functions(x)) is not None:
         return functions.nonzero_coordinates(x)

@@ -27,7 +27,7 @@ class GraphDesc(Graph):
     Raises:
         DescTypeError: an argument is not of its type. Broken rules are found by `problems` and `check`.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> flip = dml.Slice1OperatorDesc(T("INT8", [4]), T("INT8", [4]), [0], [4], [-1])
         >>> node = dml.OperatorGraphNodeDesc(flip, "flip")

@@ -18,7 +18,7 @@ NAME = "DML_GRAPH"
 class ExecutionFlags(enum.IntFlag, boundary=enum.STRICT):
     """DML_EXECUTION_FLAGS. None of them changes how elements move.
 
-    Example:
+    Examples:
         >>> dml.ExecutionFlags.NONE | dml.ExecutionFlags.DISABLE_META_COMMANDS
         <ExecutionFlags.DISABLE_META_COMMANDS: 2>
     """
@@ -40,7 +40,7 @@ class OperatorGraphNodeDesc:
     Raises:
         DescTypeError: it is no operator's desc.
 
-    Example:
+    Examples:
         >>> same = dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc("INT8", [4]), dml.TensorDesc("INT8", [4]))
         >>> dml.OperatorGraphNodeDesc(same, "copy").name
         'copy'
@@ -77,7 +77,7 @@ class ConstantDataGraphNodeDesc:
     Raises:
         DescTypeError: it is no contiguous buffer.
 
-    Example:
+    Examples:
         >>> len(dml.ConstantDataGraphNodeDesc(np.arange(4, dtype="i4")).data)
         16
     """
@@ -114,7 +114,7 @@ class _Edge:
 class InputGraphEdgeDesc(_Edge):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
-    Example:
+    Examples:
         >>> dml.InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0)
         InputGraphEdgeDesc(graph_input_index=0, to_node_index=1, to_node_input_index=0, name=None)
     """
@@ -129,7 +129,7 @@ class InputGraphEdgeDesc(_Edge):
 class OutputGraphEdgeDesc(_Edge):
     """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
 
-    Example:
+    Examples:
         >>> dml.OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0)
         OutputGraphEdgeDesc(from_node_index=1, from_node_output_index=0, graph_output_index=0, name=None)
     """
@@ -146,7 +146,7 @@ class IntermediateGraphEdgeDesc(_Edge):
 
     The tensors at its ends may differ in all but TotalTensorSizeInBytes: the second reads the bytes of the first.
 
-    Example:
+    Examples:
         >>> dml.IntermediateGraphEdgeDesc(0, 0, 1, 0).to_node_index
         1
     """

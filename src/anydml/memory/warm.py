@@ -196,7 +196,7 @@ if hasattr(os, "register_at_fork"):
 def empty_cache() -> None:
     """Give memory that waits for new results back to the system; results that are in use keep theirs.
 
-    Example:
+    Examples:
         >>> dml.empty_cache()
     """
     CACHE.empty()
@@ -215,7 +215,7 @@ def set_cache_limit(size: int) -> None:
         TypeError: it is no integer.
         ValueError: it is below 0.
 
-    Example:
+    Examples:
         >>> dml.set_cache_limit(64 << 20)
     """
     number = operator.index(size)

@@ -26,7 +26,7 @@ def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
     Returns:
         An INT64 array of the same shape with values in [0, size−1]. INT64_MIN gives 0, UINT64_MAX gives size−1.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> moves.resolve(np.array([1, -1, 99]), size=4)
         array([1, 3, 3])

@@ -42,7 +42,7 @@ class Lookup(NamedTuple):
         outside: what happens where the index, once wrapped, lies outside the axis.
         lookups: what else the address of the index depends on; looked up first.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> rows = moves.Lookup(operand=1, dtype="int64", offset=0, strides=(8,), size=5, stride=4)
         >>> print(moves.Move((3,), moves.Access(2, 0, (4,)), moves.Access(0, 0, (0,), (rows,)), 4))
@@ -72,6 +72,11 @@ def unless(operand: int, strides: tuple[int, ...]) -> Lookup:
     Args:
         operand: number of the operand that holds the mask, a byte an element.
         strides: one byte stride per dimension of the move.
+
+    Examples:
+        >>> from anydml import moves
+        >>> moves.unless(operand=1, strides=(1,)).outside
+        'skip'
     """
     return Lookup(operand, "uint8", 0, strides, 1, 0, "skip")
 
@@ -79,7 +84,7 @@ def unless(operand: int, strides: tuple[int, ...]) -> Lookup:
 class Access(NamedTuple):
     """An address for every coordinate: ``offset + Σ c·strides + Σ lookups``, in bytes from an operand's start.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> row = moves.Access(operand=0, offset=8, strides=(4,))
         >>> moves.extent(row, sizes=(3,), element_size=4)
@@ -95,7 +100,7 @@ class Access(NamedTuple):
 class Fill(NamedTuple):
     """A source that is the same everywhere: `pattern`, repeated until the element is full.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> print(moves.Move((3,), moves.Access(0, 0, (4,)), moves.Fill(bytes(4)), 4))
         3 of 4 B: #0[4·c0] = fill 00 00 00 00
@@ -110,7 +115,7 @@ class Move(NamedTuple):
     Without lookups in its destination, a move writes each byte at most once. With them, two coordinates may meet: the
     later one, in row-major order, wins. A move never reads what it writes.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> print(moves.Move((3,), moves.Access(1, 0, (4,)), moves.Access(0, 8, (-4,)), element_size=4))
         3 of 4 B: #1[4·c0] = #0[8 + -4·c0]
@@ -164,7 +169,14 @@ class Move(NamedTuple):
 
 
 def reordered(move: Move, order: Sequence[int]) -> Move:
-    """A move, which may not write twice, with its dimensions in another order."""
+    """A move, which may not write twice, with its dimensions in another order.
+
+    Examples:
+        >>> from anydml import moves
+        >>> turn = moves.Move((2, 3), moves.Access(1, 0, (12, 4)), moves.Access(0, 0, (4, 8)), 4)
+        >>> print(moves.reordered(turn, [1, 0]))
+        3×2 of 4 B: #1[4·c0 + 12·c1] = #0[8·c0 + 4·c1]
+    """
 
     def turned(access: Access) -> Access:
         lookups = tuple(looking(lookup) for lookup in access.lookups)
@@ -188,7 +200,7 @@ def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
 def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
     """The first byte and the byte after the last that an access can touch; lookups count with their whole axis.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> moves.extent(moves.Access(0, 8, (-4,)), sizes=(3,), element_size=4)
         (0, 12)

@@ -47,7 +47,7 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
     Returns:
         Groups, in which the moves keep their order. Their results are those of the moves run one by one.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> copy = moves.Move((3,), moves.Access(1, 0, (4,)), moves.Access(0, 0, (4,)), 4)
         >>> then = moves.Move((3,), moves.Access(2, 0, (4,)), moves.Access(1, 0, (4,)), 4)

@@ -35,7 +35,7 @@ class Operand(NamedTuple):
         is_on_host: whether it lies in host memory on every device.
         reason: why scratch is needed.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> moves.Operand("input", "x", size=12).role
         'input'
@@ -80,7 +80,7 @@ class Program:
         moves: in order.
         formula: the document that the moves come from, if there is one.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
         >>> program = flip.program()
@@ -173,7 +173,7 @@ def without_fills(program: Program) -> Program:
 
     Engines then know one kind of source only. Long runs are cut into rows of about `FILL_BLOCK` bytes.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> fill = dml.FillValueConstantOperatorDesc(dml.TensorDesc("INT8", [4]), "INT8", 7)
         >>> [operand.role for operand in moves.without_fills(fill.program()).operands]

@@ -17,7 +17,7 @@ Dimension = tuple[int, ...]
 class SimpleMoves(tuple[Move, ...]):
     """Moves that are simple, and known to be: to simplify them again costs nothing.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
         >>> from anydml import moves
@@ -35,7 +35,7 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
     access lets merge are merged; the innermost dimension becomes part of the element where it is contiguous. What is
     written twice, through lookups in a destination, keeps its order.
 
-    Example:
+    Examples:
         >>> from anydml import moves
         >>> whole = moves.Move((2, 3), moves.Access(1, 0, (12, 4)), moves.Access(0, 0, (12, 4)), 4)
         >>> print(*moves.simplify([whole]))

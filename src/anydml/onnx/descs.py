@@ -81,7 +81,7 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
         ModelError: the model is not valid, or has another operator; a size, or a value that decides one, is not known;
             DirectML has no tensors of a type.
 
-    Example:
+    Examples:
         >>> from onnx import TensorProto, helper
         >>> import anydml.onnx
         >>> x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [k]) for n, k in zip("xyz", (4, 2, 2)))

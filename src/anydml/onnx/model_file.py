@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
         ModelError: there is no such file, it is too large, it is truncated or no ONNX model, or its external data is
             missing, too short, or outside of the folder.
 
-    Example:
+    Examples:
         >>> from onnx import TensorProto, helper
         >>> import anydml.onnx
         >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")

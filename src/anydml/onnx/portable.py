@@ -41,7 +41,7 @@ def make_portable(model: ModelProto) -> ModelProto:
     Raises:
         ModelError: a node is not valid, or the model is below opset 13 and cannot be converted; the message says why.
 
-    Example:
+    Examples:
         >>> from onnx import TensorProto, helper
         >>> import anydml.onnx
         >>> x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")

@@ -58,7 +58,7 @@ def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
         DescError: `axes` are not all of x's axes, each once.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.permute_dims(np.arange(6).reshape(2, 3), [1, 0])
         array([[0, 3],
                [1, 4],
@@ -89,7 +89,7 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
         DescError: an axis is out of range, or there twice.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.flip(np.arange(4))
         array([3, 2, 1, 0])
     """
@@ -143,7 +143,7 @@ def roll(x: Array, shift: int | Ints, axis: int | Ints, *, out: Array | None = N
         DescError: an axis is out of range, or there are more or fewer shifts than axes.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.roll(np.arange(4), 1, axis=0)
         array([3, 0, 1, 2])
     """
@@ -189,7 +189,7 @@ def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
         DescError: x does not fit.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.broadcast_to(np.array([1, 2]), [2, 2])
         array([[1, 2],
                [1, 2]])
@@ -242,7 +242,7 @@ def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
         DescError: there are no arrays, their shapes or dtypes differ, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
 
-    Example:
+    Examples:
         >>> dml.stack([np.arange(2), np.arange(2)])
         array([[0, 1],
                [0, 1]])

@@ -40,7 +40,7 @@ class Problem:
         needs: the lowest feature level that would allow it, None where no level does.
         is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> problem, = dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [4])], axis=1).problems()
         >>> problem.field, problem.rule
@@ -74,7 +74,7 @@ class OperatorDesc(Printed):
         TYPES: its names in model files; ``DML_OPERATOR_<name>`` by default.
         UNSUPPORTED_HINT: what to do instead of what no level supports.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
         >>> isinstance(desc, dml.OperatorDesc), desc.problems()

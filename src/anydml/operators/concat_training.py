@@ -27,7 +27,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
         per_input_length_tensor: INT64, one dimension, one entry an input; None where nobody wants it.
         axis: −rank to rank − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.ConcatTrainingOperatorDesc([T("INT64", [4]), T("INT64", [2])], T("INT64", [6]), T("INT64", [2]), axis=0)
         ConcatTrainingOperatorDesc(2 × INT64 → INT64 [6], INT64 [2], axis 0)
@@ -125,7 +125,7 @@ def concat_training(  # type: ignore[empty-body]
     Raises:
         DescError, BindingError: as `join`.
 
-    Example:
+    Examples:
         >>> whole, lengths = dml.concat_training([np.arange(4), np.arange(2)])
         >>> whole
         array([0, 1, 2, 3, 0, 1])

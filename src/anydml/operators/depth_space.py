@@ -119,7 +119,7 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
             the input's channels, outermost first.
         block_size: B, at least 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.SpaceToDepthOperatorDesc(T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2]), block_size=2)
         SpaceToDepthOperatorDesc(INT8 [1, 1, 4, 4] → INT8 [1, 4, 2, 2], block_size 2)
@@ -147,7 +147,7 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
         block_size: B, at least 1.
         order: a `DepthSpaceOrder`, or its name.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
         >>> desc = dml.SpaceToDepth1OperatorDesc(large, small, 2, "DEPTH_COLUMN_ROW")
@@ -184,7 +184,7 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
         output_tensor: N, C / B², H · B, W · B.
         block_size: B, at least 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.DepthToSpaceOperatorDesc(T("INT8", [1, 4, 2, 2]), T("INT8", [1, 1, 4, 4]), block_size=2)
         DepthToSpaceOperatorDesc(INT8 [1, 4, 2, 2] → INT8 [1, 1, 4, 4], block_size 2)
@@ -212,7 +212,7 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
         block_size: B, at least 1.
         order: a `DepthSpaceOrder`, or its name.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> large, small = T("INT8", [1, 1, 4, 4]), T("INT8", [1, 4, 2, 2])
         >>> desc = dml.DepthToSpace1OperatorDesc(small, large, 2, "COLUMN_ROW_DEPTH")
@@ -304,7 +304,7 @@ def space_to_depth(
         DescError: x has not four dimensions, or blocks do not divide it.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
         (1, 4, 1, 1)
     """
@@ -333,7 +333,7 @@ def depth_to_space(
         DescError: x has not four dimensions, or blocks do not divide its channels.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.depth_to_space(np.arange(4).reshape(1, 4, 1, 1), 2)[0, 0]
         array([[0, 1],
                [2, 3]])

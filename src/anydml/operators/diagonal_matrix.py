@@ -98,7 +98,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         offset: INT; 0 is the main diagonal, 1 the one above it.
         value: integer types truncate it, and hold it at their ends.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.DiagonalMatrixOperatorDesc(T("FLOAT32", [1, 1, 2, 3]), offset=0, value=1.0)
         DiagonalMatrixOperatorDesc(→ FLOAT32 [1, 1, 2, 3], offset 0, value 1.0)
@@ -154,7 +154,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         diagonal_fill_begin: INT.
         diagonal_fill_end: INT.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.DiagonalMatrix1OperatorDesc(None, T("INT64", [3, 3]), "INT64", 1, 0, 1)
         >>> desc.problems()
@@ -251,7 +251,7 @@ def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, ou
         DescError: x has fewer than two dimensions, or `value` is no element of its dtype.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.diagonal_matrix(np.ones((3, 3), int), 0, 5)
         array([[0, 1, 1],
                [0, 0, 1],

@@ -28,7 +28,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's.
         scale_bias: None; anydml computes nothing.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.ElementWiseIdentityOperatorDesc(T("INT8", [4]), T("INT8", [4]))
         ElementWiseIdentityOperatorDesc(INT8 [4] → INT8 [4])

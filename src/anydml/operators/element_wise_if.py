@@ -36,6 +36,11 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
         a_tensor: what is taken where the condition is not 0.
         b_tensor: what is taken where it is 0.
         output_tensor: its sizes are those of the others.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> dml.ElementWiseIfOperatorDesc(T("UINT8", [4]), T("FLOAT32", [4]), T("FLOAT32", [4]), T("FLOAT32", [4]))
+        ElementWiseIfOperatorDesc(UINT8 [4], FLOAT32 [4], FLOAT32 [4] → FLOAT32 [4])
     """
 
     condition_tensor: TensorDesc
@@ -115,4 +120,8 @@ def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> A
     Raises:
         DescError: the condition is of another dtype, those of x and y differ, or shapes cannot be broadcast.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Examples:
+        >>> dml.where(np.array([True, False]), np.array([1, 2]), np.array([3, 4]))
+        array([1, 4])
     """

@@ -37,7 +37,7 @@ class NamedEnum(enum.IntEnum):
 class PaddingMode(NamedEnum):
     """DML_PADDING_MODE: what PADDING puts around its input.
 
-    Example:
+    Examples:
         >>> dml.PaddingMode.parse("DML_PADDING_MODE_EDGE")
         <PaddingMode.EDGE: 1>
     """
@@ -52,7 +52,7 @@ class PaddingMode(NamedEnum):
 class DepthSpaceOrder(NamedEnum):
     """DML_DEPTH_SPACE_ORDER: how channels of the depth side are made of blocks and channels of the space side.
 
-    Example:
+    Examples:
         >>> dml.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH")
         <DepthSpaceOrder.COLUMN_ROW_DEPTH: 1>
     """
@@ -64,7 +64,7 @@ class DepthSpaceOrder(NamedEnum):
 class InterpolationMode(NamedEnum):
     """DML_INTERPOLATION_MODE; only the nearest neighbour moves and does not compute.
 
-    Example:
+    Examples:
         >>> dml.InterpolationMode.parse("NEAREST_NEIGHBOR")
         <InterpolationMode.NEAREST_NEIGHBOR: 0>
     """
@@ -74,7 +74,12 @@ class InterpolationMode(NamedEnum):
 
 
 class AxisDirection(NamedEnum):
-    """DML_AXIS_DIRECTION: towards which end a place between two elements is rounded."""
+    """DML_AXIS_DIRECTION: towards which end a place between two elements is rounded.
+
+    Examples:
+        >>> dml.AxisDirection.parse("DML_AXIS_DIRECTION_DECREASING")
+        <AxisDirection.DECREASING: 1>
+    """
 
     INCREASING = 0
     DECREASING = 1
@@ -83,7 +88,7 @@ class AxisDirection(NamedEnum):
 class ScaleBias(NamedTuple):
     """DML_SCALE_BIAS: ``x · scale + bias``.
 
-    Example:
+    Examples:
         >>> dml.ScaleBias(scale=2.0, bias=0.5)
         ScaleBias(scale=2.0, bias=0.5)
     """
@@ -95,7 +100,7 @@ class ScaleBias(NamedTuple):
 class Size2D(NamedTuple):
     """DML_SIZE_2D.
 
-    Example:
+    Examples:
         >>> dml.Size2D(width=640, height=480)
         Size2D(width=640, height=480)
     """

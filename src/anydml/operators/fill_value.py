@@ -32,7 +32,7 @@ class FillValueConstantOperatorDesc(OperatorDesc):
         value_data_type: its data type.
         value: a number of that type.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.FillValueConstantOperatorDesc(T("FLOAT32", [4]), "FLOAT32", 1.5)
         FillValueConstantOperatorDesc(→ FLOAT32 [4], value_data_type FLOAT32, value 1.5)
@@ -100,7 +100,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         value_start: a number of that type.
         value_delta: likewise; negative ones of an unsigned type count down.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.FillValueSequenceOperatorDesc(T("INT64", [4]), "INT64", 10, -1)
         FillValueSequenceOperatorDesc(→ INT64 [4], value_data_type INT64, value_start 10, value_delta -1)

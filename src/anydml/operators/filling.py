@@ -42,6 +42,10 @@ def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
     Raises:
         DescError: the value is no element of x's dtype.
         BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.fill(np.empty(3, int), 7)
+        array([7, 7, 7])
     """
 
 
@@ -89,4 +93,8 @@ def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None
     Raises:
         DescError: start or delta is no element of x's dtype, or x is not of numbers.
         BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.sequence(np.empty(3, int), 5, -1)
+        array([5, 4, 3])
     """

@@ -72,7 +72,7 @@ class GatherOperatorDesc(OperatorDesc):
         axis: 0 to DimensionCount − 1.
         index_dimensions: 0 to DimensionCount; 0 is one scalar index, and the axis disappears.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.GatherOperatorDesc(T("FLOAT32", [6]), T("INT64", [2]), T("FLOAT32", [2]), axis=0, index_dimensions=1)
         GatherOperatorDesc(FLOAT32 [6], INT64 [2] → FLOAT32 [2], axis 0, index_dimensions 1)
@@ -269,7 +269,7 @@ def gather(
         IndexError: with ``out_of_range="error"``, an index is outside.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
-    Example:
+    Examples:
         >>> dml.gather(np.array([[1, 2], [3, 4]]), [1, -1, 0])
         array([[3, 4],
                [3, 4],

@@ -38,7 +38,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
         output_tensor: its sizes are those of `indices_tensor`.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.GatherElementsOperatorDesc(T("FLOAT32", [2, 2]), T("INT64", [1, 2]), T("FLOAT32", [1, 2]), axis=0)
         GatherElementsOperatorDesc(FLOAT32 [2, 2], INT64 [1, 2] → FLOAT32 [1, 2], axis 0)
@@ -131,7 +131,7 @@ def gather_elements(x: Array, indices: Indices, axis: int = 0, *, out: Array | N
         DescError: indices are not integers or of another shape, the axis is out of range, or it is empty.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
-    Example:
+    Examples:
         >>> dml.gather_elements(np.array([[1, 2], [3, 4]]), np.array([[1, 0]]))
         array([[3, 2]])
     """

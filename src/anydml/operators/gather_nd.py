@@ -89,7 +89,7 @@ class GatherNdOperatorDesc(_GatherNd):
         input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
         indices_dimension_count: likewise of the indices.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.GatherNdOperatorDesc(T("FLOAT32", [2, 2]), T("INT64", [3, 2]), T("FLOAT32", [1, 3]), 2, 2)
         >>> desc.problems()
@@ -140,7 +140,7 @@ class GatherNd1OperatorDesc(_GatherNd):
         indices_dimension_count: likewise of the indices.
         batch_dimension_count: leading dimensions, of those that count, that all tensors share.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.GatherNd1OperatorDesc(T("FLOAT32", [2, 2]), T("INT64", [3, 2]), T("FLOAT32", [1, 3]), 2, 2, 0)
         >>> desc.problems()
@@ -219,7 +219,7 @@ def gather_nd(x: Array, indices: Indices, batch_dims: int = 0, *, out: Array | N
             are not, or the result has more than 64 dimensions.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
-    Example:
+    Examples:
         >>> dml.gather_nd(np.array([[1, 2], [3, 4]]), np.array([[0, 1], [1, 0]]))
         array([2, 3])
     """

@@ -31,7 +31,7 @@ class JoinOperatorDesc(OperatorDesc):
         output_tensor: the tensor to write.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.JoinOperatorDesc([T("FLOAT32", [4]), T("FLOAT32", [2])], T("FLOAT32", [6]), axis=0)
         JoinOperatorDesc(2 × FLOAT32 → FLOAT32 [6], axis 0)
@@ -154,7 +154,7 @@ def join(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
         DescError: there are no arrays, or their dtypes or shapes do not fit together, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
 
-    Example:
+    Examples:
         >>> dml.join([np.arange(2), np.arange(3)])
         array([0, 1, 0, 1, 2])
     """

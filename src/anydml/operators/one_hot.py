@@ -38,7 +38,7 @@ class OneHotOperatorDesc(OperatorDesc):
         output_tensor: of any size along `axis`.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.OneHotOperatorDesc(T("INT64", [2, 1]), T("FLOAT32", [1, 2]), T("FLOAT32", [2, 3]), axis=1)
         OneHotOperatorDesc(INT64 [2, 1], FLOAT32 [1, 2] → FLOAT32 [2, 3], axis 1)
@@ -158,7 +158,7 @@ def one_hot(indices: Indices, values: Array, depth: int, axis: int = -1, *, out:
             result has more than 64 dimensions.
         BindingError: `out` does not fit, or overlaps an input.
 
-    Example:
+    Examples:
         >>> dml.one_hot(np.array([0, 2]), np.array([0, 1]), 3)
         array([[1, 0, 0],
                [0, 0, 1]])

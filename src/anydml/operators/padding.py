@@ -108,7 +108,7 @@ class PaddingOperatorDesc(_Padding):
         start_padding: elements before the input, one count a dimension; more than it has are allowed.
         end_padding: elements behind it.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.PaddingOperatorDesc(T("FLOAT32", [2]), T("FLOAT32", [5]), dml.PaddingMode.EDGE, 0.0, [1], [2])
         >>> desc.problems()
@@ -168,7 +168,7 @@ class Padding1OperatorDesc(_Padding):
         start_padding: elements before the input, one count a dimension; more than it has are allowed.
         end_padding: elements behind it.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.Padding1OperatorDesc(T("INT64", [2]), T("INT64", [5]), "CONSTANT", "INT64", 7, [1], [2])
         >>> desc.problems()
@@ -282,7 +282,7 @@ def pad(
             dimension is padded in another mode than ``"constant"``.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.pad(np.array([1, 2, 3]), [1, 2], "edge")
         array([1, 1, 2, 3, 3, 3])
         >>> dml.pad(np.array([1, 2, 3]), [2, 0], value=7)

@@ -67,7 +67,7 @@ def repeat(x: Array, repeats: int, axis: int, *, out: Array | None = None) -> Ar
         DescError: `repeats` is negative, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.repeat(np.array([1, 2]), 2, axis=0)
         array([1, 1, 2, 2])
     """
@@ -89,7 +89,7 @@ def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
         DescError: `scales` are not one a dimension, or one is less than 1.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.upsample(np.arange(4).reshape(2, 2), [1, 2])
         array([[0, 0, 1, 1],
                [2, 2, 3, 3]])

@@ -111,6 +111,14 @@ class ResampleOperatorDesc(ResampleBase):
         output_tensor: of any sizes: where they are more than the scales say, the last element is repeated.
         interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
         scales: above 0, one a dimension.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
+        >>> scales = [1, 1, 2, 2]
+        >>> desc = dml.ResampleOperatorDesc(small, large, "NEAREST_NEIGHBOR", scales)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -154,6 +162,14 @@ class Resample1OperatorDesc(ResampleBase):
         scales: above 0, one a dimension.
         input_pixel_offsets: finite, one a dimension; 0.5 for the pixels' middle.
         output_pixel_offsets: likewise; −0.5.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
+        >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
+        >>> desc = dml.Resample1OperatorDesc(small, large, "NEAREST_NEIGHBOR", scales, *offsets)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -205,6 +221,14 @@ class Resample2OperatorDesc(ResampleBase):
         scales: above 0, one a dimension.
         input_pixel_offsets: finite, one a dimension.
         output_pixel_offsets: likewise.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
+        >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
+        >>> desc = dml.Resample2OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc
@@ -257,6 +281,14 @@ class Resample3OperatorDesc(ResampleBase):
         input_pixel_offsets: finite, one a dimension.
         output_pixel_offsets: likewise.
         antialiased: means nothing to the nearest neighbour.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
+        >>> scales, offsets = [1, 1, 2, 2], ([0.5] * 4, [-0.5] * 4)
+        >>> desc = dml.Resample3OperatorDesc(small, large, "NEAREST_NEIGHBOR", "INCREASING", scales, *offsets)
+        >>> desc.problems()
+        no problems
     """
 
     input_tensor: TensorDesc

@@ -63,7 +63,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.ReverseSubsequencesOperatorDesc(T("INT8", [2, 4]), T("UINT32", [2, 1]), T("INT8", [2, 4]), axis=1)
         ReverseSubsequencesOperatorDesc(INT8 [2, 4], UINT32 [2, 1] → INT8 [2, 4], axis 1)
@@ -173,4 +173,9 @@ def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Arr
     Raises:
         DescError: lengths are not integers or of another shape, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
+
+    Examples:
+        >>> dml.reverse_subsequences(np.arange(8).reshape(2, 4), np.array([[2], [4]]))
+        array([[1, 0, 2, 3],
+               [7, 6, 5, 4]])
     """

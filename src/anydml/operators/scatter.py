@@ -42,7 +42,7 @@ class ScatterOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.ScatterOperatorDesc(T("INT8", [4]), T("INT64", [2]), T("INT8", [2]), T("INT8", [4]), axis=0)
         ScatterOperatorDesc(INT8 [4], INT64 [2], INT8 [2] → INT8 [4], axis 0)
@@ -166,7 +166,7 @@ def scatter(x: Array, indices: Indices, updates: Array, axis: int = 0, *, out: A
         DescError: indices are not integers or of another shape, dtypes differ, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
 
-    Example:
+    Examples:
         >>> dml.scatter(np.zeros(4, int), np.array([2, 0]), np.array([7, 8]))
         array([8, 0, 7, 0])
     """

@@ -43,7 +43,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
         input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
         indices_dimension_count: likewise of the indices.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> whole, updates = T("INT8", [1, 4]), T("INT8", [1, 2])
         >>> desc = dml.ScatterNdOperatorDesc(whole, T("INT64", [2, 1]), updates, whole, 1, 2)
@@ -162,7 +162,7 @@ def scatter_nd(x: Array, indices: Indices, updates: Array, *, out: Array | None 
         DescError: indices are not integers or have too many coordinates, or shapes or dtypes do not fit together.
         BindingError: `out` does not fit, or overlaps an input.
 
-    Example:
+    Examples:
         >>> dml.scatter_nd(np.zeros((2, 2), int), np.array([[0, 1]]), np.array([5]))
         array([[0, 5],
                [0, 0]])

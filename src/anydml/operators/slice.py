@@ -40,7 +40,7 @@ class SliceOperatorDesc(OperatorDesc):
         sizes: elements to take, one a dimension.
         strides: distance between taken elements, at least 1, one a dimension.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.SliceOperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [2]), [1], [2], [3])
         SliceOperatorDesc(FLOAT32 [6] → FLOAT32 [2], offsets [1], sizes [2], strides [3])
@@ -186,7 +186,7 @@ def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, 
         DescError: counts differ from x's rank, a value is negative, or an element outside x would be read.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.slice(np.arange(10), [1], [3], [2])
         array([1, 3, 5])
     """

@@ -80,7 +80,7 @@ class Slice1OperatorDesc(OperatorDesc):
         input_window_sizes: how far it extends, at least 1, one a dimension.
         input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.Slice1OperatorDesc(T("FLOAT32", [6]), T("FLOAT32", [6]), [0], [6], [-1])
         >>> desc.problems()
@@ -214,7 +214,7 @@ def slice1(
         DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.slice1(np.arange(6), [1], [4], [-1])
         array([4, 3, 2, 1])
     """

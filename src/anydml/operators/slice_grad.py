@@ -53,7 +53,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         input_window_sizes: how far it extends, at least 1, one a dimension.
         input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.SliceGradOperatorDesc(T("INT8", [2]), T("INT8", [6]), [0], [6], [3])
         >>> desc.problems()
@@ -187,7 +187,7 @@ def slice_grad(
         DescError: the window leaves the result, a stride is 0, or x has more than the window gives.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.slice_grad(np.array([7, 8]), [5], [1], [4], [2])
         array([0, 7, 0, 8, 0])
     """

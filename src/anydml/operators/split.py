@@ -27,7 +27,7 @@ class SplitOperatorDesc(OperatorDesc):
         output_tensors: at least one; sizes as the input's but along `axis`, where they add up to it.
         axis: 0 to DimensionCount − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.SplitOperatorDesc(T("FLOAT32", [6]), [T("FLOAT32", [4]), T("FLOAT32", [2])], axis=0)
         SplitOperatorDesc(FLOAT32 [6] → 2 × FLOAT32, axis 0)
@@ -133,7 +133,7 @@ def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays
         DescError: the axis is out of range, does not divide, or the sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
 
-    Example:
+    Examples:
         >>> dml.split(np.arange(6), 3)
         [array([0, 1]), array([2, 3]), array([4, 5])]
         >>> dml.split(np.arange(6), [1, 5])

@@ -30,7 +30,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         output_tensors: at least one; their sizes along `axis` are what the bound `split` must hold.
         axis: −rank to rank − 1.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.SplitTrainingOperatorDesc(T("INT64", [6]), T("INT64", [2]), [T("INT64", [4]), T("INT64", [2])], axis=0)
         SplitTrainingOperatorDesc(INT64 [6], INT64 [2] → 2 × INT64, axis 0)
@@ -167,7 +167,7 @@ def split_training(  # type: ignore[empty-body]
         DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
 
-    Example:
+    Examples:
         >>> dml.split_training(np.arange(6), [4, 2])
         [array([0, 1, 2, 3]), array([4, 5])]
         >>> dml.split_training(np.arange(6), [], num_outputs=2)

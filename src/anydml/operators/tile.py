@@ -40,7 +40,7 @@ class TileOperatorDesc(OperatorDesc):
         output_tensor: its sizes are the input's times `repeats`.
         repeats: how often, at least 1, one a dimension.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> dml.TileOperatorDesc(T("FLOAT32", [2]), T("FLOAT32", [6]), [3])
         TileOperatorDesc(FLOAT32 [2] → FLOAT32 [6], repeats [3])
@@ -120,7 +120,7 @@ def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
         DescError: one of `repeats` is negative, or the result has more than 64 dimensions.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.tile(np.array([1, 2]), [3])
         array([1, 2, 1, 2, 1, 2])
     """

@@ -36,7 +36,7 @@ class UnfoldOperatorDesc(OperatorDesc):
         start_padding: zeros before the image.
         end_padding: zeros behind it.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> desc = dml.UnfoldOperatorDesc(T("INT8", [1, 1, 4]), T("INT8", [1, 2, 3]), [2], [1], [1], [0], [0])
         >>> desc.problems()
@@ -255,7 +255,7 @@ def unfold(
         DescError: counts differ from x's dimensions, or the window does not fit.
         BindingError: `out` does not fit, or overlaps x.
 
-    Example:
+    Examples:
         >>> dml.unfold(np.arange(4.0).reshape(1, 1, 4), [2])
         array([[[0., 1., 2.],
                 [1., 2., 3.]]])

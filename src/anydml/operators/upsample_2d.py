@@ -27,7 +27,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
         scale_size: a `Size2D`: how often each column and each row is repeated.
         interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
 
-    Example:
+    Examples:
         >>> T = dml.TensorDesc
         >>> small, large = T("FLOAT16", [1, 1, 2, 2]), T("FLOAT16", [1, 1, 4, 4])
         >>> desc = dml.Upsample2dOperatorDesc(small, large, dml.Size2D(2, 2), "NEAREST_NEIGHBOR")

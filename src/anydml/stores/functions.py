@@ -101,7 +101,7 @@ def plan(
         DescError: the desc breaks a rule.
         BindingError: a count, size or type does not fit, an output is an input, or the operator reads host values.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("x.npy", np.arange(4))
         >>> sizes = dml.TensorDesc("INT64", [4])

@@ -32,7 +32,7 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
     Raises:
         ModelError: it is none of these, cannot be read, or its header or index is broken.
 
-    Example:
+    Examples:
         >>> import numpy as np, tempfile, anydml.stores
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     np.save(f"{folder}/x.npy", np.zeros((2, 3), np.float32))

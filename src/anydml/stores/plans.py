@@ -29,7 +29,7 @@ class Plan(Planned):
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("x.npy", np.arange(4))
         >>> x = stores.open("x.npy")
@@ -80,6 +80,13 @@ class GridPlan(GridPlanned):
 
     Raises:
         BindingError: the memory is too small, or an output exists or is an input.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> plan = stores.rechunk("x.npy", "x.zarr", chunks=[1, 3], permute=[0, 1])
+        >>> type(plan).__name__
+        'GridPlan'
     """
 
     def run(self, progress: bool | Callable[[int], None] = False) -> None:

@@ -54,6 +54,13 @@ def rechunk(
     Raises:
         ModelError: the source is broken, or the target cannot be as is asked.
         BindingError: an argument does not fit the source, or the memory is too small.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "x.zarr", chunks=[1, 3]).run()
+        >>> stores.open("x.zarr").shape
+        (2, 3)
     """
     store = open_store(source)
     place = JsonPath(str(os.fspath(source)))

@@ -58,7 +58,7 @@ def reshard(
         ModelError: an input or the layout is broken, rules do not fit, or an axis cannot be shared.
         BindingError: the memory is too small, or the output is an input.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("w.npy", np.ones((4, 2), "f4"))
         >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")

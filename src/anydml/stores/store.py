@@ -28,7 +28,7 @@ class Store:
         offset: bytes from the file's beginning to the first element.
         fortran_order: whether the first axis is the one without gaps.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("x.npy", np.arange(3))
         >>> x = stores.open("x.npy")
@@ -106,7 +106,7 @@ class Checkpoint(Mapping[str, Store]):
         metadata: what the files' ``__metadata__`` say, together.
         file_metadata: the same by file.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> np.save("w.npy", np.ones((4, 2), "f4"))
         >>> files = stores.create("w.safetensors", shape={"w": [4, 2]}, dtype="float32")

@@ -46,7 +46,7 @@ class Target:
         dtype: of the elements.
         offset: bytes from the file's beginning to the first element.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> stores.create("new.npy", shape=[2, 3], dtype="float32").dtype
         dtype('float32')
@@ -96,7 +96,7 @@ def create(
     Raises:
         ModelError: shape or dtype is missing, or cannot be stored in such a file.
 
-    Example:
+    Examples:
         >>> from anydml import stores
         >>> target = stores.create("new.npy", shape=[2, 3], dtype="float32")
         >>> target.shape

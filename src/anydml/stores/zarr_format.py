@@ -118,6 +118,14 @@ class ZarrStore:
         path: the folder.
         layout: how it lies in chunks.
         metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "rows.zarr", chunks=[1, 3]).run()
+        >>> array = stores.open("rows.zarr")
+        >>> array.shape, array.layout.chunk
+        ((2, 3), (1, 3))
     """
 
     path: Path

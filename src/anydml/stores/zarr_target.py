@@ -25,6 +25,12 @@ class ZarrTarget:
         path: its folder.
         layout: how it will lie in chunks.
         metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> target = stores.create("new.zarr", shape=[2, 3], dtype="float32")
+        >>> type(target).__name__, target.shape
+        ('ZarrTarget', (2, 3))
     """
 
     path: Path

@@ -62,7 +62,7 @@ def fuse(function: Callable[..., Any]) -> Fused:
         FuseError: when it is called: the function computes, decides by elements, writes, or calls what is unknown.
         BindingError: when it is called: `out` does not fit, or arrays are of several libraries or devices.
 
-    Example:
+    Examples:
         >>> import anydml as dml
         >>> import numpy as np
         >>> @dml.fuse
@@ -87,7 +87,7 @@ def planned_by(plan: Callable[..., Any]) -> None:
 class Fused:
     """A function that `fuse` made.
 
-    Example:
+    Examples:
         >>> last = dml.fuse(lambda x: x[..., -1])
         >>> last(np.arange(6).reshape(2, 3))
         array([2, 5])

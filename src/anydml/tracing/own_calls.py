@@ -169,6 +169,11 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
 
     Raises:
         FuseError: always.
+
+    Examples:
+        >>> dml.nonzero_coordinates(np.array([[0, 5], [7, 0]]))
+        array([[0, 1],
+               [1, 0]])
     """
     raise refused("nonzero_coordinates", "shapes would depend on elements: call it outside, and pass what it found")
 

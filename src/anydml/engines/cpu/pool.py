@@ -267,7 +267,7 @@ def set_num_threads(threads: int) -> None:
         TypeError: it is no integer.
         ValueError: it is less than 1, or more than 1024.
 
-    Example:
+    Examples:
         >>> before = dml.get_num_threads()
         >>> dml.set_num_threads(1)
         >>> dml.get_num_threads()
@@ -283,7 +283,7 @@ def set_num_threads(threads: int) -> None:
 def get_num_threads() -> int:
     """Threads that large work is shared between, the caller included.
 
-    Example:
+    Examples:
         >>> dml.get_num_threads() >= 1
         True
     """
