@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import Launch, Start
 from anydml.memory.warm import CACHE, LEAST
-
-if TYPE_CHECKING:
-    from anydml.functions.calling import Plan
 
 PLANS = ProgramCache()
 """Plans for layouts seen before, and their steps."""
@@ -54,12 +51,12 @@ def _maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Made:
     return partial(np.empty, shape, dtype) if size < LEAST else partial(CACHE.array, shape, dtype, size)
 
 
-def keep_step(key: Hashable, plan: Plan, arguments: Sequence[object]) -> None:
+def keep_step(key: Hashable, plan: Any, arguments: Sequence[object]) -> None:
     """Let a plan that has a step be found by what its callers give.
 
     Args:
         key: by which they look for it; equal for equal arguments.
-        plan: has a launch.
+        plan: a `Plan`, which has a launch.
         arguments: those that are no arrays, in Python's own types.
     """
     step = plan.step
