@@ -99,7 +99,7 @@ def keep_step(key: Hashable, plan: Plan, arguments: Sequence[object]) -> None:
 
     Args:
         key: by which they look for it; equal for equal arguments.
-        plan: has a launch.
+        plan: a `Plan`, which has a launch.
         arguments: those that are no arrays, in Python's own types.
     """
     step = plan.step
