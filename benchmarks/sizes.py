@@ -211,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{table(cells)}\n\n{summary(cells)}")
     if given.json:
         words = sys.argv[1:] if arguments is None else arguments
+        # Where it is kept says nothing of what was measured.
+        words = [word for word in words if not word.startswith("--js") and word != str(given.json)]
         run = {"date": datetime.date.today().isoformat(), "command": f"{parser.prog} {' '.join(words)}".strip()}
         kept = Kept(about, [run], cells)
         kept = Kept.read(given.json).and_also(kept) if given.json.exists() else kept
