@@ -110,6 +110,8 @@ def _compiled(case: Case, arguments: Sequence[Any]) -> Run:
     function, tensors = _of_torch(case, arguments)
     import torch
 
+    # All cases are one function to it, which it compiles so many times only: let it forget the others.
+    torch.compiler.reset()
     compiled = torch.compile(function, dynamic=False)
     try:
         with warnings.catch_warnings():

@@ -103,8 +103,8 @@ def interleave(every: bool) -> Iterator[Pattern]:
     for number, (name, (period, columns)) in enumerate(COLUMNS.items()):
         for zipped, back in itertools.product((False, True), repeat=2):
             overlapping = len({offset for offset, _ in columns}) < len(columns)
-            # A destination is simplified to run forwards, and has no gaps here.
-            if zipped and (back or overlapping or sum(run for _, run in columns) < period):
+            # A destination has no gaps here.
+            if zipped and (overlapping or sum(run for _, run in columns) < period):
                 continue
             if period == 1 and (zipped or not back):
                 continue

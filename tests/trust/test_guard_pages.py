@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from how_many import how_many
 
 from trust.children import environment
 from trust.patterns import KERNELS
@@ -34,3 +35,11 @@ def test_a_kernel_that_goes_too_far_is_caught(kernel, tmp_path):
     done = child(kernel, tmp_path / "report", "--break")
     killed = {-11, -7}  # SIGSEGV, and SIGBUS where the system calls it that
     assert done.returncode in killed, f"{(tmp_path / 'report').read_text().strip()}\n{done.stderr}"
+
+
+def test_fused_programs_touch_nothing_outside(tmp_path):
+    count, report = how_many(15), tmp_path / "report"
+    command = [sys.executable, "-m", "trust.fused_child", str(report), str(count)]
+    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, f"{report.read_text().strip()}\n{done.stderr}"
+    assert int(done.stdout) >= 0.95 * 6 * count

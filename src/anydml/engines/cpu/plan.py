@@ -15,7 +15,7 @@ from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.machine import most_cached
-from anydml.engines.cpu.permute import LINE, permuted, permuted_rows
+from anydml.engines.cpu.permute import LINE, STREAMED_BYTES, permuted, permuted_rows
 from anydml.moves import Move, reordered, stages
 
 ELEMENT = 64
@@ -251,16 +251,20 @@ def _page_by_page(move: Move) -> Move:
     source, (lookup,) = move.reads, move.reads.lookups
     dimensions = range(len(move.sizes))
     page = [d for d in dimensions if not lookup.strides[d]]
-    if any(abs(source.strides[d]) * move.sizes[d] > abs(lookup.stride) for d in page):
+    order = [*(d for d in dimensions if d not in page), *page]
+    if order == [*dimensions] or any(abs(source.strides[d]) * move.sizes[d] > abs(lookup.stride) for d in page):
         return move
-    return reordered(move, [*(d for d in dimensions if d not in page), *page])
+    return reordered(move, order)
 
 
 def _lookup(move: Move, streamed: bool, admits: Admits) -> KernelCall:
     from anydml.engines.cpu.kernels import lookup as kernels
 
-    if ELEMENT < move.element_size <= SHORT_ROW:
-        move = _page_by_page(move)
+    if ELEMENT < move.element_size <= SHORT_ROW and (paged := _page_by_page(move)) is not move:
+        # Lines of many rows at a time would drive each other out, if they did not leave whole.
+        numbers = (move.element_size, move.destination.offset, *move.destination.strides)
+        streamed = streamed or (move.bytes_written > STREAMED_BYTES and not any(number % LINE for number in numbers))
+        move = paged
     to, source, (lookup,) = move.destination, move.reads, move.reads.lookups
     starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
     sizes = move.sizes or (1,)
