@@ -68,7 +68,7 @@ def test_rows_that_continue_each_other(run_bytes, rows, gap, offset, seed, chunk
     source = np.random.default_rng(seed).integers(0, 256, (rows, run_bytes + gap), np.uint8)
     destination = Buffer(rows * run_bytes, offset)
     move = Move((rows,), Access(0, 0, (run_bytes,)), Access(1, 0, (run_bytes + gap,)), run_bytes)
-    kernel = "elements" if run_bytes <= planning.SHORT_ROW else "rows"
+    kernel = "row_blocks" if run_bytes <= planning.SHORT_ROW else "rows"
     run(kernel, chunk, [move], [destination], source)
     np.testing.assert_array_equal(destination.bytes.reshape(rows, -1), source[:, :run_bytes])
 

@@ -48,6 +48,8 @@ def ask_for(start, offsets, count):
 def turn_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes which lie side by side along both groups (see `tiles.turn_tile`)."""
     side, is_padded = side_of(size), size in PADDED
+    # Tiles of single bytes have so many rows that to ask for their lines takes longer than to wait for them.
+    asks = size > 1
 
     def turn(table, counter, chunks):
         units, streamed, step = word(table, UNITS), word(table, STREAMED), word(table, 1)
@@ -74,7 +76,7 @@ def turn_kernel(size: int) -> Kernel:
                 to = block_of(table, outer, block_i, block_j, uint64(TO), uint64(TO_I), uint64(0))
                 source = block_of(table, outer, block_i, block_j, uint64(SOURCE), uint64(FROM_I), uint64(1))
                 soon = source
-                if streamed != uint64(0):
+                if asks and streamed != uint64(0):
                     following = min(unit + uint64(1), units - uint64(1))
                     line = following // count_i
                     soon = block_of(table, line // count_j, following - line * count_i, line % count_j,
@@ -99,7 +101,8 @@ def turn_kernel(size: int) -> Kernel:
                         i = uint64(0)
                         while i < rows:
                             k = min(i, rows - uint64(side))
-                            ask_for(soon + k * uint64(size), from_columns + uint64(8) * j, side)
+                            if asks:
+                                ask_for(soon + k * uint64(size), from_columns + uint64(8) * j, side)
                             turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
                                       to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
                             i += uint64(side)
@@ -115,7 +118,7 @@ def turn_kernel(size: int) -> Kernel:
                         if rows >= uint64(side):
                             k = min(i, rows - uint64(side))
                         start, places = source + k * uint64(size), from_columns + uint64(8) * at
-                        if streamed != uint64(0):
+                        if asks and streamed != uint64(0):
                             ask_for(soon + k * uint64(size), places, side)
                         if (is_padded or rows < uint64(side)) and start + reach + uint64(LINE) > limit:
                             # Lines would reach past the source.
