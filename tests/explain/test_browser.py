@@ -1,10 +1,10 @@
-"""Pages in a real browser: Chromium through Playwright, or the one that ANYDML_BROWSER names (a DevTools address)."""
+"""Pages in a real browser."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from in_browser import chromium
 
 import anydml as dml
 from anydml import dxdispatch
@@ -19,15 +19,8 @@ HOSTILE = "<img src=x onerror=alert(1)><script>document.title='taken'</script>"
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as started:
-        address = os.environ.get("ANYDML_BROWSER")
-        try:
-            found = started.chromium.connect_over_cdp(address) if address else started.chromium.launch()
-        except playwright.Error as error:
-            pytest.skip(f"there is no browser: {str(error).splitlines()[0]}")
+    with chromium(playwright) as found:
         yield found
-        if not address:
-            found.close()
 
 
 @pytest.fixture

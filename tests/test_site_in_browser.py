@@ -1,0 +1,87 @@
+"""The documentation's site in a real browser: light, dark, narrow, searched, and silent."""
+
+import functools
+import http.server
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from documents import ROOT
+from in_browser import chromium
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright and Chromium")
+pytest.importorskip("material", reason="needs mkdocs-material")
+pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
+
+PAGES = ("index", "coming-from", "operators/split", "benchmarks", "feature-levels")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium(playwright) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(browser, tmp_path_factory):
+    """The site, built and served on this machine."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def visit(browser, address):
+    """Open a page; at the end, nothing may have been said in the console, nor fetched from elsewhere."""
+    said, contexts = [], []
+
+    def opened(page, scheme="light", width=1300):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(120_000)
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("request", lambda asked: None if asked.url.startswith(address) else said.append(asked.url))
+        tab.goto(f"{address}/{page}.html")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_narrow_page_does_not_scroll_sideways(visit, page, scheme):
+    tab = visit(page, scheme, 390)
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.locator("h1").is_visible()
+    assert tab.locator("body").get_attribute("data-md-color-scheme") == {"light": "default", "dark": "slate"}[scheme]
+
+
+def test_a_public_name_is_found(visit):
+    tab = visit("index")
+    tab.keyboard.press("/")
+    tab.keyboard.type("total_tensor_size_in_bytes")
+    tab.locator(".md-search-result__link").first.wait_for()
+    found = [link.get_attribute("href") for link in tab.locator(".md-search-result__link").all()]
+    assert any(link.partition("#")[0].endswith("reference.html") for link in found)
+
+
+def test_names_stay_whole(visit):
+    tab = visit("coming-from", width=390)
+    lines = "cells => cells.map(cell => cell.getClientRects().length)"
+    assert set(tab.locator("td code").evaluate_all(lines)) == {1}
