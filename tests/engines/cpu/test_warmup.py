@@ -25,6 +25,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "prepare",
             "repeat",
             "rows_kernel",
+            "row_blocks_kernel",
             "elements_kernel",
             "lines_kernel",
             "interleave_kernel",
