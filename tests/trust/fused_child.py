@@ -63,7 +63,7 @@ def main() -> None:
     with open(report, "wb", buffering=0) as file:
         for way in WAYS:
             engine.SMALL_BYTES = small if way == "as found" else -1
-            plan.last_level_cache = lambda way=way: -1 if way == "streamed" else 1 << 60
+            plan.most_cached = lambda way=way: -1 if way == "streamed" else 1 << 60
             for seed in range(count):
                 for at_end in (False, True):
                     os.pwrite(file.fileno(), f"{seed}, {way}, {at_end}".encode().ljust(REPORT), 0)

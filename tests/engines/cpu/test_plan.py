@@ -89,7 +89,7 @@ def test_a_split_is_one_pass_however_many_parts():
 
 def test_what_is_read_once_is_read_in_its_order(monkeypatch):
     # Heads of 256 bytes that three results take from rows of a source: as one pass over the source.
-    monkeypatch.setattr(plan, "PAST_SHARE", 1 << 40)
+    monkeypatch.setattr(plan, "most_cached", lambda: -1)
     x = np.arange(4 * 33 * 3 * 5 * 64, dtype=np.float32).reshape(4, 33, 960)
 
     def heads(x):
