@@ -6,7 +6,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import engine, plan
 from anydml.engines.cpu.kernel_call import CHUNK, PIECES, units_per_claim
-from anydml.engines.cpu.machine import DEFAULT_CACHE, XEON_BYTES, is_xeon, last_level_cache, most_cached
+from anydml.engines.cpu.machine import DEFAULT_CACHE, XEON_BYTES, last_level_cache, most_cached, processor
 from anydml.moves import simplify
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
@@ -152,17 +152,17 @@ def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatc
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nmodel name: {model}\n\nprocessor: 1\n")
     monkeypatch.setattr("anydml.engines.cpu.machine.last_level_cache", lambda: 300 << 20)
     monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "cpuinfo")
-    is_xeon.cache_clear()
+    processor.cache_clear()
     try:
         assert most_cached() == cached
         monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "nothing")
         monkeypatch.setattr("platform.processor", lambda: model)
-        is_xeon.cache_clear()
+        processor.cache_clear()
         assert most_cached() == cached
         monkeypatch.setattr("anydml.engines.cpu.machine.last_level_cache", lambda: 2 << 20)
         assert most_cached() == 1 << 19
     finally:
-        is_xeon.cache_clear()
+        processor.cache_clear()
 
 
 def test_the_last_level_cache_is_read_or_assumed(monkeypatch, tmp_path):
