@@ -46,6 +46,7 @@ QUICK = (
     "explain/test_journeys.py",
     "files/test_folder.py",
     "files/test_npy.py",
+    "graph/test_graph_rules.py",
     "tracing/test_patterns.py",
     "moves/test_moves.py",
     "moves/test_order.py",

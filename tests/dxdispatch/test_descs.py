@@ -9,7 +9,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
 from anydml.operators.base import camel
-from anydml.operators.enums import DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
+from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 HERE = JsonPath("m.json", "d")
@@ -37,12 +37,14 @@ def test_other_types_list_those_supported(name):
 
 
 ONE = {
+    "bool": (True, True),
     "int": (1, 1),
     "float": (10.5, 10.5),
     "Scalar": (3, 3),
     "DataType": ("DML_TENSOR_DATA_TYPE_INT8", DataType.INT8),
     "PaddingMode": ("DML_PADDING_MODE_EDGE", PaddingMode.EDGE),
     "DepthSpaceOrder": ("COLUMN_ROW_DEPTH", DepthSpaceOrder.COLUMN_ROW_DEPTH),
+    "AxisDirection": ("DML_AXIS_DIRECTION_DECREASING", AxisDirection.DECREASING),
     "InterpolationMode": ("LINEAR", InterpolationMode.LINEAR),
     "ScaleBias | None": ({"Scale": 2, "Bias": 10}, ScaleBias(2, 10)),
     "Size2D": ({"Width": 2, "Height": 3}, Size2D(2, 3)),

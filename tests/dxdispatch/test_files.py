@@ -152,7 +152,7 @@ def test_a_file_that_changes_after_it_was_looked_at(folder, name, change):
     with pytest.raises(ModelError) as caught:
         dxdispatch.run(loaded, log=lines.append)
     reason = "cannot be read: No such file" if change == "gone" else f"{path} changed while it was read"
-    assert str(caught.value).startswith(f"{folder.file}: resources.C")
+    assert str(caught.value).startswith(f"{folder.file}: line 1: resources.C")
     assert reason in str(caught.value)
     assert lines == ["Running on 'cpu'"], "something had run"
 

@@ -76,8 +76,8 @@ def test_what_follows_the_root_is_ignored():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the file is empty"),
-        (" \n\t", "the file is empty"),
+        ("", "the file is empty: a model is a JSON object"),
+        (" \n\t", "the file is empty: a model is a JSON object"),
         ("// nothing", "line 1, column 11: expecting value"),
         ('{"a": 1\n "b": 2}', "line 2, column 2: expecting ',' delimiter"),
         ('{\n  /* 1 */ "a": [1,,2]\n}', "line 2, column 19: expecting value"),

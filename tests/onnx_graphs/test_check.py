@@ -138,7 +138,7 @@ def test_a_known_operator_that_computes_is_listed(check):
     }""")
     del model.graph.node[2], model.graph.output[1]
     descs, reasons = found(model)
-    assert reasons == {"blur": "mode is linear, but anydml moves data and computes nothing"}
+    assert reasons == {"blur": "mode is linear, but anydml moves data and computes nothing: mode is nearest"}
     assert descs["turn"].output_tensor.sizes == (1, 1, 8, 8)
     assert check(model)[0] == 0
 

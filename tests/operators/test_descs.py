@@ -219,7 +219,7 @@ def test_arguments_of_other_types_name_their_field(make, operator, field, text):
     assert (error.operator, error.field) == (operator, field)
     assert str(error).startswith(f"{operator}: {field} is ")
     assert text in str(error)
-    assert error.rule == str(error).partition(", but ")[2].replace("it must be", "it is")
+    assert error.rule == str(error).partition(", but ")[2]
 
 
 def test_an_operator_that_lacks_a_part_says_so():

@@ -46,7 +46,10 @@ def test_parts_add_up(make, whole, parts, sizes, total):
 def test_the_message_of_a_wrong_sum():
     with pytest.raises(dml.DescError) as caught:
         split(X, [f32(1, 1, 2, 2), f32(1, 1, 3, 2)], 2).check()
-    assert str(caught.value) == "DML_SPLIT: OutputTensors sizes along Axis 2 add up to 5, but InputTensor.Sizes[2] is 6"
+    assert str(caught.value) == (
+        "DML_SPLIT: OutputTensors sizes along Axis 2 add up to 5, but InputTensor.Sizes[2] is 6: "
+        "the sizes of OutputTensors along Axis add up to InputTensor's"
+    )
 
 
 @both
