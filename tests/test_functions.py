@@ -257,5 +257,5 @@ def test_what_has_no_dimensions_stays_an_array(dtype):
 def test_a_long_string_without_dimensions_has_no_axis():
     x = np.zeros((), "S70000")
     for pick in (dml.gather, dml.gather_elements):
-        with pytest.raises(dml.DescError, match="dimension|axis"):
+        with pytest.raises(dml.DescError, match=r"dimension|axis"):
             pick(x, np.zeros(2, np.int64), 0)
