@@ -252,3 +252,10 @@ def test_what_has_no_dimensions_stays_an_array(dtype):
     for found in (dml.slice(x, [], []), dml.slice1(x, [], [], []), dml.flip(x), dml.copy(x)):
         assert type(found) is np.ndarray
         assert (found.shape, found.dtype, found.item()) == ((), x.dtype, x.item())
+
+
+def test_a_long_string_without_dimensions_has_no_axis():
+    x = np.zeros((), "S70000")
+    for pick in (dml.gather, dml.gather_elements):
+        with pytest.raises(dml.DescError, match=r"dimension|axis"):
+            pick(x, np.zeros(2, np.int64), 0)

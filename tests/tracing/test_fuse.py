@@ -87,6 +87,11 @@ def test_a_call_is_traced_once_a_key():
     assert np.isnan(fused(X, float("nan"))).all()
     fused(X, float("nan"))
     assert len(runs) == 3
+    # Nor are sets equal whose numbers differ.
+    fused, runs = counted(lambda x, values: np.full_like(x, max(values)))
+    for values in (frozenset([0.0]), frozenset([-0.0]), frozenset([(0.0,)]), frozenset([(-0.0,)]), frozenset([0.0])):
+        assert np.signbit(fused(X, values)).all() == (str(max(values)) in ("-0.0", "(-0.0,)"))
+    assert len(runs) == 4
 
 
 def test_what_is_kept_is_bounded():

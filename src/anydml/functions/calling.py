@@ -53,7 +53,7 @@ def call(
     out: Sequence[Any] | None,
     adapter: ArrayAdapter | None,
     engine: ArrayEngine | None = None,
-    asked: Hashable = None,
+    asked: tuple[Hashable, ...] | None = None,
     given_arguments: Sequence[object] | None = None,
 ) -> list[Any]:
     """Run a function.

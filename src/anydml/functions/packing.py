@@ -30,7 +30,7 @@ def packed(name: str, operation: Any, inputs: tuple[Array, ...], arguments: Para
         out: the caller's.
     """
     x = inputs[0]
-    if x.strides[-1] == x.itemsize or not is_movable(x.dtype):
+    if not x.ndim or x.strides[-1] == x.itemsize or not is_movable(x.dtype):
         return inputs
     # Where `out` may lie over x, x itself is what the checks must see.
     if out is not None and not (type(out) is np.ndarray and not np.may_share_memory(x, out)):

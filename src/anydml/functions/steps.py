@@ -94,14 +94,17 @@ class Plan:
         self.start = launch.start
 
 
-def keep_step(key: Hashable, plan: Plan, arguments: Sequence[object]) -> None:
+def keep_step(key: tuple[Hashable, ...], plan: Plan, arguments: Sequence[object]) -> None:
     """Let a plan that has a step be found by what its callers give.
 
     Args:
-        key: by which they look for it; equal for equal arguments.
+        key: by which they look for it: the operation, shapes and what the caller gave, and whether there is no `out`.
         plan: a `Plan`, which has a launch.
         arguments: those that are no arrays, in Python's own types.
     """
+    # Other things than Python's own could never take the step, and a key would keep them alive.
+    if not all(map(_is_plain, key[1:-1])):
+        return
     step = plan.step
     if step is None:
         if plan.launch is None or not all(map(_is_plain, arguments)):

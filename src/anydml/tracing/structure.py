@@ -73,5 +73,7 @@ def static_key(leaf: Any) -> Hashable:
         return type(leaf), repr(leaf)
     if type(leaf) is slice:
         return slice, static_key(leaf.start), static_key(leaf.stop), static_key(leaf.step)
+    if type(leaf) in (tuple, frozenset):
+        return type(leaf), type(leaf)(map(static_key, leaf))
     hash(leaf)
     return type(leaf), leaf

@@ -1,7 +1,9 @@
 """Calls that come often are one step of compiled code, which does and refuses what the long way does and refuses."""
 
 import ctypes
+import gc
 import threading
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -433,3 +435,23 @@ def test_so_many_steps_are_kept_and_no_more(monkeypatch):
         x = np.ones((2 * k, 4), np.float32)
         assert often(lambda x=x: dml.split(x, 2, 0))
         assert 1 <= len(PLANS.steps) <= 3
+
+
+def test_what_is_no_number_of_pythons_own_is_not_kept():
+    class Axis:
+        def __index__(self):
+            return 1
+
+    assert often(lambda: dml.split(X, 2, 1))
+    kept = len(PLANS.steps)
+    gone = []
+    for _ in range(5):
+        axis = Axis()
+        gone.append(weakref.ref(axis))
+        assert same(dml.split(X, 2, axis), np.split(X, 2, 1))
+        assert same(dml.split(X, (size for size in (5, 5)), 1), np.split(X, 2, 1))
+        dml.split(X, 2, np.int64(1))
+    del axis
+    gc.collect()
+    assert [each() for each in gone] == [None] * 5
+    assert len(PLANS.steps) == kept
