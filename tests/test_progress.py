@@ -1,6 +1,7 @@
 """How far long work is."""
 
 import io
+import os
 import re
 
 import pytest
@@ -31,6 +32,47 @@ def test_a_terminal_shows_a_bar_that_goes_again(clock):
     bar.close()
     assert stream.getvalue().endswith("\r")
     assert stream.getvalue().split("\r")[-2].strip() == ""
+
+
+def test_a_narrow_terminal_shows_one_line_that_fits(clock, monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(progress, "_columns", lambda _: 40)
+    bar = progress.Progress(1_000_000_000, 0, stream)
+    for _ in range(3):
+        clock[0] += 2
+        bar.advance(100_000_000)
+    bar.close()
+    parts = stream.getvalue().split("\r")
+    assert parts[1] == "10% 100.00 MB of 1.00 GB, 50.00 MB/s, 1"
+    assert max(map(len, parts)) == 39
+    assert parts[-2:] == [" " * 39, ""]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal is opened")
+def test_a_terminals_width_is_asked_for():
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = os.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 33, 0, 0))
+        with os.fdopen(theirs, "w", closefd=False) as stream:
+            assert progress._columns(stream) == 33
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert progress._columns(io.StringIO()) == 0
+
+
+@pytest.mark.parametrize("stream", ["none", "closed"])
+def test_work_goes_on_where_nothing_can_be_said(monkeypatch, clock, stream):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr("sys.stderr", None if stream == "none" else closed)
+    with progress.shown(10) as advance:
+        clock[0] += 100
+        advance(5)
 
 
 def test_elsewhere_there_is_a_line_every_ten_seconds(clock):

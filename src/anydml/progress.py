@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -34,7 +35,7 @@ class Progress:
         self.total, self.done, self._before = total, done, done
         self._stream = sys.stderr if stream is None else stream
         self._show = show
-        self._is_terminal = self._stream.isatty()
+        self._is_terminal = _is_terminal(self._stream)
         self._start = self._last = time.monotonic()
         self._turn = threading.Lock()
         self._width = 0
@@ -70,6 +71,11 @@ class Progress:
             return
         full = min(CELLS, CELLS * self.done // max(1, self.total))
         line = f"[{'#' * full}{'.' * (CELLS - full)}] {text}"
+        columns = _columns(self._stream)
+        if columns and len(line) >= columns:
+            # What goes on in the next line stays there. The last column is left free: some terminals begin one then.
+            line = text.strip()[: columns - 1]
+            self._width = min(self._width, columns - 1)
         self._write("\r" + line.ljust(self._width))
         self._width = len(line)
 
@@ -77,9 +83,25 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):
+        except (AttributeError, OSError, ValueError):
             # Nobody looks any more; the work goes on.
             self._is_terminal, self._width = False, 0
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        # It is closed.
+        return False
+
+
+def _columns(stream: TextIO) -> int:
+    """Characters of a terminal's line; 0 where that is not known."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return 0
 
 
 def _duration(seconds: float) -> str:

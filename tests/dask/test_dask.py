@@ -112,6 +112,14 @@ def test_several_inputs_and_structures():
     np.testing.assert_array_equal(mixed.compute(), np.concatenate([ARRAY, ARRAY[:2]]))
 
 
+@pytest.mark.parametrize("function", [dml.copy, dml.fuse(lambda x: x[::-1])])
+def test_chunks_that_are_not_numpys_are_refused(function):
+    masked = da.ma.masked_greater(da.arange(10, chunks=3), 5)
+    with pytest.raises(BindingError, match=r"has chunks with masks: pass dask\.array\.ma\.getdata"):
+        function(masked)
+    assert function(da.ma.getdata(masked)).shape == (10,)
+
+
 def test_refused():
     x = da.from_array(ARRAY, chunks=(5, 7, 4))
     with pytest.raises(BindingError, match="out with Dask arrays"):

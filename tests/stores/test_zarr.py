@@ -310,6 +310,72 @@ def test_a_chunk_that_is_too_short(tmp_path):
         plan.run()
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "blosc"])
+@pytest.mark.parametrize("last", [4, 0xA5])
+def test_a_chunk_that_decodes_to_another_size_is_refused(tmp_path, version, codec, last):
+    import numcodecs
+
+    x = np.arange(8, dtype=np.uint32)
+    x[[3, 7]] = np.array([0, 0, 0, last], np.uint8).view(np.uint32)
+    source, path = tmp_path / "source.zarr", tmp_path / "x.zarr"
+    made(source, x, (4,), version)
+    stores.rechunk(source, path, codec=codec).run()
+    stores.rechunk(path, tmp_path / "whole.npy").run()
+    assert np.array_equal(np.load(tmp_path / "whole.npy"), x)
+    coder = numcodecs.get_codec({"id": codec})
+    for count in (1, 3, 5, 4000):
+        (path / ("1" if version == 2 else "c/1")).write_bytes(bytes(coder.encode(np.zeros(count, np.uint32))))
+        with pytest.raises(ModelError, match="cannot be read as a chunk"):
+            stores.rechunk(path, tmp_path / "y.npy").run()
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3")
+@pytest.mark.parametrize("dtype", [">i4", ">f8", ">c8", ">M8[s]", ">U2", ">u2"])
+def test_orders_of_bytes_are_kept(tmp_path, dtype):
+    x = np.arange(24).reshape(4, 6).astype(dtype)
+    np.save(tmp_path / "x.npy", x)
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", chunks=[3, 4]).run()
+    assert np.array_equal(read(tmp_path / "x.zarr"), x)
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", chunks=[2, 2], permute=[1, 0]).run()
+    assert np.array_equal(read(tmp_path / "y.zarr"), x.T)
+    stores.rechunk(tmp_path / "y.zarr", tmp_path / "y.npy", permute=[1, 0]).run()
+    back = np.load(tmp_path / "y.npy")
+    assert np.array_equal(back, x)
+    assert back.dtype == x.dtype
+    made(tmp_path / "old.zarr", x, (3, 4), 2)
+    stores.rechunk(tmp_path / "old.zarr", tmp_path / "new.zarr", chunks=[4, 1], flip=[0]).run()
+    assert np.array_equal(read(tmp_path / "new.zarr"), x[::-1])
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_arrays_without_axes(tmp_path, version):
+    made(tmp_path / "x.zarr", np.array(7, np.int16), (), version)
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "x.npy").run()
+    assert np.load(tmp_path / "x.npy") == 7
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.zarr").run()
+    assert read(tmp_path / "y.zarr") == 7
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_are_never_replaced(tmp_path, version):
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w", zarr_format=version)
+    group.create_array("a", data=np.arange(3))
+    np.save(tmp_path / "x.npy", np.arange(6))
+    with pytest.raises(ModelError, match="is no Zarr array, and is not replaced"):
+        stores.rechunk(tmp_path / "x.npy", tmp_path / "g.zarr", overwrite=True).run()
+    assert read(tmp_path / "g.zarr" / "a").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_metadata_that_change_before_a_plan_is_made_are_noticed(tmp_path, version):
+    store = made(tmp_path / "x.zarr", np.arange(6), (2,), version)
+    zarr.open_array(str(tmp_path / "x.zarr"), mode="r+").resize((4,))
+    target = stores.create(tmp_path / "y.npy", store.shape, store.dtype)
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        dml.fuse(lambda x: x[::-1]).plan(store, target)
+
+
 def test_refused(tmp_path):
     x = array_of()
     store = made(tmp_path / "x.zarr", x, (8, 7, 5))

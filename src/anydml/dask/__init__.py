@@ -51,7 +51,8 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
         The function's structure, with a Dask array for every array.
 
     Raises:
-        BindingError: a shape is unknown, an argument is another lazy array, or no task fits in ``anydml.memory``.
+        BindingError: a shape is unknown, chunks are no NumPy arrays, an argument is another lazy array, or no task fits
+            in ``anydml.memory``.
         FuseError: the function computes, decides by elements, writes, or calls what is unknown.
     """
     from anydml.dask.graphs import lazy_array
@@ -71,6 +72,7 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
                 name,
                 path,
             )
+        _check_chunks(name, path, leaf._meta)
         check_dtype(leaf.dtype, path)
         shape = tuple(map(int, leaf.shape))
         value = trace.composer.input(path, shape, far_strides(leaf.ndim), leaf.dtype.itemsize)
@@ -93,6 +95,19 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
         return lazy_array(name, trace.composer, leaf.array.value, leaf.array.element, inputs)
 
     return rebuilt(tree, made, "")
+
+
+def _check_chunks(name: str, path: str, meta: Any) -> None:
+    """Chunks are NumPy arrays: masks would be lost, and others would be converted by every task."""
+    if isinstance(meta, np.ma.MaskedArray):
+        raise BindingError(
+            f"{name}: {path} has chunks with masks: pass dask.array.ma.getdata({path}), and "
+            f"dask.array.ma.getmaskarray({path}) in a call of its own", name, path, "a mask is not moved",
+        )  # fmt: skip
+    if not isinstance(meta, np.ndarray):
+        kind = f"{type(meta).__module__}.{type(meta).__qualname__}"
+        raise BindingError(f"{name}: {path} has chunks of {kind}: convert them by {path}.map_blocks", name, path,
+                           "chunks are NumPy arrays")  # fmt: skip
 
 
 def check_out(name: str, out: Any) -> None:

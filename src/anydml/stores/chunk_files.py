@@ -22,6 +22,10 @@ LOCKS = 64
 """Chunks that are decoded at once at most, each by one thread."""
 
 
+UNWRITTEN = 0xA5
+"""A byte by which a buffer that was not filled to its end is noticed."""
+
+
 class ChunkReader:
     """Reads boxes of a Zarr array.
 
@@ -34,7 +38,7 @@ class ChunkReader:
     def __init__(self, store: ZarrStore, span: int, kept_in: Path | None) -> None:
         self.path, self.layout, self.span = store.path, store.layout, span
         self._word = word(store.dtype.itemsize)
-        self._coder = self.layout.coder() if self.layout.is_own else None
+        self._coder: Any = self.layout.coder() if self.layout.is_own else None
         self._array: Any = None if self.layout.is_own else zarr_array(store.path)
         self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
@@ -57,7 +61,8 @@ class ChunkReader:
         """
         own = self.layout.box(chunk)
         common = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(box, own, strict=True)]
-        target = out[tuple(slice(a - b[0], e - b[0]) for (a, e), b in zip(common, box, strict=True))]
+        place: Any = (*(slice(a - b[0], e - b[0]) for (a, e), b in zip(common, box, strict=True)), ...)
+        target = out[place]
         inside = tuple((a - b[0], e - b[0]) for (a, e), b in zip(common, own, strict=True))
         if self.layout.is_plain:
             self._plain(chunk, inside, target)
@@ -96,16 +101,25 @@ class ChunkReader:
             return np.broadcast_to(self._filled(), self.layout.chunk).copy()
         except OSError as error:
             raise self._error(chunk, error.strerror or str(error)) from None
-        flat = np.empty(self.layout.chunk_bytes, np.uint8)
         try:
-            found = data if self._coder is None else self._coder.decode(data, out=flat)
-            view = np.frombuffer(found, np.uint8)
+            view = np.frombuffer(data if self._coder is None else self._decompressed(data), np.uint8)
         except Exception as error:
             # Codecs raise whatever their libraries do.
             raise self._error(chunk, str(error)) from None
         if view.size != self.layout.chunk_bytes:
             raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
         return view.view(self._word).reshape(self.layout.chunk)
+
+    def _decompressed(self, data: bytes) -> Any:
+        """What a codec makes of a file: never more than a chunk, and no byte that it has not written."""
+        flat = np.empty(self.layout.chunk_bytes, np.uint8)
+        flat[-1:] = UNWRITTEN
+        found = self._coder.decode(data, out=flat)
+        if flat.size and flat[-1] != UNWRITTEN:
+            return found
+        # Codecs do not say of how many bytes they filled a buffer: one of their own tells.
+        del flat, found
+        return self._coder.decode(data)
 
     def _elements(self, box: Box) -> Array:
         """Elements that zarr-python reads."""
@@ -114,7 +128,8 @@ class ChunkReader:
         except Exception as error:
             # Codecs raise whatever their libraries do.
             raise JsonPath(str(self.path)).error(f"cannot be read: {str(error)[:200]}") from None
-        return np.ascontiguousarray(found).reshape([e - a for a, e in box]).view(self._word)
+        stored = np.ascontiguousarray(found, self.layout.dtype)
+        return stored.reshape([e - a for a, e in box]).view(self._word)
 
     def _padded(self, own: Box) -> Array:
         whole = np.empty(self.layout.chunk, self._word)

@@ -21,7 +21,7 @@ from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import bytes_text, parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
-from anydml.stores.zarr_format import ZarrStore, folder_identity
+from anydml.stores.zarr_format import ZarrStore, folder_identity, metadata_of
 from anydml.stores.zarr_target import ZarrTarget
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
@@ -86,6 +86,9 @@ class GridPlanned:
             str(path): (folder_identity if path.is_dir() else identity)(path)
             for path in sorted({store.path for store in self.inputs})
         }
+        for store in self.inputs:
+            if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
+                raise BindingError(f"{name}: {store.path} has changed since it was opened: open it again", name)
         self._check_apart()
         free = self.memory - sum(value.nbytes for value in self.constants.values() if value is not None)
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))

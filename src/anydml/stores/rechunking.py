@@ -66,7 +66,7 @@ def rechunk(
     place = JsonPath(str(os.fspath(source)))
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
-    index = _index(slices, store.ndim, place)
+    index = _index(slices, store.shape, place)
     turned = [_axis(axis, store.ndim, "flip", place) for axis in flip]
     kept = [k for k, each in enumerate(index) if isinstance(each, slice)]
     if any(axis not in kept for axis in turned):
@@ -104,8 +104,9 @@ def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
     return axis % rank
 
 
-def _index(slices: str | None, rank: int, place: JsonPath) -> tuple[Any, ...]:
+def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[Any, ...]:
     """Slices and numbers, one an axis."""
+    rank = len(shape)
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:
         raise BindingError(f"rechunk: {place}: {len(texts)} slices were given, but there are {rank} axes")
@@ -118,4 +119,7 @@ def _index(slices: str | None, rank: int, place: JsonPath) -> tuple[Any, ...]:
             found.append(int(match["one"]))
         else:
             found.append(slice(*(None if part is None else int(part) for part in match.group("start", "stop", "step"))))
+    for axis, (each, size) in enumerate(zip(found, shape, strict=False)):
+        if isinstance(each, int) and not -size <= each < size:
+            raise BindingError(f"rechunk: {place}: slice takes element {each} of axis {axis}, which has {size}")
     return (*found, *[slice(None)] * (rank - len(texts)))

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,19 @@ _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 def is_zarr(path: Path) -> bool:
     """Whether a folder is a Zarr array or group."""
     return any((path / name).is_file() for name in METADATA)
+
+
+def is_zarr_array(path: Path) -> bool:
+    """Whether a folder is a Zarr array, and no group, which may hold others."""
+    if (path / ".zgroup").is_file():
+        return False
+    try:
+        said = json.loads((path / "zarr.json").read_bytes())
+    except FileNotFoundError:
+        return (path / ".zarray").is_file()
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and said.get("node_type") == "array"
 
 
 def require_zarr(place: JsonPath) -> Any:
@@ -213,8 +225,12 @@ def open_zarr(path: Path) -> ZarrStore:
 
 def store_of(array: Any, path: Path) -> ZarrStore:
     """The store of zarr-python's array in a folder."""
-    texts = {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
-    return ZarrStore(path, layout_of(array), texts)
+    return ZarrStore(path, layout_of(array), metadata_of(path))
+
+
+def metadata_of(path: Path) -> dict[str, bytes]:
+    """The files that describe an array, by name."""
+    return {name: (path / name).read_bytes() for name in ("zarr.json", ".zarray", ".zattrs") if (path / name).exists()}
 
 
 def layout_of(array: Any) -> Chunks:
@@ -229,6 +245,8 @@ def layout_of(array: Any) -> Chunks:
         raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
     version = int(said["zarr_format"])
     codec, is_own = (_codec_of_v2 if version == 2 else _codec_of_v3)(said)
+    if version == 3:
+        dtype = _as_stored(dtype, said["codecs"])
     encoding = said.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
     separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
@@ -258,8 +276,7 @@ def _codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, boo
 def _codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
     codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
     first, rest = codecs[0], codecs[1:]
-    endian = first.get("configuration", {}).get("endian", sys.byteorder)
-    if first["name"] != "bytes" or endian != sys.byteorder or len(rest) > 1 or said.get("storage_transformers"):
+    if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
         return None, False
     if not rest:
         return None, True
@@ -272,6 +289,14 @@ def _codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, boo
         known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
         return {"id": "blosc", **known, "shuffle": _SHUFFLES[options["shuffle"]]}, True
     return None, False
+
+
+def _as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.dtype[Any]:
+    """A dtype with the order of bytes that chunks of version 3 have, which its own name does not say."""
+    endian = dict(codecs[0].get("configuration") or {}).get("endian") if codecs[0]["name"] == "bytes" else None
+    if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
+        return dtype
+    return dtype.newbyteorder(">" if getattr(endian, "value", endian) == "big" else "<")
 
 
 def folder_identity(path: Path) -> tuple[Any, ...]:

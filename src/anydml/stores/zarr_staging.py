@@ -13,7 +13,7 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.journal import sync_folder
 from anydml.stores.staging import JOURNAL, PART, Staging, beside
 from anydml.stores.targets import NewFile
-from anydml.stores.zarr_format import METADATA
+from anydml.stores.zarr_format import is_zarr_array
 from anydml.stores.zarr_target import ZarrTarget
 
 MANY_FILES = 1000
@@ -40,8 +40,7 @@ class ZarrStaging(Staging):
             return
         if not self.overwrite:
             raise place.error("exists already: name another, or allow to overwrite it")
-        is_array = any((self.path / name).is_file() for name in METADATA[:2])
-        if self.path.is_symlink() or not self.path.is_dir() or not is_array:
+        if self.path.is_symlink() or not self.path.is_dir() or not is_zarr_array(self.path):
             raise place.error("is no Zarr array, and is not replaced")
 
     def is_there(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from anydml.stores.zarr_format import Chunks, ZarrStore, layout_of, require_zarr
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 """The attribute by which xarray names the axes of arrays of version 2."""
+
+HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
+"""Codecs, and their highest levels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,6 +98,10 @@ def new_zarr(
     if chunks is not None:
         # A chunk is no larger than the array.
         options["chunks"] = tuple(max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True))
+    if options.get("zarr_format", 3) == 3 and not options["dtype"].isnative:
+        # The name of a dtype of version 3 does not say in which order its bytes are; the codec before all others does.
+        endian = "little" if sys.byteorder == "big" else "big"
+        options.setdefault("serializer", zarr.codecs.BytesCodec(endian=endian))
     if codec is not None:
         options["compressors"] = _compressors(codec, options.get("zarr_format", 3), place)
     files: dict[str, Any] = {}
@@ -135,10 +143,12 @@ def _kept(like: ZarrStore, shape: tuple[int, ...], axes: list[int], are_chunks_k
 
 def _compressors(codec: str, version: int, place: JsonPath) -> Any:
     name, _, level = codec.partition(":")
-    if name not in ("none", "zstd", "gzip", "blosc") or (level and (not level.isdecimal() or len(level) > 3)):
+    if name not in ("none", *HIGHEST) or (level and (not level.isdecimal() or len(level) > 3)):
         raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
     if name == "none":
         return None
+    if level and int(level) > HIGHEST[name]:
+        raise place.error(f"codec is {codec!r:.40}, but levels of {name} end at {HIGHEST[name]}")
     if version == 2:
         import numcodecs
 
