@@ -168,6 +168,8 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
         assert "<p>::: " not in html, page
+    reference = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    assert "<blockquote" not in reference, "examples stand in a section: a prompt outside one is Markdown's quotation"
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     pages = " ".join(f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference"))
     missing = {name for name in PUBLIC if not re.search(rf"\b{name.rpartition('.')[2]}\b", pages)}

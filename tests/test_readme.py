@@ -1,5 +1,6 @@
 """The README's code runs and prints what it shows, and its commands and links are right."""
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -9,9 +10,11 @@ import documents
 import pytest
 from documents import ROOT, run_session, untimed
 
+import anydml as dml
 from anydml.operators import REGISTRY
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+ABOUT_PROGRAMS = {"explain", "fuse", "empty_cache", "get_num_threads", "set_cache_limit", "set_num_threads"}
 
 
 def blocks(language):
@@ -26,6 +29,31 @@ def test_python_blocks_print_what_they_show():
 def test_the_operators_are_counted():
     own = sum(name.startswith("DML_") for name in REGISTRY)
     assert f"compute nothing: {own} of them, and {['none', 'one', 'two'][len(REGISTRY) - own]} of ONNX" in TEXT
+
+
+def test_the_operators_are_listed():
+    listed = documents.sections(TEXT)["Operators"]
+    for name, kind in REGISTRY.items():
+        shown = kind.__name__.removesuffix("OperatorDesc") if name.startswith("ORT_") else name.split("OPERATOR_")[1]
+        assert re.search(rf"\b{shown}\b", listed), name
+        assert f"`{kind.__name__}`" in listed
+
+
+def test_the_functions_are_listed():
+    listed = documents.sections(TEXT)["Operators"]
+    functions = {name for name in dml.__all__ if inspect.isfunction(getattr(dml, name))} - ABOUT_PROGRAMS
+    assert len(functions) > 30
+    assert functions <= set(re.findall(r"`(\w+)`", listed))
+
+
+def test_figures_say_what_measured_them():
+    paragraphs = documents.sections(TEXT)["Speed"].split("\n\n")
+    measured = [text for text in paragraphs if re.search(r"\d µs|\d times|\d cells", text)]
+    assert len(measured) == 3
+    for text in measured:
+        assert re.search(
+            r"`python -m benchmarks\.\w+[\w -]*`\s+on\s+\d{4}-\d\d-\d\d,\s+\d+\s+cores\s+of\s+an\s+[A-Z]", text
+        ), text
 
 
 def test_every_python_block_is_a_session():

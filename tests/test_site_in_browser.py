@@ -15,7 +15,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright
 pytest.importorskip("material", reason="needs mkdocs-material")
 pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
 
-PAGES = ("index", "coming-from", "operators/split", "benchmarks", "feature-levels")
+PAGES = ("index", "coming-from", "operators/split", "benchmarks", "feature-levels", "reference")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -81,7 +81,17 @@ def test_a_public_name_is_found(visit):
     assert any(link.partition("#")[0].endswith("reference.html") for link in found)
 
 
+LINES = "names => names.map(name => [name.textContent, name.getClientRects().length])"
+
+
 def test_names_stay_whole(visit):
     tab = visit("coming-from", width=390)
-    lines = "cells => cells.map(cell => cell.getClientRects().length)"
-    assert set(tab.locator("td code").evaluate_all(lines)) == {1}
+    assert {lines for _, lines in tab.locator("td code").evaluate_all(LINES)} == {1}
+
+
+def test_only_names_longer_than_a_line_are_broken(visit):
+    tab = visit("reference", width=390)
+    names = {name: lines for name, lines in tab.locator("p > code").evaluate_all(LINES) if " " not in name}
+    assert len(names) > 100
+    assert max(names.values()) > 1
+    assert [name for name, lines in names.items() if lines > 1 and len(name) <= 40] == []

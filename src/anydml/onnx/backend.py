@@ -1,11 +1,12 @@
 """A backend in the sense of `onnx.backend.base`: `prepare`, `run_model`, `run_node`, `supports_device`.
 
->>> import onnx.parser, numpy, anydml.onnx
->>> model = onnx.parser.parse_model('''
-...     <ir_version: 8, opset_import: ["": 18]>
-...     g (float[N] x) => (float[A] a, float[B] b) { a, b = Split <axis = 0, num_outputs = 2> (x) }''')
->>> [part.tolist() for part in anydml.onnx.backend.run_model(model, [numpy.arange(5, dtype="f")])]
-[[0.0, 1.0, 2.0], [3.0, 4.0]]
+Examples:
+    >>> import onnx.parser, numpy, anydml.onnx
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 8, opset_import: ["": 18]>
+    ...     g (float[N] x) => (float[A] a, float[B] b) { a, b = Split <axis = 0, num_outputs = 2> (x) }''')
+    >>> [part.tolist() for part in anydml.onnx.backend.run_model(model, [numpy.arange(5, dtype="f")])]
+    [[0.0, 1.0, 2.0], [3.0, 4.0]]
 """
 
 from __future__ import annotations
