@@ -12,10 +12,11 @@ import gc
 import sys
 from pathlib import Path
 
+from benchmarks.chart import draw
 from benchmarks.grid import GRID, Case
 from benchmarks.growth import growth_tables
 from benchmarks.measure import CopyLimit, machine, medians
-from benchmarks.report import Result, as_json, geometric_mean, table, write_chart
+from benchmarks.report import Result, as_json, geometric_mean, table
 from benchmarks.small import small_results
 from benchmarks.ways import ways
 from benchmarks.work import Work
@@ -85,8 +86,7 @@ def main() -> int:
         (RESULTS / "cpu.json").write_text(
             as_json(results, about, date=today, command="python -m benchmarks.cpu", growth=growth)
         )
-        note = f"{about['processor']}, {about['threads']} threads, {today}; blue: anydml, grey: the fastest peer"
-        write_chart(RESULTS / "cpu.svg", results, "Speed as a share of a plain copy", note)
+        draw(RESULTS / "cpu.json")
         print(f"kept in {RESULTS.name}/cpu.json and {RESULTS.name}/cpu.svg")
     return 0
 

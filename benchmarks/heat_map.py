@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.chart import LETTER, head_width, opened, title_and_note, words
 from benchmarks.size_cases import WAYS
 from benchmarks.size_cells import Cell, size_text
 
@@ -30,8 +31,8 @@ NAMES = {
     "ops": "torch.ops.anydml",
 }
 
-WIDTH, HEIGHT, LETTER = 50, 20, 6.6
-"""Pixels of a cell, and of a letter, about."""
+WIDTH, HEIGHT = 50, 20
+"""Pixels of a cell."""
 
 
 def write_heat_map(path: Path, cells: Sequence[Cell], title: str, note: str) -> None:
@@ -41,42 +42,36 @@ def write_heat_map(path: Path, cells: Sequence[Cell], title: str, note: str) -> 
     about = {cell.case: f"{cell.case}  {cell.about}" for cell in cells}
     left = int(max(len(text) for text in about.values()) * LETTER) + 24
     legend, end = _legend()
-    width = max(left + WIDTH * len(sizes) + 12, end, int(max(len(title) * 9, len(note) * LETTER)) + 24)
+    width = max(left + WIDTH * len(sizes) + 12, end, head_width(title, note))
     parts: list[str] = []
     y = 84
     for way in [way for way in WAYS if any(cell.way == way for cell in cells)]:
-        parts.append(_words(12, y + 14, NAMES[way], "start", "#222222", ' font-weight="bold"'))
+        parts.append(words(12, y + 14, f"{NAMES[way]}, bytes:", more=' font-weight="bold"'))
         parts += [
-            _words(left + WIDTH * k + WIDTH // 2, y + 14, size_text(size), "middle", "#555555")
-            for k, size in enumerate(sizes)
+            words(left + WIDTH * k + WIDTH // 2, y + 14, size_text(size), "middle") for k, size in enumerate(sizes)
         ]
         y += HEIGHT + 2
         for case in sorted(about):
             row = [(k, found[case, way, size]) for k, size in enumerate(sizes) if (case, way, size) in found]
             if not row:
                 continue
-            parts.append(_words(left - 10, y + 14, about[case], "end", "#222222"))
+            parts.append(words(left - 10, y + 14, about[case], "end"))
             for k, cell in row:
                 parts += _cell(left + WIDTH * k, y, cell)
             y += HEIGHT
         y += 10
-    head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{y}" fill="#ffffff"/>',
-        _words(12, 22, title, "start", "#222222", ' font-size="15" font-weight="bold"'),
-        _words(12, 42, note, "start", "#555555"),
-    ]
+    head = [*opened(width, y, title, f"{note}. Rows are cases, columns sizes in bytes."), *title_and_note(title, note)]
     path.write_text("\n".join([*head, *legend, *parts, "</svg>\n"]), encoding="utf-8")
 
 
 def _cell(x: int, y: int, cell: Cell) -> list[str]:
     _, ground, ink = next(shade for shade in SHADES if cell.ratio < shade[0])
     number = f"{cell.ratio:.2f}" if cell.ratio < 9.995 else f"{cell.ratio:.0f}"
-    frame = ' stroke="#000000" stroke-width="1.5"' if cell.is_below else ""
+    frame = ' stroke="currentColor" stroke-width="2.5"' if cell.is_below else ""
     weight = ' font-weight="bold"' if cell.is_below else ""
     return [
         f'<rect x="{x + 1}" y="{y + 1}" width="{WIDTH - 2}" height="{HEIGHT - 2}" fill="{ground}"{frame}/>',
-        _words(x + WIDTH // 2, y + 14, number, "middle", ink, weight),
+        words(x + WIDTH // 2, y + 14, number, "middle", _ink(ink) + weight),
     ]
 
 
@@ -87,12 +82,12 @@ def _legend() -> tuple[list[str], int]:
         text = f"{low} to {limit:g}" if limit != float("inf") else f"{low} and more"
         width = int(len(text) * LETTER) + 16
         parts.append(f'<rect x="{x}" y="54" width="{width}" height="18" fill="{ground}"/>')
-        parts.append(_words(x + width // 2, 67, text, "middle", ink))
+        parts.append(words(x + width // 2, 67, text, "middle", _ink(ink)))
         x, low = x + width + 4, f"{limit:g}"
-    words = "framed: a peer is faster"
-    return [*parts, _words(x + 6, 67, words, "start", "#222222")], x + 18 + int(len(words) * LETTER)
+    framed = "framed: a peer is faster"
+    return [*parts, words(x + 6, 67, framed)], x + 18 + int(len(framed) * LETTER)
 
 
-def _words(x: int, y: int, text: str, anchor: str, ink: str, more: str = "") -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="{ink}"{more}>{text}</text>'
+def _ink(colour: str) -> str:
+    """On a cell the ground's ink, not the page's."""
+    return f' style="fill:{colour}"'

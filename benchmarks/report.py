@@ -1,4 +1,4 @@
-"""What a benchmark leaves: a table for people, JSON for machines, and a chart."""
+"""What a benchmark leaves: a table for people, and JSON for machines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 
@@ -86,39 +85,3 @@ def as_json(results: Sequence[Result], machine: dict[str, object], **more: Any) 
     """Everything measured, for machines."""
     cases = [{**asdict(r), "ratio": r.ratio, "share_of_copy": r.share} for r in results]
     return json.dumps({"machine": machine, **more, "cases": cases}, indent=1) + "\n"
-
-
-def write_chart(path: Path, results: Sequence[Result], title: str, note: str) -> None:
-    """An SVG chart: a pair of bars a case, ours and the fastest peer's speed as a share of the copy limit."""
-    shown = [result for result in results if result.copy_seconds is not None]
-    left, scale, row = 250, 420, 30
-    most = max(1.0, *(result.share or 0 for result in shown))
-    unit = scale / most
-    height = 74 + row * len(shown)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + scale + 110} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{left + scale + 110}" height="{height}" fill="#ffffff"/>',
-        f'<text x="10" y="20" font-size="15" font-weight="bold" fill="#222222">{_text(title)}</text>',
-        f'<text x="10" y="38" fill="#666666">{_text(note)}</text>',
-        f'<text x="{left + unit}" y="54" text-anchor="middle" fill="#666666">plain copy</text>',
-    ]
-    for i, result in enumerate(shown):
-        y = 60 + row * i
-        share = result.share or 0
-        _, seconds = result.fastest_peer or ("", math.inf)
-        peer = (result.copy_seconds or 0) / seconds
-        ratio = "" if result.ratio is None else f"{result.ratio:.2f} ×"
-        parts += [
-            f'<text x="{left - 8}" y="{y + 16}" text-anchor="end" fill="#222222">'
-            f"{_text(result.name)}  {_text(result.about[:32])}</text>",
-            f'<rect x="{left}" y="{y + 3}" width="{share * unit:.1f}" height="11" fill="#2b6cb0"/>',
-            f'<rect x="{left}" y="{y + 15}" width="{peer * unit:.1f}" height="8" fill="#cbd5e0"/>',
-            f'<text x="{left + max(share, peer) * unit + 6:.1f}" y="{y + 17}" fill="#222222">{ratio}</text>',
-        ]
-    parts.append(f'<path d="M{left + unit} 58V{height - 8}" stroke="#e53e3e" stroke-dasharray="4 3"/>')
-    path.write_text("\n".join([*parts, "</svg>\n"]), encoding="utf-8")
-
-
-def _text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -15,7 +15,10 @@ import anydml as dml
 import anydml.dxdispatch
 from anydml.memory.warm import CACHE
 
-MODULES = ("anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.stores")
+MODULES = (
+    "anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.pydirectml",
+    "anydml.stores",
+)  # fmt: skip
 NAMES = [
     f"{module}.{name}"
     for module in (*MODULES, *(["anydml.onnx"] if importlib.util.find_spec("onnx") else []))

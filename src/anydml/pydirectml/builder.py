@@ -30,6 +30,17 @@ class Device:
     Args:
         use_gpu: accepted, as scripts ask for it.
         use_debug_layer: likewise.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> device = pydml.Device()
+        >>> builder = pydml.GraphBuilder(device)
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 1, 3]))
+        >>> mirrored = pydml.slice(x, [0] * 4, [1, 1, 1, 3], [1, 1, 1, -1])
+        >>> model = builder.build(pydml.ExecutionFlags.NONE, [mirrored])
+        >>> (data,) = device.compute(model, [pydml.Binding(x, [1, 2, 3])], [mirrored])
+        >>> np.array(data).ravel().tolist()
+        [3.0, 2.0, 1.0]
     """
 
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
@@ -73,6 +84,15 @@ class GraphBuilder:
 
     Args:
         device: where it will be computed.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 1, 3]))
+        >>> mirrored = pydml.slice(x, [0] * 4, [1, 1, 1, 3], [1, 1, 1, -1])
+        >>> model = builder.build(pydml.ExecutionFlags.NONE, [mirrored])
+        >>> model.inputs
+        [0]
     """
 
     def __init__(self, device: Device) -> None:
@@ -145,6 +165,15 @@ class Model:
         compiled: as anydml has it.
         inputs: numbers of the inputs that it needs, in the order in which they are bound.
         outputs: where its outputs come from.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 1, 3]))
+        >>> mirrored = pydml.slice(x, [0] * 4, [1, 1, 1, 3], [1, 1, 1, -1])
+        >>> model = builder.build(pydml.ExecutionFlags.NONE, [mirrored])
+        >>> model.inputs, len(model.outputs)
+        ([0], 1)
     """
 
     def __init__(self, compiled: core.CompiledGraph, inputs: list[int], outputs: list[Source]) -> None:
@@ -157,7 +186,15 @@ class Model:
 
 
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
-    """An input of a graph, as an expression."""
+    """An input of a graph, as an expression.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> x.input_index, x.get_output_desc().sizes
+        (0, [1, 1, 2, 3])
+    """
     index = integer("input_tensor", "input_index", input_index)
     return Expression.made(scope, Source(None, index), tensor_desc.tensor)
 

@@ -8,6 +8,19 @@ from typing import Any, NoReturn
 from anydml.errors import DescError
 from anydml.pydirectml.expressions import COMPUTES
 
+DOCSTRING = """PyDirectML's `{name}`, which computes.
+
+Raises:
+    DescError: always.
+
+Examples:
+    >>> import anydml.pydirectml as pydml
+    >>> pydml.{name}()
+    Traceback (most recent call last):
+      ...
+    anydml.errors.DescError: {name} computes: {computes}: compute it elsewhere, and bind the result as an input
+"""
+
 
 def _refused(name: str) -> Callable[..., NoReturn]:
     def function(*arguments: Any, **named: Any) -> NoReturn:
@@ -15,7 +28,7 @@ def _refused(name: str) -> Callable[..., NoReturn]:
         raise DescError(message, name, None, COMPUTES)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"PyDirectML's `{name}`, which computes.\n\n    Raises:\n        DescError: always.\n    "
+    function.__doc__ = DOCSTRING.format(name=name, computes=COMPUTES)
     return function
 
 

@@ -10,7 +10,13 @@ from anydml.tensor import TensorFlags
 
 
 class TensorDataType(enum.IntEnum):
-    """DML_TENSOR_DATA_TYPE."""
+    """DML_TENSOR_DATA_TYPE.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.TensorDataType.FLOAT16)
+        2
+    """
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -27,14 +33,26 @@ class TensorDataType(enum.IntEnum):
 
 
 class MatrixTransform(enum.IntEnum):
-    """DML_MATRIX_TRANSFORM."""
+    """DML_MATRIX_TRANSFORM.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.MatrixTransform.TRANSPOSE)
+        1
+    """
 
     NONE = 0
     TRANSPOSE = 1
 
 
 class RecurrentNetworkDirection(enum.IntEnum):
-    """DML_RECURRENT_NETWORK_DIRECTION."""
+    """DML_RECURRENT_NETWORK_DIRECTION.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.RecurrentNetworkDirection.BIDIRECTIONAL)
+        2
+    """
 
     FORWARD = 0
     BACKWARD = 1
@@ -42,7 +60,13 @@ class RecurrentNetworkDirection(enum.IntEnum):
 
 
 class OutputOptions(enum.IntEnum):
-    """DirectMLX's GRUOutputOptions."""
+    """DirectMLX's GRUOutputOptions.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.OutputOptions.Single)
+        2
+    """
 
     Both = 0
     Sequence = 1
@@ -50,14 +74,26 @@ class OutputOptions(enum.IntEnum):
 
 
 class ConvolutionMode(enum.IntEnum):
-    """DML_CONVOLUTION_MODE."""
+    """DML_CONVOLUTION_MODE.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.ConvolutionMode.CROSS_CORRELATION)
+        1
+    """
 
     CONVOLUTION = 0
     CROSS_CORRELATION = 1
 
 
 class ConvolutionDirection(enum.IntEnum):
-    """DML_CONVOLUTION_DIRECTION."""
+    """DML_CONVOLUTION_DIRECTION.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> int(pydml.ConvolutionDirection.BACKWARD)
+        1
+    """
 
     FORWARD = 0
     BACKWARD = 1
@@ -91,7 +127,13 @@ _TYPES = (
 )
 
 OperatorType = enum.IntEnum("OperatorType", [(name, value) for value, name in enumerate(_TYPES)])  # type: ignore[misc]
-OperatorType.__doc__ = "DML_OPERATOR_TYPE, as far as PyDirectML knows it."
+OperatorType.__doc__ = """DML_OPERATOR_TYPE, as far as PyDirectML knows it.
+
+Examples:
+    >>> import anydml.pydirectml as pydml
+    >>> int(pydml.OperatorType.ELEMENT_WISE_IDENTITY)
+    1
+"""
 
 EXPORTED = {
     name: member

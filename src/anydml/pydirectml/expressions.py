@@ -27,6 +27,15 @@ class Expression:
 
     Attributes:
         builder: which graph it is of: a `GraphBuilder`.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> x + x
+        Traceback (most recent call last):
+          ...
+        anydml.errors.DescError: __add__ of expressions: anydml moves elements and does not compute
     """
 
     def __init__(self) -> None:
@@ -101,6 +110,13 @@ class Binding:
 
     Raises:
         BindingError: it has more or fewer elements than the tensor's buffer, or `expr` is no input.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.Binding(x, np.arange(6)).bytes.nbytes
+        24
     """
 
     def __init__(self, expr: Expression, data: Any) -> None:
@@ -117,7 +133,15 @@ class Binding:
 
 @dataclass
 class MaxPoolingOutputs:
-    """What `max_pooling` would give."""
+    """What `max_pooling` would give.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.MaxPoolingOutputs(values=x, indices=x).values is x
+        True
+    """
 
     values: Expression
     indices: Expression
@@ -125,7 +149,15 @@ class MaxPoolingOutputs:
 
 @dataclass
 class GRUOutputs:
-    """What `gru` would give."""
+    """What `gru` would give.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.GRUOutputs(sequence=x, single=x).single is x
+        True
+    """
 
     sequence: Expression
     single: Expression

@@ -40,7 +40,15 @@ def slice(
     input_window_sizes: Sequence[int],
     input_window_strides: Sequence[int],
 ) -> Expression:
-    """A window of a tensor, by steps: DML_SLICE1."""
+    """A window of a tensor, by steps: DML_SLICE1.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 6]))
+        >>> pydml.slice(x, [0, 0, 0, 1], [1, 1, 2, 5], [1, 1, 1, -2]).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,2,3] with flags 0
+    """
     windows = integers("slice", "input_window_sizes", input_window_sizes)
     steps = integers("slice", "input_window_strides", input_window_strides)
     sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
@@ -55,6 +63,13 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
 
     Raises:
         DescError: the sizes do not add up to the axis's.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 6]))
+        >>> [part.get_output_desc().sizes for part in pydml.split(x, 3, [1, 2, 3])]
+        [[1, 1, 2, 1], [1, 1, 2, 2], [1, 1, 2, 3]]
     """
     sizes = input.tensor.sizes
     axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
@@ -69,7 +84,15 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
 
 
 def join(input: Sequence[Expression], axis: int) -> Expression:
-    """Tensors one after the other along an axis: DML_JOIN."""
+    """Tensors one after the other along an axis: DML_JOIN.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 6]))
+        >>> pydml.join([x, x], 2).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,4,6] with flags 0
+    """
     if not input:
         raise DescTypeError("join: input has no expressions", "join", "input", "there is at least one")
     axis = integer("join", "axis", axis)
@@ -81,7 +104,16 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
 
 
 def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
-    """Elements along an axis picked by indices: DML_GATHER."""
+    """Elements along an axis picked by indices: DML_GATHER.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 5, 2]))
+        >>> rows = pydml.input_tensor(builder, 1, pydml.TensorDesc(pydml.TensorDataType.INT64, [1, 1, 1, 3]))
+        >>> pydml.gather(x, rows, axis=2, index_dimensions=1).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,3,2] with flags 0
+    """
     axis, count = integer("gather", "axis", axis), integer("gather", "index_dimensions", index_dimensions)
     own, index = input.tensor.sizes, indices.tensor.sizes
     sizes = [*own[: max(axis, 0)], *index[len(index) - max(count, 0) :], *own[axis + 1 :]]
@@ -98,7 +130,15 @@ def padding(
     start_padding: Sequence[int],
     end_padding: Sequence[int],
 ) -> Expression:
-    """A tensor with more around it: DML_PADDING."""
+    """A tensor with more around it: DML_PADDING.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.padding(x, pydml.PaddingMode.EDGE, 0, [0, 0, 0, 1], [0, 0, 0, 1]).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,2,5] with flags 0
+    """
     before = integers("padding", "start_padding", start_padding)
     after = integers("padding", "end_padding", end_padding)
     rest = [0] * len(input.tensor.sizes)
@@ -109,7 +149,16 @@ def padding(
 
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
-    """Rows and columns repeated: DML_UPSAMPLE_2D of the nearest neighbour."""
+    """Rows and columns repeated: DML_UPSAMPLE_2D of the nearest neighbour.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> nearest = pydml.InterpolationMode.NEAREST_NEIGHBOR
+        >>> pydml.up_sample_2d(x, pydml.Size2D(width=4, height=2), nearest).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,4,12] with flags 0
+    """
     scale = Scale(scale_size.width, scale_size.height)
     *outer, height, width = (1, 1, *input.tensor.sizes)
     sizes = [*outer[2:], height * scale.height, width * scale.width]
@@ -118,7 +167,15 @@ def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: Inte
 
 
 def activation_identity(input: Expression) -> Expression:
-    """A copy."""
+    """A copy.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.activation_identity(x).get_output_desc()
+        dml.TensorDesc of type 1 and shape [1,1,2,3] with flags 0
+    """
     desc = ElementWiseIdentityOperatorDesc(_read(input), _like(input, input.tensor.sizes))
     return _scope(input).add(desc, input)
 
@@ -126,7 +183,15 @@ def activation_identity(input: Expression) -> Expression:
 def reinterpret(
     input: Expression, new_type: TensorDataType, new_size: Sequence[int], new_strides: Sequence[int] | None
 ) -> Expression:
-    """The same bytes, as another tensor."""
+    """The same bytes, as another tensor.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> builder = pydml.GraphBuilder(pydml.Device())
+        >>> x = pydml.input_tensor(builder, 0, pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 1, 2, 3]))
+        >>> pydml.reinterpret(x, pydml.TensorDataType.UINT8, [1, 1, 2, 12], None).get_output_desc()
+        dml.TensorDesc of type 5 and shape [1,1,2,12] with flags 0
+    """
     tensor = TensorDesc(
         DataType.parse(TensorDataType(new_type).name),
         new_size,

@@ -18,7 +18,13 @@ Dimensions = tuple[int, ...]
 
 
 class TensorPolicy:
-    """Which strides tensors have that are given none: `default` is packed, `interleaved_channel` has channels last."""
+    """Which strides tensors have that are given none: `default` is packed, `interleaved_channel` has channels last.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> pydml.TensorDesc(pydml.TensorDataType.FLOAT32, [1, 3, 4, 5], pydml.TensorPolicy.interleaved_channel).strides
+        [60, 1, 15, 3]
+    """
 
     default: ClassVar[TensorPolicy]
     interleaved_channel: ClassVar[TensorPolicy]
@@ -49,6 +55,11 @@ class TensorDesc:
     Raises:
         DescTypeError: arguments are those of none.
         ValueError: there is no such data type.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> pydml.TensorDesc(pydml.TensorDataType.FLOAT16, [1, 1, 2, 3])
+        dml.TensorDesc of type 2 and shape [1,1,2,3] with flags 0
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -150,6 +161,12 @@ class TensorData:
 
     Args:
         data: an array; it is copied as FLOAT32.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> np.array(pydml.TensorData([[1, 2], [3, 4]]))
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
 
     def __init__(self, data: Any) -> None:
@@ -171,7 +188,13 @@ class TensorData:
 
 @dataclass
 class Size2D:
-    """DML_SIZE_2D."""
+    """DML_SIZE_2D.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> pydml.Size2D(width=4, height=2)
+        Size2D(width=4, height=2)
+    """
 
     width: int
     height: int
@@ -179,7 +202,13 @@ class Size2D:
 
 @dataclass
 class FusedActivation:
-    """An activation after an operator that computes."""
+    """An activation after an operator that computes.
+
+    Examples:
+        >>> import anydml.pydirectml as pydml
+        >>> pydml.FusedActivation(pydml.OperatorType.ACTIVATION_ELU, 1.5).param_1
+        1.5
+    """
 
     activation: OperatorType
     param_1: float = 0
