@@ -117,5 +117,12 @@ def test_what_computes_is_refused_as_such(name):
     assert str(caught.value).startswith(f'm.json: d: "{name}" {what}, and anydml moves data and computes nothing')
 
 
+def test_what_another_operator_does_is_refused_with_its_name():
+    with pytest.raises(ModelError) as caught:
+        parse_operator_type("DML_OPERATOR_ACTIVATION_IDENTITY", HERE)
+    assert "DML_OPERATOR_ELEMENT_WISE_IDENTITY does the same" in str(caught.value)
+    assert "computes" not in str(caught.value)
+
+
 def test_no_operator_is_said_to_compute_that_anydml_has():
     assert all(why_refused(name) is None for name in REGISTRY)

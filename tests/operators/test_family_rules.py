@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from refused import f32, refused
 
@@ -291,6 +292,8 @@ def test_modes_that_a_higher_level_has(mode, needs):
         (lambda: changed(PADDING1, padding_value_data_type="INT4"), "PaddingValueDataType", "must be one of FLOAT32"),
         (lambda: changed(IDENTITY, scale_bias=3), "ScaleBias", "must be a ScaleBias"),
         (lambda: changed(UPSAMPLE, scale_size=(1.5, 2)), "ScaleSize.Width", "must be an integer"),
+        (lambda: changed(RESAMPLE3, antialiased=np.array([0, 1])), "Antialiased", "must be a BOOL"),
+        (lambda: changed(RESAMPLE3, antialiased=2), "Antialiased", "must be a BOOL"),
     ],
 )
 def test_arguments_of_other_types_name_their_field(make, field, text):

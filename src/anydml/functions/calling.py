@@ -98,6 +98,8 @@ def call(
                 if asked is not None:
                     keep_step(asked, plan, arguments if given_arguments is None else given_arguments)
                 return results
+            # The long way makes its own.
+            del results, given
     return _call(name, operation, inputs, arguments, out, adapter, engine, quick)
 
 

@@ -134,7 +134,10 @@ def _plain_names(function: Function) -> list[str]:
 
 
 def _step(function: Function) -> Iterator[str]:
-    """The call as one step, where there is one for what was given (see `steps`)."""
+    """The call as one step, where there is one for what was given (see `steps`).
+
+    Results that a step refused go before the long way makes its own: both together would be twice the memory.
+    """
     first = function.arrays[0]
     is_first_data = first.kind in (ARRAY, ARRAYS)
     if function.lengths or not is_first_data or any(each.kind not in _STEPPED for each in function.parameters):
@@ -171,11 +174,13 @@ def _step(function: Function) -> Iterator[str]:
         yield f"            given = ({given}*results, {_each(plain)})"
         yield "            if not step.start(id(given)):"
         yield "                return results"
+        yield "            del results, given"
     else:
         yield "            result = step.make() if out is None else out"
         yield f"            given = ({given}result, {_each(plain)})"
         yield "            if not step.start(id(given)):"
         yield "                return result"
+        yield "            del result, given"
 
 
 def _first(function: Function, first: Parameter, label: str) -> Iterator[str]:

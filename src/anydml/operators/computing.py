@@ -6,7 +6,7 @@ COMPUTES = "anydml moves data and computes nothing"
 
 NAMES = frozenset((
     "ACTIVATION_CELU", "ACTIVATION_ELU", "ACTIVATION_GELU", "ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1",
-    "ACTIVATION_HARD_SIGMOID", "ACTIVATION_HARD_SWISH", "ACTIVATION_IDENTITY", "ACTIVATION_LEAKY_RELU",
+    "ACTIVATION_HARD_SIGMOID", "ACTIVATION_HARD_SWISH", "ACTIVATION_LEAKY_RELU",
     "ACTIVATION_LINEAR", "ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1", "ACTIVATION_PARAMETERIZED_RELU",
     "ACTIVATION_PARAMETRIC_SOFTPLUS", "ACTIVATION_RELU", "ACTIVATION_RELU_GRAD", "ACTIVATION_SCALED_ELU",
     "ACTIVATION_SCALED_TANH", "ACTIVATION_SHRINK", "ACTIVATION_SIGMOID", "ACTIVATION_SOFTMAX",
@@ -45,12 +45,17 @@ NAMES = frozenset((
 REASONS = {"FOLD": "adds windows that overlap", "CAST": "converts numbers", "NONZERO_COORDINATES": "counts"}
 """What some of them compute; of others their names say it."""
 
+SAME = {"ACTIVATION_IDENTITY": "ELEMENT_WISE_IDENTITY"}
+"""Those that do what another one does, which anydml has."""
+
 
 def why_refused(name: str) -> str | None:
-    """Why an operator of DirectML that anydml does not have is refused, or None where it computes nothing.
+    """Why an operator of DirectML that anydml does not have is refused, or None where it is none that is known.
 
     Args:
         name: its type in a model file, in full or without DML_OPERATOR_.
     """
     short = name.removeprefix("DML_OPERATOR_")
+    if other := SAME.get(short):
+        return f"is not supported, but DML_OPERATOR_{other} does the same"
     return f"{REASONS.get(short, 'computes')}, and {COMPUTES}" if short in NAMES else None

@@ -62,7 +62,7 @@ def _floats(name: str, field: str, values: Any) -> tuple[float, ...]:
 
 
 def _bool(name: str, field: str, value: Any) -> bool:
-    if isinstance(value, bool | np.bool_) or value in (0, 1):
+    if isinstance(value, bool | np.bool_ | int | np.integer) and int(value) in (0, 1):
         return bool(value)
     raise wrong(name, field, value, "a BOOL")
 

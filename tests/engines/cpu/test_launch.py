@@ -15,6 +15,7 @@ from anydml.engines.cpu import compiler, launch
 from anydml.engines.cpu.launch import LOADER
 from anydml.functions.calling import OFTEN, PLANS
 from anydml.memory import numpy_struct
+from anydml.memory.warm import CACHE
 
 pytestmark = pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere")
 
@@ -455,3 +456,15 @@ def test_what_is_no_number_of_pythons_own_is_not_kept():
     gc.collect()
     assert [each() for each in gone] == [None] * 5
     assert len(PLANS.steps) == kept
+
+
+@pytest.mark.parametrize("call", [lambda x: dml.flip(x, 0), lambda x: dml.split(x, 1, 0), dml.copy])
+def test_results_of_a_refused_step_take_no_memory_beside_the_others(call):
+    x = np.ones((1024, 1024), np.uint8)
+    assert often(lambda: call(x))
+    assert PLANS.steps
+    CACHE.empty()
+    for _ in range(3):
+        call(np.asfortranarray(x))
+        call(x)
+    assert CACHE.bytes == x.nbytes
