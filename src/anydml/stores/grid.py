@@ -117,6 +117,9 @@ class GridPlanned:
         for path in paths:
             if any(_is_within(path, source) or _is_within(source, path) for source in sources):
                 raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
+        twice = next((path for path in paths if paths.count(path) > 1), None)
+        if twice is not None:
+            raise BindingError(f"{self.name}: {twice} is written twice", self.name)
         zarrs = [os.path.realpath(each.path) for each in self.outputs if isinstance(each, ZarrTarget)]
         for path in zarrs:
             if sum(_is_within(other, path) for other in (*zarrs, *(p for p in paths if p not in zarrs))) > 1:
