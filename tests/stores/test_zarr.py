@@ -376,6 +376,23 @@ def test_metadata_that_change_before_a_plan_is_made_are_noticed(tmp_path, versio
         dml.fuse(lambda x: x[::-1]).plan(store, target)
 
 
+def test_two_outputs_are_never_one_file(tmp_path):
+    store = made(tmp_path / "x.zarr", np.arange(6), (2,))
+    both = [stores.create(tmp_path / "y.npy", (3,), store.dtype) for _ in range(2)]
+    with pytest.raises(BindingError, match=r"y\.npy is written twice"):
+        dml.fuse(lambda x: (x[:3], x[3:])).plan(store, tuple(both))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_links_that_lead_back_are_followed_once(tmp_path):
+    x = np.arange(6)
+    made(tmp_path / "x.zarr", x, (2,))
+    for name in "pqr":
+        (tmp_path / "x.zarr" / name).symlink_to(".")
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy").run()
+    assert np.array_equal(np.load(tmp_path / "y.npy"), x)
+
+
 def test_refused(tmp_path):
     x = array_of()
     store = made(tmp_path / "x.zarr", x, (8, 7, 5))

@@ -56,7 +56,7 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
         FuseError: the function computes, decides by elements, writes, or calls what is unknown.
     """
     from anydml.dask.graphs import lazy_array
-    from anydml.stores.regions import far_strides
+    from anydml.stores.far import far_strides
 
     trace = Trace(name, TracedNdarray)
     inputs: list[Any] = []

@@ -16,7 +16,8 @@ from anydml.moves import Fill
 from anydml.moves.compose import CONSTANT, INPUT, Composer
 from anydml.moves.pieces import Piece
 from anydml.moves.value import Value
-from anydml.stores.regions import Mapping, coordinates
+from anydml.stores.far import coordinates
+from anydml.stores.regions import Mapping
 from anydml.stores.sizes import bytes_text, parse_size
 
 MEMORY = "1GB"

@@ -11,8 +11,8 @@ import numpy as np
 
 from anydml.moves import Move
 from anydml.moves.simplify import simplify
+from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, word
-from anydml.stores.grid_running import run_moves
 from anydml.stores.regions import Box, Mapping, Region
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -125,6 +125,19 @@ def seconds(
     return count * (SECONDS_A_REQUEST + SECONDS_A_BYTE * length)
 
 
+def parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
+    """A box as parts of at most so many bytes, cut along its outer axes first."""
+    steps, left = [*sizes], nbytes
+    for axis, size in enumerate(sizes):
+        if left <= most or not size:
+            break
+        steps[axis] = max(1, size * most // left)
+        left = left // size * steps[axis]
+    ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
+    for start in itertools.product(*ranges):
+        yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))
+
+
 def read_box(file: PlainFile, base: int, shape: Sequence[int], box: Box, out: Array, span: int = MOST_SPAN) -> int:
     """Read a box; gives how many bytes were read.
 

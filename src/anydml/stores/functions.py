@@ -9,8 +9,8 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
+from anydml.stores.far import far_strides
 from anydml.stores.plans import GridPlan, Plan
-from anydml.stores.regions import far_strides
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.stores.zarr_format import ZarrStore

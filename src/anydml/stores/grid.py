@@ -16,6 +16,8 @@ from anydml.errors import BindingError
 from anydml.moves.compose import CONSTANT, INPUT, Composer
 from anydml.moves.value import Value
 from anydml.stores import boxes
+from anydml.stores.apart import check_apart, path_of
+from anydml.stores.block_shapes import middle, shapes
 from anydml.stores.planning import LEAST, SLOTS, Totals, identity
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import bytes_text, parse_size
@@ -27,9 +29,6 @@ from anydml.stores.zarr_target import ZarrTarget
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
 """What blocks, and chunks that are decoded, cost, about; with those of `boxes` only ratios matter."""
-
-MOST_CANDIDATES = 3000
-"""Shapes of a block that are tried."""
 
 UNIT = 8 << 20
 """Bytes of a part of a block that is moved and written at once to a plain file."""
@@ -89,7 +88,7 @@ class GridPlanned:
         for store in self.inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{name}: {store.path} has changed since it was opened: open it again", name)
-        self._check_apart()
+        check_apart(name, self.inputs, self.outputs)
         free = self.memory - sum(value.nbytes for value in self.constants.values() if value is not None)
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
@@ -109,18 +108,6 @@ class GridPlanned:
             self._known[operand] = store.read()
         found: np.ndarray[Any, Any] = self._known[operand]
         return found
-
-    def _check_apart(self) -> None:
-        """Outputs are no inputs, and none is written twice or lies in another."""
-        sources = [os.path.realpath(store.path) for store in self.inputs]
-        paths = [os.path.realpath(path) for path in {id(each): each for each in map(_path, self.outputs)}.values()]
-        for path in paths:
-            if any(_is_within(path, source) or _is_within(source, path) for source in sources):
-                raise BindingError(f"{self.name}: {path} is an input, too: write to another place", self.name)
-        zarrs = [os.path.realpath(each.path) for each in self.outputs if isinstance(each, ZarrTarget)]
-        for path in zarrs:
-            if sum(_is_within(other, path) for other in (*zarrs, *(p for p in paths if p not in zarrs))) > 1:
-                raise BindingError(f"{self.name}: {path} is written twice", self.name)
 
     def _shared(self, free: int) -> tuple[int, int]:
         """Threads, and bytes of a block's boxes at most, when each thread has what one chunk needs."""
@@ -147,8 +134,8 @@ class GridPlanned:
     def _chosen(self, number: int) -> Choice:
         """The best shape of blocks of an output."""
         target, best = self.outputs[number], None
-        for block in _shapes(target.shape, self._unit(target)):
-            box = _middle(target.shape, block)
+        for block in shapes(target.shape, self._unit(target)):
+            box = middle(target.shape, block)
             regions = self.mappings[number].regions(self.mappings[number].within(box))
             held = sum(math.prod(each.shape) * self.inputs[each.operand].dtype.itemsize for each in regions)
             if held > self.most:
@@ -288,7 +275,7 @@ class GridPlanned:
         for value in self.constants.values():
             state.update(b"" if value is None else value.tobytes())
         for target in self.outputs:
-            state.update(repr((os.path.realpath(_path(target)), target.shape, str(target.dtype))).encode())
+            state.update(repr((os.path.realpath(path_of(target)), target.shape, str(target.dtype))).encode())
             if isinstance(target, ZarrTarget):
                 state.update(repr(sorted(target.metadata.items())).encode())
         return state.hexdigest()
@@ -309,45 +296,8 @@ class GridPlanned:
         )
 
 
-def _path(target: Target | ZarrTarget) -> Any:
-    return target.path if isinstance(target, ZarrTarget) else target.file.path
-
-
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
-
-
 def _seen(store: Store, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
     """Shape, element size and a box's sizes as they lie in the file, in row-major order."""
     if store.fortran_order:
         return store.shape[::-1], store.dtype.itemsize, [*sizes][::-1]
     return store.shape, store.dtype.itemsize, sizes
-
-
-def _shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Sizes of blocks that are worth a try: multiples of a unit, from the smallest on."""
-    base = 2
-    while True:
-        by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
-        if math.prod(len(each) for each in by) <= MOST_CANDIDATES:
-            break
-        base *= 2
-    yield from itertools.product(*by)
-
-
-def _steps(size: int, unit: int, base: int) -> list[int]:
-    count, found, factor = -(-size // unit), [], 1
-    while factor < count:
-        found.append(factor * unit)
-        factor *= base
-    return [*found, count * unit]
-
-
-def _middle(shape: Sequence[int], block: Sequence[int]) -> Box:
-    """A block that is as large as any."""
-    found = []
-    for size, step in zip(shape, block, strict=True):
-        low = size // 2 // step * step
-        low = low if low + step <= size else max(0, low - step)
-        found.append((low, min(size, low + step)))
-    return tuple(found)

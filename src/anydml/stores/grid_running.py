@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import threading
@@ -15,21 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines import array_engine, open_engine
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
-from anydml.moves import Access, Move, Operand, Program
-from anydml.moves.move import extent
-from anydml.moves.program import renumbered
+from anydml.moves import Move
 from anydml.moves.simplify import simplify
 from anydml.progress import shown
-from anydml.stores.boxes import PlainFile, packed, read_box, word, write_box
+from anydml.stores.block_moves import run_moves
+from anydml.stores.boxes import PlainFile, packed, parts, read_box, word, write_box
 from anydml.stores.chunk_files import ChunkReader, ChunkWriter
 from anydml.stores.grid import UNIT, GridPlanned
 from anydml.stores.journal import Journal
 from anydml.stores.planning import identity
 from anydml.stores.regions import Box, Region
-from anydml.stores.running import LONG, MOST_COMPILED
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.stores.transfers import LINE
@@ -209,7 +205,7 @@ class Blocks:
         shape, box, target = store.shape, region.box, out
         if store.fortran_order:
             shape, box, target = shape[::-1], box[::-1], out.T
-        for part in _parts([high - low for low, high in box], out.nbytes, max(self.plan.span, 1 << 20)):
+        for part in parts([high - low for low, high in box], out.nbytes, max(self.plan.span, 1 << 20)):
             own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
             place: Any = (*(slice(a, b) for a, b in part), ...)
             view = target[place]
@@ -224,7 +220,7 @@ class Blocks:
             return
         sizes = [high - low for low, high in box]
         unit = min(UNIT, max(self.plan.need, 1))
-        for part in _parts(sizes, math.prod(sizes) * target.dtype.itemsize, unit):
+        for part in parts(sizes, math.prod(sizes) * target.dtype.itemsize, unit):
             own = tuple((low + a, low + b) for (low, _), (a, b) in zip(box, part, strict=True))
             yield partial(self._part, output, target, own, writer, regions, held)
 
@@ -276,75 +272,3 @@ class Blocks:
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
         run_moves(moves, operands, len(regions), self._engine, None if self._is_small else self._compiled)
-
-
-def run_moves(
-    moves: Sequence[Move],
-    operands: Sequence[Array],
-    target: int,
-    engine: threading.Lock,
-    compiled: dict[tuple[Move, ...], Any] | None,
-) -> None:
-    """Run moves whose operands are bytes; those that differ in where they begin alone are one program.
-
-    Args:
-        moves: what to do.
-        operands: by number.
-        target: number of the operand that is written.
-        engine: whoever has it may use the kernels.
-        compiled: programs seen before; None where NumPy is to move all.
-    """
-    used = sorted({target, *(move.source.operand for move in moves if isinstance(move.source, Access))} - {target})
-    used.append(target)
-    lows = {
-        operand: min(
-            (
-                extent(end, move.sizes, move.element_size)[0]
-                for move in moves
-                for end in (move.destination, move.source)
-                if isinstance(end, Access) and end.operand == operand
-            ),
-            default=0,
-        )
-        for operand in used
-    }
-    numbers = {operand: k for k, operand in enumerate(used)}
-
-    def shifted(end: Any) -> Any:
-        return end._replace(offset=end.offset - lows[end.operand]) if isinstance(end, Access) else end
-
-    own = tuple(
-        renumbered(move._replace(destination=shifted(move.destination), source=shifted(move.source)), numbers)
-        for move in moves
-    )
-    arrays = [operands[operand][lows[operand] :] for operand in used]
-    if not own:
-        return
-
-    def program() -> Program:
-        names = [*(Operand("input", f"box {k}") for k in range(len(used) - 1)), Operand("output", "what is written")]
-        return Program("a block", tuple(names), own)
-
-    if compiled is None or all(move.element_size >= LONG for move in own):
-        open_engine("numpy").compile(program()).bind(arrays)()
-        return
-    with engine:
-        found = compiled.get(own)
-        if found is None:
-            if len(compiled) >= MOST_COMPILED:
-                compiled.clear()
-            found = compiled[own] = array_engine("plan", ()).compile_program(program())
-        found.run(arrays)
-
-
-def _parts(sizes: Sequence[int], nbytes: int, most: int) -> Iterator[Box]:
-    """A box as parts of at most so many bytes, cut along its outer axes first."""
-    steps, left = [*sizes], nbytes
-    for axis, size in enumerate(sizes):
-        if left <= most or not size:
-            break
-        steps[axis] = max(1, size * most // left)
-        left = left // size * steps[axis]
-    ranges = [range(0, size, step) if size else range(0) for size, step in zip(sizes, steps, strict=True)]
-    for start in itertools.product(*ranges):
-        yield tuple((low, min(size, low + step)) for low, size, step in zip(start, sizes, steps, strict=True))

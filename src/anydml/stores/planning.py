@@ -197,7 +197,7 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
     arrays: list[Store | Target] = [*inputs, *outputs]
     sizes = {k: each.nbytes for k, each in enumerate(arrays)}
     units = {k: each.dtype.itemsize for k, each in enumerate(arrays)}
-    constants = dict(enumerate(program.constants, count))
+    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.constants, count)}
 
     def read(operand: int) -> np.ndarray[Any, Any]:
         if operand in constants:

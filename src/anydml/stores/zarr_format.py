@@ -305,9 +305,16 @@ def folder_identity(path: Path) -> tuple[Any, ...]:
 
     state, count, waiting = hashlib.sha256(), 0, [str(path)]
     found = []
+    # Links may lead back to a folder that was seen already.
+    seen: set[tuple[int, int]] = set()
     try:
         while waiting:
-            with os.scandir(waiting.pop()) as inside:
+            folder = waiting.pop()
+            known = os.stat(folder)
+            if (known.st_dev, known.st_ino) in seen:
+                continue
+            seen.add((known.st_dev, known.st_ino))
+            with os.scandir(folder) as inside:
                 for each in inside:
                     if each.is_dir():
                         waiting.append(each.path)

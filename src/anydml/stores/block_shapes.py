@@ -1,0 +1,41 @@
+"""Shapes of blocks that are worth a try, and a block by which each is judged."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from anydml.stores.regions import Box
+
+MOST_CANDIDATES = 3000
+"""Shapes of a block that are tried."""
+
+
+def shapes(shape: Sequence[int], unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Sizes of blocks that are worth a try: multiples of a unit, from the smallest on."""
+    base = 2
+    while True:
+        by = [_steps(max(1, size), step, base) for size, step in zip(shape, unit, strict=True)]
+        if math.prod(len(each) for each in by) <= MOST_CANDIDATES:
+            break
+        base *= 2
+    yield from itertools.product(*by)
+
+
+def _steps(size: int, unit: int, base: int) -> list[int]:
+    count, found, factor = -(-size // unit), [], 1
+    while factor < count:
+        found.append(factor * unit)
+        factor *= base
+    return [*found, count * unit]
+
+
+def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
+    """A block that is as large as any."""
+    found = []
+    for size, step in zip(shape, block, strict=True):
+        low = size // 2 // step * step
+        low = low if low + step <= size else max(0, low - step)
+        found.append((low, min(size, low + step)))
+    return tuple(found)
