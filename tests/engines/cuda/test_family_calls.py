@@ -14,8 +14,8 @@ from anydml.functions.calling import call
 CALLS = 3
 
 
-def on_device(name, operation, inputs, arguments, out, adapter):
-    """As the functions call it for arrays on a GPU."""
+def on_device(name, operation, inputs, arguments, out, adapter, *step):
+    """As the functions call it for arrays on a GPU, which have no steps."""
     return call(name, operation, inputs, arguments, out, adapter, DeviceArrays(None))
 
 
