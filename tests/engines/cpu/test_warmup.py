@@ -22,6 +22,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
     assert names == {
         *(
             "launch",
+            "shared_bytes",
             "prepare",
             "repeat",
             "rows_kernel",
