@@ -1,6 +1,6 @@
 """anydml's functions on Dask arrays: lazily, one task for each chunk of a result.
 
-`anydml.split`, `join`, `slice`, `slice1`, `gather`, `copy` and the others, and fused functions, come here when they are
+`anydml.split`, `join`, `slice`, `copy` and the others, and fused functions, come here when they are
 given Dask arrays. A task is one program over those chunks that it needs. Chunks of results follow those of the inputs;
 they are made smaller where a task would need more than ``anydml.memory`` of Dask's configuration, 1 GB by default.
 """
