@@ -84,7 +84,9 @@ def main() -> int:
         today = datetime.date.today().isoformat()
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / "cpu.json").write_text(
-            as_json(results, about, date=today, command="python -m benchmarks.cpu", growth=growth)
+            as_json(
+                results, about, date=today, command=" ".join(["python -m benchmarks.cpu", *sys.argv[1:]]), growth=growth
+            )
         )
         draw(RESULTS / "cpu.json")
         print(f"kept in {RESULTS.name}/cpu.json and {RESULTS.name}/cpu.svg")

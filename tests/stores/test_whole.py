@@ -28,7 +28,7 @@ def plan_of(folder, function=lambda x: x.T, shape=(300, 400), **options):
 
 def stop_after(monkeypatch, count, error):
     """Let writing fail after so many requests; gives a list with the bytes that were read."""
-    write, read, left, bytes_read = running._File.write, running._File.read, [count], []
+    write, read, left, bytes_read = running.PlainFile.write, running.PlainFile.read, [count], []
 
     def failing(self, view, at):
         left[0] -= 1
@@ -40,8 +40,8 @@ def stop_after(monkeypatch, count, error):
         bytes_read.append(len(view))
         read(self, view, at)
 
-    monkeypatch.setattr(running._File, "write", failing)
-    monkeypatch.setattr(running._File, "read", counted)
+    monkeypatch.setattr(running.PlainFile, "write", failing)
+    monkeypatch.setattr(running.PlainFile, "read", counted)
     return bytes_read
 
 

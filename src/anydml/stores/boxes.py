@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from anydml.files.json_path import JsonPath
+from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
-from anydml.stores.staging import open_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,57 +26,6 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex1
 def word(itemsize: int) -> np.dtype[Any]:
     """A dtype of this size that is copied quickly, and not looked at."""
     return np.dtype(_WORDS.get(itemsize, f"V{itemsize}"))
-
-
-class PlainFile:
-    """A file that several threads read or write at once, each at a place of its own."""
-
-    def __init__(self, path: Path, is_written: bool = False) -> None:
-        self.path = path
-        self._turn = threading.Lock()
-        binary = getattr(os, "O_BINARY", 0)
-        self.descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | binary)
-
-    def __enter__(self) -> PlainFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            os.close(self.descriptor)
-
-    def read(self, view: memoryview, at: int) -> None:
-        """Fill a view with the bytes from a place on.
-
-        Raises:
-            ModelError: the file ends before.
-        """
-        while view:
-            count = self._read(view, at)
-            if not count:
-                raise JsonPath(str(self.path)).error("has become shorter since it was opened")
-            view, at = view[count:], at + count
-
-    def write(self, view: memoryview, at: int) -> None:
-        """Write all bytes of a view from a place on."""
-        while view:
-            count = self._write(view, at)
-            view, at = view[count:], at + count
-
-    def _read(self, view: memoryview, at: int) -> int:
-        if hasattr(os, "preadv"):
-            return os.preadv(self.descriptor, [view], at)
-        with self._turn:
-            os.lseek(self.descriptor, at, os.SEEK_SET)
-            data = os.read(self.descriptor, len(view))
-        view[: len(data)] = data
-        return len(data)
-
-    def _write(self, view: memoryview, at: int) -> int:
-        if hasattr(os, "pwrite"):
-            return os.pwrite(self.descriptor, view, at)
-        with self._turn:
-            os.lseek(self.descriptor, at, os.SEEK_SET)
-            return os.write(self.descriptor, view)
 
 
 def packed(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.boxes import PlainFile, as_bytes, read_box, word
+from anydml.stores.boxes import as_bytes, read_box, word
+from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
 from anydml.stores.zarr_format import Chunks, ZarrStore, zarr_array
 

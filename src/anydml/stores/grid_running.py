@@ -20,10 +20,11 @@ from anydml.moves import Move
 from anydml.moves.simplify import simplify
 from anydml.progress import shown
 from anydml.stores.block_moves import run_moves
-from anydml.stores.boxes import PlainFile, packed, parts, read_box, word, write_box
+from anydml.stores.boxes import packed, parts, read_box, word, write_box
 from anydml.stores.chunk_files import ChunkReader, ChunkWriter
 from anydml.stores.grid import UNIT, GridPlanned
 from anydml.stores.journal import Journal
+from anydml.stores.plain_file import PlainFile
 from anydml.stores.planning import identity
 from anydml.stores.regions import Box, Region
 from anydml.stores.store import Store

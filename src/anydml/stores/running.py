@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from anydml.moves.program import renumbered
 from anydml.progress import shown
 from anydml.stores.blocks import laid_out
 from anydml.stores.journal import Journal
+from anydml.stores.plain_file import PlainFile
 from anydml.stores.planning import SPARE, Planned, identity
-from anydml.stores.staging import Staging, open_file
+from anydml.stores.staging import Staging
 from anydml.stores.transfers import Transfer
 
 LONG, LONG_AT_ALL = 256, 4096
@@ -96,21 +97,21 @@ class _Run:
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
-        self._files: list[tuple[_File, int]] = []
+        self._files: list[tuple[PlainFile, int]] = []
 
     def all(self) -> None:
         """Do all blocks that are not finished."""
         waiting = [k for k in range(len(self.plan.blocks)) if k not in self.journal.finished]
         with ExitStack() as opened:
-            files: dict[Path, _File] = {}
+            files: dict[Path, PlainFile] = {}
             for store in self.plan.inputs:
                 if store.path not in files:
-                    files[store.path] = opened.enter_context(_File(store.path, False))
+                    files[store.path] = opened.enter_context(PlainFile(store.path, False))
                 self._files.append((files[store.path], store.offset))
             for target in self.plan.outputs:
                 part = self.staging.part(target.file.path)
                 if part not in files:
-                    files[part] = opened.enter_context(_File(part, True))
+                    files[part] = opened.enter_context(PlainFile(part, True))
                 self._files.append((files[part], target.offset))
             for _ in range(self.plan.buffers):
                 self._slots.put(_buffer(self.plan.totals.block_bytes))
@@ -196,62 +197,3 @@ def _buffer(size: int) -> np.ndarray[Any, Any]:
     whole = np.empty(size + SPARE, np.uint8)
     start = -address_of(whole) % SPARE
     return whole[start : start + size]
-
-
-class _File:
-    """A file that several threads read or write at once, each at a place of its own."""
-
-    def __init__(self, path: Path, is_written: bool) -> None:
-        self.path = path
-        self._turn = threading.Lock()
-        if is_written:
-            self._descriptor = open_file(path)
-        else:
-            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-
-    def __enter__(self) -> _File:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            os.close(self._descriptor)
-
-    def read(self, view: memoryview, at: int) -> None:
-        """Fill a view with the bytes from a place on.
-
-        Raises:
-            ModelError: the file ends before.
-        """
-        while view:
-            count = self._read(view, at)
-            if not count:
-                raise JsonPath(str(self.path)).error("has become shorter since it was opened")
-            view, at = view[count:], at + count
-
-    def write(self, view: memoryview, at: int) -> None:
-        """Write all bytes of a view from a place on."""
-        while view:
-            count = self._write(view, at)
-            view, at = view[count:], at + count
-
-    if hasattr(os, "preadv"):
-
-        def _read(self, view: memoryview, at: int) -> int:
-            return os.preadv(self._descriptor, [view], at)
-
-        def _write(self, view: memoryview, at: int) -> int:
-            return os.pwrite(self._descriptor, view, at)
-
-    else:
-
-        def _read(self, view: memoryview, at: int) -> int:
-            with self._turn:
-                os.lseek(self._descriptor, at, os.SEEK_SET)
-                data = os.read(self._descriptor, len(view))
-            view[: len(data)] = data
-            return len(data)
-
-        def _write(self, view: memoryview, at: int) -> int:
-            with self._turn:
-                os.lseek(self._descriptor, at, os.SEEK_SET)
-                return os.write(self._descriptor, view)
