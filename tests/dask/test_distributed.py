@@ -1,4 +1,4 @@
-"""Fused functions on a cluster of two processes."""
+"""Fused functions, rechunk and reshard on a cluster of two processes."""
 
 import os
 import signal
@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import anydml as dml
+from anydml import stores
+from anydml.cli import main
+from anydml.stores import cluster
 
 da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'anydml[dask]'")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install distributed")
@@ -50,3 +53,104 @@ def slowly(block):
 
 def process_id():
     return os.getpid()
+
+
+@pytest.fixture
+def x(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array = np.arange(120 * 90 * 8, dtype=np.int32).reshape(120, 90, 8)
+    np.save("x.npy", array)
+    return array
+
+
+def command(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments])
+    said = capsys.readouterr()
+    return ended.value.code or 0, said.out, said.err
+
+
+def address(client):
+    return client.scheduler.address
+
+
+def test_rechunk_gives_its_blocks_to_a_cluster(client, x, capsys):
+    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    first = ["rechunk", "x.npy", "x.zarr", "--chunks", "7,90,8", "--codec", "zstd", "--memory", "200kB"]
+    code, out, err = command(capsys, *first, "--scheduler", address(client))
+    assert (code, err) == (0, "")
+    assert "written to 'x.zarr'" in out
+    for target in ("y.zarr", "y.npy"):
+        # Too little memory for chunks to be decoded once: each worker keeps those that it decoded.
+        plan = stores.rechunk("x.zarr", target, permute=(2, 0, 1), memory="100kB")
+        plan.run(scheduler=address(client))
+        np.testing.assert_array_equal(stores.open(target).read(), x.transpose(2, 0, 1))
+    assert sorted(os.listdir()) == ["x.npy", "x.zarr", "y.npy", "y.zarr"]
+
+
+def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
+    tensors = {f"layers.{k}.mlp.up_proj.weight": x.shape for k in range(4)}
+    whole = dml.fuse(lambda x: dict.fromkeys(tensors, x[::-1]))
+    whole.plan(stores.open("x.npy"), stores.create("w.safetensors", tensors, x.dtype)).run()
+    options = ["--memory", "300kB", "--scheduler", address(client)]
+    assert command(capsys, "reshard", "w.safetensors", "ranks", "--tp", "3", *options)[0] == 0
+    assert command(capsys, "reshard", "ranks", "back", "--shard-size", "1MB", *options)[0] == 0
+    found = stores.open("back")
+    assert len(found) == 4
+    for each in found.values():
+        np.testing.assert_array_equal(each.read(), x[::-1])
+
+
+@pytest.mark.parametrize("target", ["y.npy", "y.zarr"])
+def test_a_worker_is_killed_in_the_midst_and_nothing_is_lost(client, x, target):
+    if target == "y.zarr":
+        pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    chunks = None if target == "y.npy" else (10, 10, 8)
+    plan = stores.rechunk("x.npy", target, chunks, (1, 0, 2), memory="20kB")
+    written = []
+
+    def kill_one(size):
+        if not written:
+            os.kill(next(iter(client.run(process_id).values())), signal.SIGKILL)
+        written.append(size)
+
+    plan.run(kill_one, address(client))
+    assert len(written) == len(plan.blocks) > 20, "every block is said once"
+    np.testing.assert_array_equal(stores.open(target).read(), x.transpose(1, 0, 2))
+    assert sorted(os.listdir()) == ["x.npy", target]
+
+
+def test_what_was_stopped_leaves_nothing_and_goes_on_on_a_cluster_or_without(client, x):
+    count = []
+
+    def stop(size):
+        count.append(size)
+        if len(count) % 10 == 0:
+            raise KeyboardInterrupt
+
+    for resumed, scheduler in ((0, address(client)), (10, None), (20, address(client))):
+        plan = stores.rechunk("x.npy", "y.npy", permute=(1, 0, 2), memory="20kB")
+        with pytest.raises(KeyboardInterrupt):
+            plan.run(stop, scheduler)
+        assert resumed <= plan.resumed < resumed + 10
+        assert not os.path.exists("y.npy")
+    plan = stores.rechunk("x.npy", "y.npy", permute=(1, 0, 2), memory="20kB")
+    plan.run(scheduler=address(client))
+    assert plan.resumed >= 30
+    np.testing.assert_array_equal(np.load("y.npy"), x.transpose(1, 0, 2))
+    assert sorted(os.listdir()) == ["x.npy", "y.npy"]
+
+
+def test_what_does_not_work_is_said_in_a_line(client, x, capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 1)
+    code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "tcp://127.0.0.1:1")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "no Dask scheduler answers" in err
+    code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", "nowhere://")
+    assert (code, len(err.splitlines())) == (2, 1)
+    # As where workers do not find the files under the same paths.
+    monkeypatch.setattr(cluster, "_absolute", lambda path: "/nowhere" / path)
+    code, _, err = command(capsys, "rechunk", "x.npy", "y.npy", "-q", "--scheduler", address(client))
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "same paths" in err
+    assert not os.path.exists("y.npy")

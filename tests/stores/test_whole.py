@@ -121,13 +121,13 @@ def test_an_input_that_changed_is_noticed(tmp_path, x, monkeypatch):
 
 def test_an_input_that_changes_meanwhile_leaves_nothing(tmp_path, x, monkeypatch):
     plan = plan_of(tmp_path)
-    done = running._Run.all
+    write = running.FileBlocks.write
 
-    def changing(self):
-        done(self)
+    def changing(self, numbers, finished):
+        write(self, numbers, finished)
         np.save(tmp_path / "x.npy", x + 1)
 
-    monkeypatch.setattr(running._Run, "all", changing)
+    monkeypatch.setattr(running.FileBlocks, "write", changing)
     with pytest.raises(dml.BindingError, match="has changed"):
         plan.run()
     assert os.listdir(tmp_path) == ["x.npy"]

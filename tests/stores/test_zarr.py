@@ -223,7 +223,7 @@ def test_what_was_stopped_goes_on_and_reads_no_finished_block_again(tmp_path, mo
         y = stores.create(tmp_path / "y.zarr", x.T.shape, x.dtype, like=store, chunks=(6, 9, 10))
         return dml.fuse(lambda x: x.T).plan(stores.open(tmp_path / "x.zarr"), y, "15kB")
 
-    done, do = [], grid_running.Blocks.do
+    done, do = [], grid_running.GridBlocks._block
 
     def failing(self, number):
         if len(done) == 2:
@@ -231,11 +231,11 @@ def test_what_was_stopped_goes_on_and_reads_no_finished_block_again(tmp_path, mo
         done.append(number)
         do(self, number)
 
-    monkeypatch.setattr(grid_running.Blocks, "do", failing)
+    monkeypatch.setattr(grid_running.GridBlocks, "_block", failing)
     with pytest.raises(Stopped):
         plan().run()
     assert not (tmp_path / "y.zarr").exists()
-    monkeypatch.setattr(grid_running.Blocks, "do", lambda self, number: done.append(number) or do(self, number))
+    monkeypatch.setattr(grid_running.GridBlocks, "_block", lambda self, number: done.append(number) or do(self, number))
     again = plan()
     again.run()
     assert again.resumed == 2
@@ -258,10 +258,10 @@ def test_inputs_that_change_are_noticed(tmp_path, monkeypatch, moment):
     if moment == "before":
         change()
     else:
-        do = grid_running.Blocks.do
+        do = grid_running.GridBlocks._block
         last = len(plan.blocks) - 1
         monkeypatch.setattr(
-            grid_running.Blocks, "do", lambda self, number: (do(self, number), number == last and change())
+            grid_running.GridBlocks, "_block", lambda self, number: (do(self, number), number == last and change())
         )
     with pytest.raises(BindingError, match="has changed since it was opened"):
         plan.run()

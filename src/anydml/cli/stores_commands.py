@@ -44,12 +44,13 @@ def stores(model: str) -> None:
 @click.option("--tp", type=int, metavar="N", help="Write a file for each of N tensor-parallel ranks.")
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
+@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, tp: int | None, memory: str, shard_size: str,
-    overwrite: bool, dry_run: bool, quiet: bool,
+    scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write the safetensors checkpoint IN as OUT: consolidated, sharded again, or laid out in another way.
 
@@ -66,7 +67,7 @@ def reshard(
         for target in plan.outputs:
             _say(quiet, f"  {target.file.path.name}: {target.name}: {target.dtype} {[*target.shape]}")
         return
-    _run(plan, output, quiet)
+    _run(plan, output, quiet, scheduler)
 
 
 @click.command(short_help="Write an array again, in other chunks or another order.")
@@ -78,12 +79,13 @@ def reshard(
 @click.option("--flip", metavar="AXIS,…", help="Axes of IN to turn round.")
 @click.option("--codec", metavar="NAME[:LEVEL]", help="none, zstd, gzip or blosc; that of IN if not given.")
 @click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
+@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def rechunk(
     source: str, output: str, chunks: str | None, permute: str | None, slices: str | None, flip: str | None,
-    codec: str | None, memory: str, overwrite: bool, dry_run: bool, quiet: bool,
+    codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write IN, a Zarr array or a .npy file, as OUT: a .npy file where its name ends so, else a Zarr array.
 
@@ -101,7 +103,7 @@ def rechunk(
         _say(quiet, str(plan))
         _say(quiet, f"  {plan.outputs[0]!r}")
         return
-    _run(plan, output, quiet)
+    _run(plan, output, quiet, scheduler)
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
@@ -119,10 +121,10 @@ def _say(quiet: bool, text: str) -> None:
         click.echo(printable_lines(text))
 
 
-def _run(plan: Plan | GridPlan, output: str, quiet: bool) -> None:
+def _run(plan: Plan | GridPlan, output: str, quiet: bool, scheduler: str | None) -> None:
     """Say what a plan does, do it, and say how far it is."""
     _say(quiet, str(plan))
-    plan.run(progress=not quiet)
+    plan.run(progress=not quiet, scheduler=scheduler)
     if plan.resumed:
         _say(quiet, f"{plan.resumed} of {len(plan.blocks)} blocks had been written before")
     _say(quiet, f"written to '{output}'")

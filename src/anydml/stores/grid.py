@@ -18,12 +18,13 @@ from anydml.moves.value import Value
 from anydml.stores import boxes
 from anydml.stores.apart import check_apart, path_of
 from anydml.stores.block_shapes import middle, shapes
-from anydml.stores.planning import LEAST, SLOTS, Totals, identity
+from anydml.stores.identities import identity
+from anydml.stores.planning import LEAST, SLOTS, Totals
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import bytes_text, parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
-from anydml.stores.zarr_format import ZarrStore, folder_identity, metadata_of
+from anydml.stores.zarr_format import ZarrStore, metadata_of
 from anydml.stores.zarr_target import ZarrTarget
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
@@ -81,10 +82,7 @@ class GridPlanned:
         ranks = [store.ndim for store in self.inputs]
         self.mappings = [Mapping(name, value, ranks, self._indices) for value in values]
         self._known.clear()
-        self.identities = {
-            str(path): (folder_identity if path.is_dir() else identity)(path)
-            for path in sorted({store.path for store in self.inputs})
-        }
+        self.identities = {path: identity(path) for path in sorted({store.path for store in self.inputs})}
         for store in self.inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{name}: {store.path} has changed since it was opened: open it again", name)
@@ -163,7 +161,7 @@ class GridPlanned:
         for operand, own in regions:
             store = self.inputs[operand]
             if isinstance(store, Store):
-                spent += boxes.seconds(*_seen(store, [high - low for low, high in own]), span=self.span)
+                spent += boxes.seconds(*store.as_it_lies([high - low for low, high in own]), span=self.span)
                 continue
             layout = store.layout
             count = math.prod(-(-high // c) - low // c for (low, high), c in zip(own, layout.chunk, strict=True))
@@ -228,7 +226,7 @@ class GridPlanned:
                 store, sizes = self.inputs[operand], [high - low for low, high in own]
                 held += math.prod(sizes) * store.dtype.itemsize
                 if isinstance(store, Store):
-                    _, count, span = boxes.requests(*_seen(store, sizes), span=self.span)
+                    _, count, span = boxes.requests(*store.as_it_lies(sizes), span=self.span)
                     reads, bytes_read = reads + count, bytes_read + count * span
                     continue
                 layout, known = store.layout, seen.setdefault(operand, set())
@@ -294,10 +292,3 @@ class GridPlanned:
                 f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of {self.threads} thread(s)",
             ]
         )
-
-
-def _seen(store: Store, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
-    """Shape, element size and a box's sizes as they lie in the file, in row-major order."""
-    if store.fortran_order:
-        return store.shape[::-1], store.dtype.itemsize, [*sizes][::-1]
-    return store.shape, store.dtype.itemsize, sizes

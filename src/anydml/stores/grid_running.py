@@ -14,24 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError
-from anydml.files.json_path import JsonPath
 from anydml.moves import Move
 from anydml.moves.simplify import simplify
-from anydml.progress import shown
 from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, parts, read_box, word, write_box
 from anydml.stores.chunk_files import ChunkReader, ChunkWriter
 from anydml.stores.grid import UNIT, GridPlanned
-from anydml.stores.journal import Journal
 from anydml.stores.plain_file import PlainFile
-from anydml.stores.planning import identity
 from anydml.stores.regions import Box, Region
+from anydml.stores.staging import PART, beside
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.stores.transfers import LINE
-from anydml.stores.zarr_format import folder_identity
-from anydml.stores.zarr_staging import Stagings
 from anydml.stores.zarr_target import ZarrTarget
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -41,67 +35,8 @@ SMALL = 64 << 20
 """Bytes of a plan that NumPy has moved before kernels would be compiled."""
 
 
-def run(plan: GridPlanned, progress: bool | Callable[[int], None] = False) -> None:
-    """As `Plan.run`."""
-    arrays = [each for each in plan.outputs if isinstance(each, ZarrTarget)]
-    staging = Stagings(plan.files, arrays, plan.overwrite)
-    place = JsonPath(str(staging.top[0]))
-    is_over = False
-    try:
-        staging.journal.parent.mkdir(parents=True, exist_ok=True)
-        _check_inputs(plan)
-        digest = plan.digest()
-        if not os.path.exists(staging.journal):
-            staging.check_free()
-        journal = Journal(staging.journal, digest, staging.sync)
-    except OSError as error:
-        raise place.error(f"cannot be written: {error.strerror or error}") from None
-    try:
-        if not journal.is_whole or not staging.has_all():
-            staging.check_free()
-            if not journal.finished or not staging.is_there():
-                journal.restart(digest)
-                staging.begin()
-            plan.resumed = len(journal.finished)
-            _all(plan, staging, journal, progress)
-            try:
-                _check_inputs(plan)
-            except BindingError:
-                is_over = True
-                staging.drop()
-                raise
-            staging.sync()
-            journal.whole()
-        staging.finish()
-        is_over = True
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
-    finally:
-        journal.close(is_over)
-
-
-def _check_inputs(plan: GridPlanned) -> None:
-    for text, known in plan.identities.items():
-        path = Path(text)
-        if not path.exists() or (folder_identity if path.is_dir() else identity)(path) != known:
-            raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
-
-
-def _all(plan: GridPlanned, staging: Stagings, journal: Journal, progress: bool | Callable[[int], None]) -> None:
-    """Do all blocks that are not finished."""
-    waiting = [k for k in range(len(plan.blocks)) if k not in journal.finished]
-    sizes = [plan.block_bytes(k) for k in range(len(plan.blocks))]
-    done = sum(sizes[k] for k in journal.finished)
-    with Blocks(plan, staging.journal.parent) as blocks, shown(sum(sizes), done, progress) as advance:
-        for number in waiting:
-            blocks.do(number)
-            journal.add(number, sizes[number])
-            advance(sizes[number])
-
-
-class Blocks:
-    """Does blocks of a plan, one after the other, each with all threads.
+class GridBlocks:
+    """Writes blocks of a plan, one after the other, each with all threads.
 
     Args:
         plan: whose outputs have been begun.
@@ -117,6 +52,7 @@ class Blocks:
         self._own = threading.local()
         self._is_small = plan.totals.bytes_written < SMALL
         self._readers: list[Any] = []
+        self._written: list[PlainFile] = []
         with ExitStack() as opened:
             for number, store in enumerate(plan.inputs):
                 if isinstance(store, Store):
@@ -130,20 +66,30 @@ class Blocks:
             self._opened = opened.pop_all()
 
     def _writer(self, target: Target | ZarrTarget, opened: ExitStack) -> Any:
-        from anydml.stores.staging import PART, beside
-
         if isinstance(target, ZarrTarget):
             return ChunkWriter(target.layout, beside(target.path, PART))
-        return opened.enter_context(PlainFile(beside(target.file.path, PART), True))
+        file = opened.enter_context(PlainFile(beside(target.file.path, PART), True))
+        self._written.append(file)
+        return file
 
-    def __enter__(self) -> Blocks:
+    def __enter__(self) -> GridBlocks:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
-    def do(self, number: int) -> None:
-        """Read, move and write one block."""
+    def sync(self) -> None:
+        """As `BlocksWriter.sync`; chunks' files are closed."""
+        for file in self._written:
+            os.fsync(file.descriptor)
+
+    def write(self, numbers: Sequence[int], finished: Callable[[int, int], None]) -> None:
+        """As `BlocksWriter.write`."""
+        for number in numbers:
+            self._block(number)
+            finished(number, self.plan.block_bytes(number))
+
+    def _block(self, number: int) -> None:
         output, box = self.plan.blocks[number]
         mapping = self.plan.mappings[output]
         regions = mapping.regions(mapping.within(box))

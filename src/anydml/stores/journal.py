@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,31 @@ class Journal:
             self.path.unlink(missing_ok=True)
         if fcntl is not None:
             os.close(self._file)
+
+
+def is_under_way(path: Path, digest: str) -> bool:
+    """Whether a journal is that of a plan, and not all of it is written."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        return bool(json.loads(lines[0])["plan"] == digest) and b"whole" not in lines
+    except (OSError, IndexError, KeyError, TypeError, ValueError):
+        return False
+
+
+@contextmanager
+def locked(path: Path, is_shared: bool) -> Iterator[None]:
+    """Have a file or folder locked, where it is there and the system and the file system lock such."""
+    descriptor = None
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY) if fcntl is not None else None
+    try:
+        if descriptor is not None:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _is_same(descriptor: int, path: Path) -> bool:

@@ -14,8 +14,9 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, Program
 from anydml.moves.simplify import simplify
-from anydml.stores.blocks import Cut, Work
+from anydml.stores.blocks import Cut, Work, laid_out
 from anydml.stores.choosing import Block, blocks_of, chosen
+from anydml.stores.identities import identity
 from anydml.stores.indices import resolved
 from anydml.stores.sizes import bytes_text, parse_size
 from anydml.stores.store import Store
@@ -147,6 +148,11 @@ class Planned:
         starts, ends = first[np.r_[0, breaks + 1]], first[np.r_[breaks, first.size - 1]] + transfer.length
         return np.stack([starts, ends], 1)
 
+    def block_bytes(self, number: int) -> int:
+        """Bytes that a block writes."""
+        work, operand, area = self.blocks[number]
+        return sum(each.bytes for each in laid_out(self.works[work], self.cuts[work], operand, area).writes)
+
     def digest(self) -> str:
         """What tells this plan from others; the same command over the same files has the same."""
         state = hashlib.sha256()
@@ -176,15 +182,6 @@ class Planned:
                 f"{bytes_text(totals.block_bytes)}",
             ]
         )
-
-
-def identity(path: Path) -> tuple[int, int, int, int]:
-    """What changes when a file does: device, number, bytes, and when it was written in nanoseconds."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _unique(files: Iterable[NewFile]) -> tuple[NewFile, ...]:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from anydml.stores.grid import GridPlanned
 from anydml.stores.planning import Planned
+from anydml.stores.staging import Staging
+from anydml.stores.zarr_staging import Stagings
+from anydml.stores.zarr_target import ZarrTarget
+
+if TYPE_CHECKING:
+    from anydml.stores.grid_running import GridBlocks
+    from anydml.stores.running import FileBlocks
 
 
 class Plan(Planned):
@@ -41,7 +49,17 @@ class Plan(Planned):
         array([2, 3])
     """
 
-    def run(self, progress: bool | Callable[[int], None] = False) -> None:
+    def staging(self) -> Staging:
+        """Where files lie until they have their names."""
+        return Staging(self.files, self.others, self.folder, self.overwrite)
+
+    def blocks_writer(self) -> FileBlocks:
+        """What writes blocks of outputs that were begun."""
+        from anydml.stores.running import FileBlocks
+
+        return FileBlocks(self, self.staging().part)
+
+    def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
         """Read, move and write all blocks, and give the files their names.
 
         What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
@@ -49,14 +67,16 @@ class Plan(Planned):
         Args:
             progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
                 or a function that is called with the bytes of every block that was written.
+            scheduler: the address of a Dask scheduler, such as ``"tcp://10.0.0.1:8786"``, whose workers then read, move
+                and write the blocks, each within `memory`; they find all files under the same paths.
 
         Raises:
-            ModelError: a file cannot be read or written, an input has changed, or another process writes the same. What
-                has the final names is whole or as it was before.
+            ModelError: a file cannot be read or written, an input has changed, another process writes the same, or the
+                cluster does not work. What has the final names is whole or as it was before.
         """
-        from anydml.stores.running import run
+        from anydml.stores.whole import run
 
-        run(self, progress)
+        run(self, progress, scheduler)
 
 
 class GridPlan(GridPlanned):
@@ -89,8 +109,19 @@ class GridPlan(GridPlanned):
         'GridPlan'
     """
 
-    def run(self, progress: bool | Callable[[int], None] = False) -> None:
-        """As `Plan.run`."""
-        from anydml.stores.grid_running import run
+    def staging(self) -> Stagings:
+        """Where files and arrays lie until they have their names."""
+        arrays = [each for each in self.outputs if isinstance(each, ZarrTarget)]
+        return Stagings(self.files, arrays, self.overwrite)
 
-        run(self, progress)
+    def blocks_writer(self) -> GridBlocks:
+        """What writes blocks of outputs that were begun."""
+        from anydml.stores.grid_running import GridBlocks
+
+        return GridBlocks(self, self.staging().journal.parent)
+
+    def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
+        """As `Plan.run`."""
+        from anydml.stores.whole import run
+
+        run(self, progress, scheduler)

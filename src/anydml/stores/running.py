@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 
 from anydml.engines import array_engine, open_engine
-from anydml.errors import BindingError
-from anydml.files.json_path import JsonPath
 from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
-from anydml.progress import shown
 from anydml.stores.blocks import laid_out
-from anydml.stores.journal import Journal
 from anydml.stores.plain_file import PlainFile
-from anydml.stores.planning import SPARE, Planned, identity
-from anydml.stores.staging import Staging
+from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Transfer
 
 LONG, LONG_AT_ALL = 256, 4096
@@ -37,88 +32,58 @@ MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
 
 
-def run(plan: Planned, progress: bool | Callable[[int], None] = False) -> None:
-    """As `Plan.run` says."""
-    staging = Staging(plan.files, plan.others, plan.folder, plan.overwrite)
-    place = JsonPath(str(staging.top[0]))
-    try:
-        staging.journal.parent.mkdir(parents=True, exist_ok=True)
-        _check_inputs(plan)
-        digest = plan.digest()
-        if not os.path.exists(staging.journal):
-            staging.check_free()
-        journal = Journal(staging.journal, digest, staging.sync)
-    except OSError as error:
-        raise place.error(f"cannot be written: {error.strerror or error}") from None
-    is_over = False
-    try:
-        if not journal.is_whole or not staging.has_all():
-            staging.check_free()
-            if not journal.finished or not staging.is_there():
-                journal.restart(digest)
-                staging.begin()
-            plan.resumed = len(journal.finished)
-            total = plan.totals.bytes_written
-            with shown(total, total * plan.resumed // max(1, len(plan.blocks)), progress) as advance:
-                _Run(plan, staging, journal, advance).all()
-            try:
-                _check_inputs(plan)
-            except BindingError:
-                is_over = True
-                staging.drop()
-                raise
-            staging.sync()
-            journal.whole()
-        staging.finish()
-        is_over = True
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
-    finally:
-        journal.close(is_over)
+class FileBlocks:
+    """Writes blocks of a plan, several at once.
 
+    Args:
+        plan: whose outputs have been begun.
+        part: where a file lies until it has its name.
+    """
 
-def _check_inputs(plan: Planned) -> None:
-    for path, known in plan.identities.items():
-        if identity(path) != known:
-            raise BindingError(f"{plan.name}: {path} has changed since it was opened: open it again", plan.name)
-
-
-class _Run:
-    """One run of a plan."""
-
-    def __init__(self, plan: Planned, staging: Staging, journal: Journal, advance: Callable[[int], None]) -> None:
-        self.advance = advance
+    def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         self.plan = plan
-        self.staging = staging
-        self.journal = journal
         self.stopped = threading.Event()
         self._long = LONG_AT_ALL if plan.totals.bytes_written >= LARGE else LONG
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         self._files: list[tuple[PlainFile, int]] = []
-
-    def all(self) -> None:
-        """Do all blocks that are not finished."""
-        waiting = [k for k in range(len(self.plan.blocks)) if k not in self.journal.finished]
+        self._written: list[PlainFile] = []
+        self._opened = ExitStack()
         with ExitStack() as opened:
             files: dict[Path, PlainFile] = {}
-            for store in self.plan.inputs:
+            for store in plan.inputs:
                 if store.path not in files:
                     files[store.path] = opened.enter_context(PlainFile(store.path, False))
                 self._files.append((files[store.path], store.offset))
-            for target in self.plan.outputs:
-                part = self.staging.part(target.file.path)
-                if part not in files:
-                    files[part] = opened.enter_context(PlainFile(part, True))
-                self._files.append((files[part], target.offset))
-            for _ in range(self.plan.buffers):
-                self._slots.put(_buffer(self.plan.totals.block_bytes))
-            pool = opened.enter_context(ThreadPoolExecutor(self.plan.buffers, "anydml-stores"))
+            for target in plan.outputs:
+                path = part(target.file.path)
+                if path not in files:
+                    files[path] = opened.enter_context(PlainFile(path, True))
+                    self._written.append(files[path])
+                self._files.append((files[path], target.offset))
+            for _ in range(plan.buffers):
+                self._slots.put(_buffer(plan.totals.block_bytes))
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> FileBlocks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def sync(self) -> None:
+        """As `BlocksWriter.sync`."""
+        for file in self._written:
+            os.fsync(file.descriptor)
+
+    def write(self, numbers: Sequence[int], finished: Callable[[int, int], None]) -> None:
+        """As `BlocksWriter.write`."""
+        self.stopped.clear()
+        with ThreadPoolExecutor(self.plan.buffers, "anydml-stores") as pool:
             tasks: list[Future[None]] = []
             try:
-                tasks += [pool.submit(self._block, number) for number in waiting]
+                tasks += [pool.submit(self._block, number, finished) for number in numbers]
                 for task in wait(tasks, return_when=FIRST_EXCEPTION).done:
                     task.result()
             except BaseException:
@@ -126,19 +91,20 @@ class _Run:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _block(self, number: int) -> None:
+    def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
         if self.stopped.is_set():
             return
         slot = self._slots.get()
         try:
-            self._done(number, slot)
+            finished(number, self._done(number, slot))
         except BaseException:
             self.stopped.set()
             raise
         finally:
             self._slots.put(slot)
 
-    def _done(self, number: int, slot: np.ndarray[Any, Any]) -> None:
+    def _done(self, number: int, slot: np.ndarray[Any, Any]) -> int:
+        """Read, move and write a block; its bytes."""
         block = self.plan.blocks[number]
         work = self.plan.works[block.work]
         layout = laid_out(work, self.plan.cuts[block.work], block.operand, block.area)
@@ -153,9 +119,7 @@ class _Run:
             self._move(layout.moves, [read, *constants, written])
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
-        size = sum(each.bytes for each in layout.writes)
-        self.journal.add(number, size)
-        self.advance(size)
+        return sum(each.bytes for each in layout.writes)
 
     def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
         constants = len(operands) - 2

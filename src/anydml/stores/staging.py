@@ -6,11 +6,11 @@ import errno
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
-from anydml.stores.journal import sync_folder
+from anydml.stores.journal import locked, sync_folder
 from anydml.stores.targets import NewFile
 
 PART = ".anydml-part"
@@ -83,12 +83,26 @@ class Staging:
         """Whether every name is given already, or about to be."""
         return all(os.path.exists(final) or beside(final, PART).exists() for final in self.top)
 
+    def settle(self) -> None:
+        """Wait until no worker of a cluster writes to what was begun; see `share`."""
+        with locked(self._held(), is_shared=False):
+            pass
+
+    def share(self) -> AbstractContextManager[None]:
+        """While it is entered, what was begun is neither begun anew nor given its names."""
+        return locked(self._held(), is_shared=True)
+
+    def _held(self) -> Path:
+        return beside(self.top[0], PART)
+
     def begin(self) -> None:
         """Make all files, as large as they will be, with what is known of them."""
         if self.folder is not None:
             shutil.rmtree(beside(self.folder, PART), ignore_errors=True)
             beside(self.folder, PART).mkdir(parents=True)
         for file in self.files:
+            # Whoever still writes to what an earlier run began does not write to this.
+            self.part(file.path).unlink(missing_ok=True)
             descriptor = open_file(self.part(file.path), create=True)
             try:
                 if hasattr(os, "posix_fallocate") and file.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,6 +66,12 @@ class Store:
             strides.append(step)
             step *= extent
         return tuple(strides if self.fortran_order else reversed(strides))
+
+    def as_it_lies(self, sizes: Sequence[int]) -> tuple[tuple[int, ...], int, Sequence[int]]:
+        """Shape, bytes of an element, and the sizes of a box, in row-major order."""
+        if self.fortran_order:
+            return self.shape[::-1], self.dtype.itemsize, [*sizes][::-1]
+        return self.shape, self.dtype.itemsize, sizes
 
     def read(self) -> Array:
         """The whole array, in memory of its own.

@@ -6,7 +6,6 @@ import importlib.util
 import itertools
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -297,32 +296,3 @@ def _as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.
     if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
         return dtype
     return dtype.newbyteorder(">" if getattr(endian, "value", endian) == "big" else "<")
-
-
-def folder_identity(path: Path) -> tuple[Any, ...]:
-    """What changes when a file in a folder does: names, bytes and times of all of them."""
-    import hashlib
-
-    state, count, waiting = hashlib.sha256(), 0, [str(path)]
-    found = []
-    # Links may lead back to a folder that was seen already.
-    seen: set[tuple[int, int]] = set()
-    try:
-        while waiting:
-            folder = waiting.pop()
-            known = os.stat(folder)
-            if (known.st_dev, known.st_ino) in seen:
-                continue
-            seen.add((known.st_dev, known.st_ino))
-            with os.scandir(folder) as inside:
-                for each in inside:
-                    if each.is_dir():
-                        waiting.append(each.path)
-                    else:
-                        known = each.stat()
-                        found.append((each.path, known.st_size, known.st_mtime_ns, known.st_ino))
-                        count += 1
-    except OSError as error:
-        raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
-    state.update(repr(sorted(found)).encode())
-    return count, state.hexdigest()

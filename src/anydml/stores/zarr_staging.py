@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath
@@ -92,6 +92,14 @@ class Stagings:
     def has_all(self) -> bool:
         """As `Staging.has_all`."""
         return all(each.has_all() for each in self.every)
+
+    def settle(self) -> None:
+        """As `Staging.settle`."""
+        self.every[0].settle()
+
+    def share(self) -> AbstractContextManager[None]:
+        """As `Staging.share`."""
+        return self.every[0].share()
 
     def begin(self) -> None:
         """As `Staging.begin`."""

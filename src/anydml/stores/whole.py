@@ -1,0 +1,82 @@
+"""A plan's run, from the journal to the final names: what has those is whole, and what was stopped goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath
+from anydml.progress import shown
+from anydml.stores.identities import check_unchanged
+from anydml.stores.journal import Journal
+from anydml.stores.runnable import Runnable
+from anydml.stores.staging import Staging
+from anydml.stores.zarr_staging import Stagings
+
+
+def run(plan: Runnable, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
+    """As `Plan.run` says."""
+    staging = plan.staging()
+    place = JsonPath(str(staging.top[0]))
+    try:
+        staging.journal.parent.mkdir(parents=True, exist_ok=True)
+        check_unchanged(plan.name, plan.identities)
+        digest = plan.digest()
+        if not os.path.exists(staging.journal):
+            staging.check_free()
+        journal = Journal(staging.journal, digest, staging.sync)
+    except OSError as error:
+        raise place.error(f"cannot be written: {error.strerror or error}") from None
+    is_over = False
+    try:
+        if not journal.is_whole or not staging.has_all():
+            staging.check_free()
+            if not journal.finished or not staging.is_there():
+                journal.restart(digest)
+                staging.settle()
+                staging.begin()
+            plan.resumed = len(journal.finished)
+            _write(plan, staging, journal, digest, progress, scheduler)
+            try:
+                check_unchanged(plan.name, plan.identities)
+            except BindingError:
+                is_over = True
+                staging.drop()
+                raise
+            staging.sync()
+            journal.whole()
+        staging.settle()
+        staging.finish()
+        is_over = True
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
+    finally:
+        journal.close(is_over)
+
+
+def _write(
+    plan: Runnable,
+    staging: Staging | Stagings,
+    journal: Journal,
+    digest: str,
+    progress: bool | Callable[[int], None],
+    scheduler: str | None,
+) -> None:
+    """Write all blocks that are not finished."""
+    waiting = [k for k in range(len(plan.blocks)) if k not in journal.finished]
+    done = sum(map(plan.block_bytes, journal.finished))
+    with shown(plan.totals.bytes_written, done, progress) as advance:
+
+        def finished(number: int, size: int) -> None:
+            journal.add(number, size)
+            advance(size)
+
+        if scheduler is not None:
+            from anydml.stores.cluster import write_on
+
+            write_on(scheduler, plan, digest, waiting, finished)
+            return
+        with plan.blocks_writer() as writer:
+            writer.write(waiting, finished)
