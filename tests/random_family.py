@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from random_descs import INDEX_TYPES, random_sizes, random_tensor
+from random_descs import BITS_32_AND_LESS, INDEX_TYPES, random_sizes, random_tensor
 
 import anydml as dml
 
@@ -274,6 +274,17 @@ def unfold(rng):
             return dml.UnfoldOperatorDesc(*_pair(rng, _type(rng), sizes, out), windows, strides, dilations, start, end)
 
 
+def nonzero_coordinates(rng):
+    sizes = random_sizes(rng)
+    least = max(1, len(sizes) - next((k for k, size in enumerate(sizes) if size > 1), len(sizes)))
+    width = int(rng.integers(least, len(sizes) + 1))
+    ranks = rng.integers(0, 7, 2)
+    x = random_tensor(rng, _type(rng, BITS_32_AND_LESS), sizes, False)
+    count = random_tensor(rng, T.UINT32, [1] * (1 + ranks[0]), True)
+    rows = random_tensor(rng, T.UINT32, [*[1] * ranks[1], math.prod(sizes), width], True)
+    return dml.NonzeroCoordinatesOperatorDesc(x, count, rows)
+
+
 FAMILY = {
     make.__name__: make
     for make in (
@@ -281,13 +292,14 @@ FAMILY = {
         *(space_to_depth, space_to_depth1, depth_to_space, depth_to_space1, diagonal_matrix, diagonal_matrix1),
         *(fill_value_constant, fill_value_sequence, element_wise_identity, reverse_subsequences, one_hot),
         *(element_wise_if, upsample_2d, resample, resample1, resample2, resample3, unfold),
+        nonzero_coordinates,
     )
 }
 """What draws a desc that every rule allows at the latest level, by the operator's name in small letters."""
 
 
 def fill_indices(rng, inputs):
-    """Indices and lengths near what exists, some of them hostile; `inputs` are names and arrays of a desc."""
+    """Indices and lengths near what exists, some hostile, and zeros; `inputs` are names and arrays of a desc."""
     for name, array in inputs:
         if name in ("IndicesTensor", "SequenceLengthsTensor"):
             bounds = np.iinfo(array.dtype)
@@ -297,3 +309,7 @@ def fill_indices(rng, inputs):
             array[...] = np.where(rng.random(array.shape) < 0.1, hostile, near.astype(object)).astype(array.dtype)
         elif name == "ConditionTensor":
             array[...] = rng.integers(0, 256, array.shape) * rng.integers(0, 2, array.shape)
+        elif name == "InputTensor" and rng.random() < 0.5:
+            # Zeros of either sign, for who looks for them.
+            array[rng.random(array.shape) < 0.5] = -0.0 if array.dtype.kind == "f" else 0
+            array[rng.random(array.shape) < 0.2] = 0

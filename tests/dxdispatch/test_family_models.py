@@ -90,10 +90,6 @@ def test_models_run(folder, name, device):
             model("FOLD", {**PAIR}, FOUR),
             'dispatchables.it.type: "DML_OPERATOR_FOLD" adds windows that overlap, and anydml moves data',
         ),
-        (
-            model("NONZERO_COORDINATES", {**PAIR}, FOUR),
-            'dispatchables.it.type: "DML_OPERATOR_NONZERO_COORDINATES" counts, and anydml moves data',
-        ),
     ],
 )
 def test_what_computes_is_refused(folder, text, message):

@@ -389,3 +389,56 @@ def test_scattered_indices_outside_are_skipped_and_gathered_ones_held(data_type)
         expected[4] = 5
     check(dml.ScatterOperatorDesc(f32(5), where, f32(5), f32(5), 0), [np.arange(5) + 100, far, range(1, 6)], expected)
     check(dml.GatherElementsOperatorDesc(f32(5), where, f32(5), 0), [range(5), far], [4, 4, 4, 0, 4])
+
+
+def nonzero(x, sizes, rows, kind="FLOAT32"):
+    """Count and coordinates by each engine, with 77 where nothing is written."""
+    desc = dml.NonzeroCoordinatesOperatorDesc(dml.TensorDesc(kind, sizes), indices(1, 1, 1, 1), indices(*rows))
+    found = []
+    for device in DEVICES:
+        count, places = np.full((1, 1, 1, 1), 77, np.uint32), np.full(rows, 77, np.uint32)
+        array = np.asarray(x, desc.input_tensor.data_type.dtype).reshape(sizes)
+        dml.Device(device).compile_operator(desc).bind([array], [count, places]).dispatch()
+        found.append((count.item(), places.tolist()))
+    assert found[0] == found[1] == found[2]
+    return found[0]
+
+
+def test_nonzero_coordinates():
+    x = [1, 0, 0, 2, -0.0, 3.5, 0, -5.2]
+    count, rows = nonzero(x, (1, 1, 2, 4), (1, 1, 8, 3))
+    assert count == 4
+    assert rows[0][0] == [[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], *[[77] * 3] * 4]
+    # Rows are in the order of elements.
+    x = np.zeros((2, 6))
+    x[1, 0] = x[1, 2] = x[0, 5] = 1
+    assert nonzero(x, (2, 6), (12, 2))[1][:3] == [[0, 5], [1, 0], [1, 2]]
+
+
+def test_nonzero_coordinates_of_nothing_of_everything_and_of_nan():
+    assert nonzero([0, -0.0, 0], (3,), (3, 1)) == (0, [[77]] * 3)
+    assert nonzero([np.nan, 0, 1e-45, -np.inf], (4,), (4, 1)) == (3, [[0], [2], [3], [77]])
+    assert nonzero([9], (1, 1, 1), (1, 1)) == (1, [[0]])
+    assert nonzero(range(200), (200,), (200, 1), "UINT8")[0] == 199
+    # Zero in its low bytes alone, or in its high ones.
+    assert nonzero([1 << 24, 0, 255, -(1 << 31)], (4,), (4, 1), "INT32")[1][:3] == [[0], [2], [3]]
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 17, 63, 64, 65, 256, 257, 1025, 70_000])
+def test_nonzero_coordinates_are_numpys(count):
+    x = np.random.default_rng(count).integers(0, 3, count).astype(np.int16)
+    desc = dml.NonzeroCoordinatesOperatorDesc(dml.TensorDesc("INT16", [count]), indices(1), indices(count, 1))
+    for device in ("numpy", "cpu"):
+        found, rows = np.zeros(1, np.uint32), np.zeros((count, 1), np.uint32)
+        dml.Device(device).compile_operator(desc).bind([x], [found, rows]).dispatch()
+        np.testing.assert_array_equal(rows[: found[0]], np.argwhere(x))
+
+
+def test_nonzero_coordinates_of_the_pages_sizes():
+    """An input of {1,1,12,5}: rows of 2 to 4."""
+    for width in range(1, 6):
+        desc = dml.NonzeroCoordinatesOperatorDesc(f32(1, 1, 12, 5), indices(1), indices(1, 1, 60, width))
+        assert bool([*desc.problems()]) == (width not in (2, 3, 4))
+    for sizes, least in (((1, 2, 3, 4), 3), ((1, 1, 5, 5, 5), 3), ((1, 1, 1, 1), 1)):
+        rows = int(np.prod(sizes))
+        dml.NonzeroCoordinatesOperatorDesc(f32(*sizes), indices(1), indices(rows, least)).check()

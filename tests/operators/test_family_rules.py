@@ -36,6 +36,7 @@ IDENTITY = dml.ElementWiseIdentityOperatorDesc(f32(2, 3), f32(2, 3))
 REVERSE = dml.ReverseSubsequencesOperatorDesc(f32(2, 3), ints(2, 1, data_type="UINT32"), f32(2, 3), 1)
 ONE_HOT = dml.OneHotOperatorDesc(ints(2, 1), f32(1, 2), f32(2, 7), 1)
 IF = dml.ElementWiseIfOperatorDesc(ints(2, 3, data_type="UINT8"), f32(2, 3), f32(2, 3), f32(2, 3))
+NONZERO = dml.NonzeroCoordinatesOperatorDesc(f32(1, 2, 3), ints(1, data_type="UINT32"), ints(6, 2, data_type="UINT32"))
 UPSAMPLE = dml.Upsample2dOperatorDesc(f32(1, 1, 2, 2), f32(1, 1, 6, 4), (2, 3), "NEAREST_NEIGHBOR")
 RESAMPLE = dml.ResampleOperatorDesc(f32(2, 2), f32(4, 2), "NEAREST_NEIGHBOR", [2, 1])
 RESAMPLE1 = dml.Resample1OperatorDesc(f32(2, 2), f32(4, 2), "NEAREST_NEIGHBOR", [2, 1], [0, 0], [0, 0])
@@ -45,7 +46,7 @@ UNFOLD = dml.UnfoldOperatorDesc(f32(1, 2, 5), f32(1, 6, 2), [3], [2], [1], [0], 
 VALID = [
     *(TILE, PADDING, PADDING1, ELEMENTS, ND, ND1, SCATTER, SCATTER_ND, GRAD, SPACE, DEPTH, DIAGONAL, DIAGONAL1),
     *(CONSTANT, SEQUENCE, IDENTITY, REVERSE, ONE_HOT, IF, UPSAMPLE, UNFOLD, RESAMPLE, RESAMPLE1),
-    *(RESAMPLE2, RESAMPLE3),
+    *(RESAMPLE2, RESAMPLE3, NONZERO),
 ]
 
 
@@ -64,6 +65,41 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
 @pytest.mark.parametrize(
     "desc, fields, field, rule, text",
     [
+        (
+            NONZERO,
+            {"output_count_tensor": ints(1)},
+            "OutputCountTensor.DataType",
+            "OutputCountTensor is UINT32",
+            "is INT32",
+        ),
+        (
+            NONZERO,
+            {"output_count_tensor": ints(1, 2, data_type="UINT32")},
+            "OutputCountTensor.Sizes",
+            "all sizes are 1",
+            "must be [1, 1]",
+        ),
+        (
+            NONZERO,
+            {"output_coordinates_tensor": ints(5, 3, data_type="UINT32")},
+            "OutputCoordinatesTensor.Sizes",
+            "rows are InputTensor's elements, and sizes before them are 1",
+            "must be [6, 3]",
+        ),
+        (
+            NONZERO,
+            {"output_coordinates_tensor": ints(6, 1, data_type="UINT32")},
+            "OutputCoordinatesTensor.Sizes",
+            "there are 2 to 3: dimensions, with or without leading sizes of 1",
+            "has 1 coordinates in a row",
+        ),
+        (
+            NONZERO,
+            {"output_coordinates_tensor": ints(6, data_type="UINT32")},
+            "OutputCoordinatesTensor.Sizes",
+            "rows, and coordinates in a row, are two dimensions at least",
+            "has 1 dimensions",
+        ),
         (IF, {"condition_tensor": ints(2, 3)}, "ConditionTensor.DataType", "ConditionTensor is UINT8", "is INT32"),
         (
             IF,

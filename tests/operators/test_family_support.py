@@ -18,7 +18,7 @@ SCATTERED = "InputTensor UpdatesTensor OutputTensor"
 INDEXED = [("4_1", "1-8", ALL, IDX), ("3_0", "1-8", TO32, IDX), ("2_1", "4-4", TO32, U32)]
 SPACE = [("5_0", "4-4", ALL), ("2_1", "4-4", TO32), ("1_0", "4-4", F)]
 
-# operator: tensors of one kind, the tensor of indices if there is one, rows from the newest level on
+# operator: tensors of one kind, the tensor of another if there is one, rows from the newest level on, a third kind
 TABLES = {
     "SLICE_GRAD": (
         "InputGradientTensor OutputGradientTensor",
@@ -68,6 +68,12 @@ TABLES = {
     "RESAMPLE1": (BOTH, "", [("6_2", "1-4", BYTES), ("5_1", "1-4", F), ("2_1", "4-4", F)]),
     "RESAMPLE2": (BOTH, "", [("6_2", "1-4", BYTES), ("5_1", "1-4", F)]),
     "RESAMPLE3": (BOTH, "", [("6_4", "1-4", BYTES)]),
+    "NONZERO_COORDINATES": (
+        "OutputCountTensor",
+        "InputTensor",
+        [("4_0", "1-8", U32, TO32), ("3_0", "4-5", U32, TO32)],
+        ("OutputCoordinatesTensor", [("4_0", "2-8", U32), ("3_0", "4-5", U32)]),
+    ),
     "UNFOLD": (BOTH, "", [("6_4", "3-8", ALL)]),
 }
 FIRST_SEVEN = {"SPLIT", "JOIN", "SLICE", "SLICE1", "GATHER"}
@@ -75,7 +81,7 @@ FIRST_SEVEN = {"SPLIT", "JOIN", "SLICE", "SLICE1", "GATHER"}
 
 @pytest.mark.parametrize("operator", TABLES)
 def test_tables_are_the_documents(operator):
-    tensors, indices, rows = TABLES[operator]
+    tensors, indices, rows, *more = TABLES[operator]
     found = {
         (row.level.short, name): (f"{s.min_dimensions}-{s.max_dimensions}", {t.name for t in s.data_types})
         for row in REGISTRY[f"DML_OPERATOR_{operator}"].SUPPORT
@@ -86,6 +92,8 @@ def test_tables_are_the_documents(operator):
         for level, dimensions, *types in rows
         for name in (*tensors.split(), *indices.split())
     }
+    for name, own in more:
+        expected |= {(level, name): (dimensions, {*types.split()}) for level, dimensions, types in own}
     assert found == expected
     levels = [row.level for row in REGISTRY[f"DML_OPERATOR_{operator}"].SUPPORT]
     assert levels == sorted(levels, reverse=True)

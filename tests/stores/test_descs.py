@@ -12,9 +12,9 @@ from anydml import stores
 
 REFUSED = {
     "scatter", "scatter_nd", "one_hot", "split_training", "concat_training", "reverse_subsequences", "padding",
-    "padding1",
+    "padding1", "nonzero_coordinates",
 }  # fmt: skip
-"""Those that write by indices, read values on the host, or, in some modes, read what they have written."""
+"""Those that write by indices, need scratch, read values on the host, or, in some modes, what they have written."""
 
 SMALL = {"slice", "slice1", "gather_nd", "gather_nd1"}
 """Those of which the random descs write so little that one block holds it."""

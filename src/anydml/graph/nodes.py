@@ -12,10 +12,10 @@ from anydml.graph.coordinates import digits, real, remapped, symbolic
 from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.pieces import NotComposableError
-from anydml.moves.program import Operand
+from anydml.moves.program import Operand, renumbered
 from anydml.moves.value import Value
 from anydml.operators.base import OperatorDesc
-from anydml.tensor import TensorDesc
+from anydml.tensor import Layout, TensorDesc
 
 
 class GraphComposer(Composer):
@@ -69,8 +69,12 @@ class Node:
         self._tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs)]
         self._names = [f"{label}.{name}" for name, _ in (*desc.inputs, *desc.outputs)]
         self._values: dict[int, Value] = dict(enumerate(inputs))
-        self._moves = desc.moves(tuple(map(symbolic, self._tensors)))
         self._first = len(inputs)
+        self._is_apart = bool(desc.scratch)
+        if self._is_apart:
+            self._run_apart(desc, label)
+            return
+        self._moves = desc.moves(tuple(map(symbolic, self._tensors)))
         self._constants = {
             len(self._tensors) + k: composer.constant_bytes(f"{label}: constant {k}", array)
             for k, array in enumerate(desc.constants)
@@ -83,6 +87,8 @@ class Node:
             NotComposableError: it has to be stored, because of how it is written.
         """
         number = self._first + output
+        if self._is_apart:
+            return self._values[number]
         tensor, own = self._tensors[number], self._into(number)
         if any(move.destination.lookups for move in own):
             raise NotComposableError(f"{self._names[number]} is written where indices say")
@@ -127,6 +133,32 @@ class Node:
             else:
                 self._composer.move(source.moves(operand, offset, (*steps, source.element_size)))
         return stored
+
+    def _run_apart(self, desc: OperatorDesc, label: str) -> None:
+        """All moves of an operator that needs scratch, on tensors that lie in memory; what it leaves out is 0."""
+        reason = f"{label} is {desc.OPERATOR}, which works through scratch of its own"
+        composer, layouts, numbers = self._composer, list[Layout](), list[int]()
+        for k, tensor in enumerate(self._tensors):
+            size, sizes = tensor.data_type.itemsize, (*tensor.sizes, 1)
+            value = self._values.get(k)
+            if value is None:
+                packed = Layout.packed(tensor.sizes, size)
+                number = composer.scratch_bytes(math.prod(sizes) * size, reason)
+                composer.move([Move((), Access(number, 0, ()), Fill(b"\0"), math.prod(sizes) * size)])
+                value = Value.stored(number, sizes, (*packed.strides, size), size)
+                self._values[k] = value
+            found = whole(value)
+            if found is None or found.lookups or found.offset or value.sizes[-1] > 1:
+                value = composer.stored(value, f"{self._names[k]} is read: {reason}")
+                found = whole(value)
+            if found is None:
+                raise AssertionError("what is stored is whole")
+            numbers.append(found.operand)
+            layouts.append(Layout(tensor.sizes, found.strides[:-1], size))
+        known = [composer.constant_bytes(f"{label}: constant {k}", array) for k, array in enumerate(desc.constants)]
+        own = [composer.scratch_bytes(size, f"{label}: {why}") for size, why in desc.scratch]
+        places = dict(enumerate((*numbers, *known, *own)))
+        composer.move([renumbered(move, places) for move in desc.moves(layouts)])
 
     def _into(self, number: int) -> list[Move]:
         return [move for move in self._moves if move.destination.operand == number and 0 not in move.sizes]

@@ -55,7 +55,7 @@ Element = tuple[int, Coordinate, int | bytes, Coordinate]
 the bytes of an element that is known, and any coordinate."""
 
 ReadIndex = Callable[[int, Coordinate], int]
-"""Reads one integer of an operand."""
+"""Reads one number of an operand: an index, or what is compared with 0."""
 
 
 class Formula(NamedTuple):

@@ -119,6 +119,11 @@ class OperatorDesc(Printed):
         """Operands that follow inputs and outputs, known from the desc alone."""
         return ()
 
+    @property
+    def scratch(self) -> tuple[tuple[int, str], ...]:
+        """Operands that follow the constants: bytes of memory that the moves write and read, and why."""
+        return ()
+
     def _put(self, **fields: Any) -> None:
         """Set the fields of a new desc, each in the type that its annotation says.
 
@@ -144,7 +149,7 @@ class OperatorDesc(Printed):
         raise AssertionError("each operator has its own")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The operator as moves between its operands: inputs, outputs, then constants.
+        """The operator as moves between its operands: inputs, outputs, constants, then scratch.
 
         Args:
             layouts: where the operands' elements really lie, one a tensor; by default as the desc says.
@@ -156,7 +161,7 @@ class OperatorDesc(Printed):
         raise AssertionError("each operator has its own")
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
-        """The operator as a program: its tensors, its constants, and its moves between them.
+        """The operator as a program: its tensors, its constants and scratch, and its moves between them.
 
         Args:
             layouts: as for `moves`.
@@ -167,6 +172,7 @@ class OperatorDesc(Printed):
         operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in self.outputs]
         constants = self.constants
         operands += [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
+        operands += [Operand("scratch", f"scratch {k}", n, reason=why) for k, (n, why) in enumerate(self.scratch)]
         tensors = [
             (layout.sizes, layout.strides, tensor.data_type.dtype)
             for layout, (_, tensor) in zip(every, named, strict=True)

@@ -23,6 +23,7 @@ from anydml.operators.fill_value import FillValueConstantOperatorDesc as FillVal
 from anydml.operators.filling import fill as fill, sequence as sequence
 from anydml.operators.element_wise_identity import ElementWiseIdentityOperatorDesc as ElementWiseIdentityOperatorDesc
 from anydml.operators.element_wise_if import ElementWiseIfOperatorDesc as ElementWiseIfOperatorDesc, where as where
+from anydml.operators.nonzero_coordinates import NonzeroCoordinatesOperatorDesc as NonzeroCoordinatesOperatorDesc
 from anydml.operators.reverse_subsequences import ReverseSubsequencesOperatorDesc as ReverseSubsequencesOperatorDesc, reverse_subsequences as reverse_subsequences
 from anydml.operators.one_hot import OneHotOperatorDesc as OneHotOperatorDesc, one_hot as one_hot
 from anydml.operators.upsample_2d import Upsample2dOperatorDesc as Upsample2dOperatorDesc

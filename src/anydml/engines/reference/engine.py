@@ -35,9 +35,11 @@ class ReferenceProgram:
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], None]:
         """Views of the operands, by which the formula reads and writes."""
-        every = [*operands, *scratch_arrays(self._program)]
         formula = self._program.formula
-        return bind_literally(self._program, every) if formula is None else partial(_run, formula, every)
+        if formula is not None:
+            # What a document says needs no scratch.
+            return partial(_run, formula, [*operands, *self._program.constants])
+        return bind_literally(self._program, [*operands, *scratch_arrays(self._program)])
 
     def __str__(self) -> str:
         how = "by definition, move by move" if self._program.formula is None else "the document's formula"
@@ -52,7 +54,8 @@ def _run(formula: Formula, operands: Sequence[Array]) -> None:
     raw = [view.view(np.dtype((np.void, view.itemsize))) if view.ndim else view for view in views]
 
     def read(operand: int, at: Coordinate) -> int:
-        return int(views[operand][at])
+        number: int = views[operand][at].item()
+        return number
 
     for output, to, source, at in formula.elements(read):
         target = raw[output]

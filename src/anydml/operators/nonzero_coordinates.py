@@ -1,0 +1,264 @@
+"""DML_OPERATOR_NONZERO_COORDINATES: where elements are not zero (DML_NONZERO_COORDINATES_OPERATOR_DESC).
+
+It is moves like every other operator, though it counts: a table of 0, 1, 2, … that is read at the sum of two lookups
+adds them. So each element learns how many before it are not zero, which is the row that its coordinates go to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
+from anydml.moves import Access, Fill, Lookup, Move, unless
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
+from anydml.tensor import DataType, Layout, TensorDesc
+
+INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
+"""Operands: the tensors; constants: the bytes 0 to 255, and whether a byte is more than a sign; scratch: whether an
+element is zero, numbers of elements that are not, sums of parts of them, and 0, 1, 2, …"""
+
+WIDTH = 4
+"""Bytes of a number."""
+
+BLOCK = 4
+"""Numbers that are summed one after the other: each takes a pass over memory, each level of blocks two more."""
+
+Numbers = tuple[int, int, int]
+"""Operand, offset and stride of a row of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class NonzeroCoordinatesOperatorDesc(OperatorDesc):
+    """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all elements that are not zero, in row-major order.
+
+    Rows of the coordinates beyond the count are left as they are. −0.0 is zero, NaN is not.
+
+    Args:
+        input_tensor: the tensor to look through, of M elements.
+        output_count_tensor: UINT32, all sizes 1: how many elements are not zero.
+        output_coordinates_tensor: UINT32, sizes {1, …, M, N}: a row an element, its last N coordinates. N is at most
+            the input's DimensionCount, and at least that without leading sizes of 1.
+
+    Examples:
+        >>> T = dml.TensorDesc
+        >>> dml.NonzeroCoordinatesOperatorDesc(T("FLOAT32", [2, 4]), T("UINT32", [1]), T("UINT32", [8, 2]))
+        NonzeroCoordinatesOperatorDesc(FLOAT32 [2, 4] → UINT32 [1], UINT32 [8, 2])
+    """
+
+    input_tensor: TensorDesc
+    output_count_tensor: TensorDesc
+    output_coordinates_tensor: TensorDesc
+
+    OPERATOR: ClassVar[str] = "DML_NONZERO_COORDINATES"
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_count_tensor", "output_coordinates_tensor")
+    SUPPORT: ClassVar[SupportTable] = tuple(
+        SupportRow(
+            level,
+            {
+                "InputTensor": Support(low, high, TYPES_8_TO_32),
+                "OutputCountTensor": Support(low, high, ONLY_UINT32),
+                "OutputCoordinatesTensor": Support(max(low, 2), high, ONLY_UINT32),
+            },
+        )
+        for level, low, high in ((FeatureLevel.LEVEL_4_0, 1, 8), (FeatureLevel.LEVEL_3_0, 4, 5))
+    )
+
+    def __init__(
+        self, input_tensor: TensorDesc, output_count_tensor: TensorDesc, output_coordinates_tensor: TensorDesc
+    ) -> None:
+        self._put(
+            input_tensor=input_tensor,
+            output_count_tensor=output_count_tensor,
+            output_coordinates_tensor=output_coordinates_tensor,
+        )
+
+    def constraints(self) -> Iterator[Problem]:
+        """UINT32 outputs; one count; a row an element, as wide as its coordinates need."""
+        for name, tensor in self.outputs:
+            if tensor.data_type != DataType.UINT32:
+                yield self.problem(f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", f"{name} is UINT32")
+        count, found = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
+        yield from self.sizes_are("OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes are 1")
+        name = "OutputCoordinatesTensor"
+        if len(found) < 2:
+            message = f"{name} has {len(found)} dimensions"
+            yield self.problem(f"{name}.Sizes", message, "rows, and coordinates in a row, are two dimensions at least")
+            return
+        rows = math.prod(self.input_tensor.sizes)
+        expected = (*(1,) * (len(found) - 2), rows, found[-1])
+        rule = "rows are InputTensor's elements, and sizes before them are 1"
+        yield from self.sizes_are(name, self.output_coordinates_tensor, expected, rule)
+        sizes = self.input_tensor.sizes
+        least = max(1, len([*itertools.dropwhile(lambda size: size == 1, sizes)]))
+        if not least <= found[-1] <= len(sizes):
+            message = f"{name} has {found[-1]} coordinates in a row, but InputTensor.Sizes is {list(sizes)}"
+            rule = f"there are {least} to {len(sizes)}: dimensions, with or without leading sizes of 1"
+            yield self.problem(f"{name}.Sizes", message, rule)
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """All bytes, and of each whether it is more than a float's sign."""
+        every = np.arange(256, dtype=np.uint8)
+        return every, (every & 127 != 0).astype(np.uint8)
+
+    @property
+    def scratch(self) -> tuple[tuple[int, str], ...]:
+        """Masks, numbers, sums, and the table that adds."""
+        count = math.prod(self.input_tensor.sizes)
+        # Every level has two rows; each is a quarter as long as the one below, or a bit longer.
+        sums = count + 2 * sum(_levels(count))
+        return (
+            (count, "elements that are zero are counted out"),
+            ((count + 1) * WIDTH, "rows of coordinates are numbered"),
+            (sums * WIDTH, "what is numbered is summed block by block"),
+            ((count + 1) * WIDTH, "numbers are added by a table of 0, 1, 2, …"),
+        )
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """The table; which elements are zero; how many are not before each; the coordinates; the count."""
+        source, _, rows = layouts or self.layouts()
+        sizes, total = source.sizes, math.prod(source.sizes)
+        zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
+        still = (0,) * len(sizes)
+        moves = [Move((), Access(NUMBERS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH), *_numbers(total + 1)]
+        moves.append(Move((), Access(IS_ZERO, 0, ()), Fill(b"\0"), total))
+        one = Access(BYTES, 1, still, tuple(self._masks(source)))
+        moves.append(Move(sizes, Access(IS_ZERO, 0, zero), one, 1))
+        moves.append(Move((), Access(RANKS, 0, ()), Fill(b"\0"), (total + 1) * WIDTH))
+        counted = Access(NUMBERS, WIDTH, still, (unless(IS_ZERO, zero),))
+        moves.append(Move(sizes, Access(RANKS, WIDTH, numbers), counted, WIDTH))
+        flags = (RANKS, WIDTH, WIDTH)
+        moves += _summed(flags, flags, total, 0, total)
+        *_, step, along = rows.strides
+        row = Lookup(RANKS, "uint32", 0, numbers, total, step)
+        width = rows.sizes[-1]
+        for k, dimension in enumerate(range(len(sizes) - width, len(sizes))):
+            to = Access(COORDINATES, k * along, still, (row, unless(IS_ZERO, zero)))
+            place = (*still[:dimension], WIDTH, *still[dimension + 1 :])
+            moves.append(Move(sizes, to, Access(NUMBERS, 0, place), WIDTH))
+        moves.append(Move((), Access(COUNT, 0, ()), Access(RANKS, total * WIDTH, ()), WIDTH))
+        return tuple(moves)
+
+    def _masks(self, source: Layout) -> Iterator[Lookup]:
+        """All bytes of an element are 0, but for a float's sign."""
+        size = source.element_size
+        top = size - 1 if sys.byteorder == "little" else 0
+        for k in range(size):
+            own = unless(INPUT, source.strides)._replace(offset=k)
+            if k == top and self.input_tensor.data_type.dtype.kind == "f":
+                still = (0,) * len(source.sizes)
+                byte = own._replace(size=256, stride=1, outside="clamp")
+                own = unless(IS_VALUE, still)._replace(lookups=(byte,))
+            yield own
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """The coordinates of each element that is not zero, and how many there are."""
+        rows = self.output_coordinates_tensor.sizes
+        before, found = (0,) * (len(rows) - 2), 0
+        for at in itertools.product(*map(range, self.input_tensor.sizes)):
+            if read(INPUT, at) != 0:
+                for k, place in enumerate(at[len(at) - rows[-1] :]):
+                    yield COORDINATES, (*before, found, k), _word(place), ()
+                found += 1
+        yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(found), ()
+
+
+def _word(number: int) -> bytes:
+    return number.to_bytes(WIDTH, sys.byteorder)
+
+
+def _levels(count: int) -> Iterator[int]:
+    """How many blocks there are to be summed, then blocks of blocks."""
+    while count > BLOCK:
+        count = -(-count // BLOCK)
+        yield count
+
+
+def _numbers(count: int) -> Iterator[Move]:
+    """0, 1, 2, … into zeros, byte by byte: each byte of a number stands still for a power of 256, and goes round."""
+    for k in range(WIDTH):
+        still = 256**k
+        if still >= count:
+            return
+        at = k if sys.byteorder == "little" else WIDTH - 1 - k
+        rounds, rest = divmod(count, 256 * still)
+        steps, more = divmod(rest, still)
+        begin = at + rounds * 256 * still * WIDTH
+        for sizes, offset, strides, value, by in (
+            ((rounds, 256, still), at, (256 * still * WIDTH, still * WIDTH, WIDTH), 0, (0, 1, 0)),
+            ((steps, still), begin, (still * WIDTH, WIDTH), 0, (1, 0)),
+            ((more,), begin + steps * still * WIDTH, (WIDTH,), steps, (0,)),
+        ):
+            if 0 not in sizes:
+                yield Move(sizes, Access(NUMBERS, offset, strides), Access(BYTES, value, by), 1)
+
+
+def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, most: int) -> Iterator[Move]:
+    """Each number becomes the sum of all up to it.
+
+    Args:
+        numbers: what is summed.
+        sums: where sums go; it may be the same.
+        count: how many there are.
+        scratch: the first byte of `SUMS` that is free.
+        most: no sum is larger.
+    """
+    partial, blocks = (SUMS, scratch, WIDTH), -(-count // BLOCK)
+    yield _copied(numbers, partial, blocks, BLOCK)
+    for k in range(1, min(BLOCK, count)):
+        # The last block may be shorter.
+        many = -(-(count - k) // BLOCK)
+        yield _added(_at(partial, k - 1), _at(numbers, k), _at(partial, k), (many,), (BLOCK,), (BLOCK,), most)
+    yield _copied(partial, sums, min(BLOCK, count), 1)
+    if count <= BLOCK:
+        return
+    free = scratch + count * WIDTH
+    ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
+    # Of the last block nobody needs the sum.
+    yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, most)
+    whole, rest = divmod(count - BLOCK, BLOCK)
+    to, own = _at(sums, BLOCK), _at(partial, BLOCK)
+    if whole:
+        yield _added(before, own, to, (whole, BLOCK), (1, 0), (BLOCK, 1), most)
+    if rest:
+        skip = whole * BLOCK
+        yield _added(_at(before, whole), _at(own, skip), _at(to, skip), (rest,), (0,), (1,), most)
+
+
+def _at(numbers: Numbers, k: int) -> Numbers:
+    operand, offset, stride = numbers
+    return operand, offset + k * stride, stride
+
+
+def _copied(numbers: Numbers, to: Numbers, count: int, step: int) -> Move:
+    target, source = (Access(operand, offset, (step * stride,)) for operand, offset, stride in (to, numbers))
+    return Move((count,), target, source, WIDTH)
+
+
+def _added(
+    a: Numbers,
+    b: Numbers,
+    to: Numbers,
+    sizes: tuple[int, ...],
+    a_steps: tuple[int, ...],
+    steps: tuple[int, ...],
+    most: int,
+) -> Move:
+    """Sums: the table of numbers, read at one and the other; `steps` are b's and the sums'."""
+    lookups = tuple(
+        Lookup(operand, "uint32", offset, tuple(stride * k for k in by), most + 1, WIDTH)
+        for (operand, offset, stride), by in ((a, a_steps), (b, steps))
+    )
+    operand, offset, stride = to
+    target = Access(operand, offset, tuple(stride * k for k in steps))
+    return Move(sizes, target, Access(NUMBERS, 0, (0,) * len(sizes), lookups), WIDTH)
