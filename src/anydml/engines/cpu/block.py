@@ -10,17 +10,19 @@ import numpy as np
 from anydml.engines.cpu.waiting import IN_PYTHON, Waiting, address_of_function, find_waiting
 from anydml.memory.host import address_of
 
-OWNER, KERNEL, TABLE, CORE = 0, 1, 2, 3
+OWNER = 0
 COUNTER = 16
-STATE = 32
+STATE, KERNEL, TABLE, CORE = 32, 33, 34, 35
 SLEEPERS = 48
 WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES = range(64, 73)
 STYLE, WAIT, WAKE_ONE, WAKE_ALL = range(73, 77)
 """Numbers of 64-bit words, those that are written at once in lines of their own:
 
-- OWNER: 1 while a caller shares its work; what that is, is in KERNEL, TABLE and COUNTER (claims so far).
+- OWNER: 1 while a caller shares its work.
+- COUNTER: claims so far (see `kernels.driver.claim`).
+- STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job. On
+  its line, which a worker that begins has at hand, is what there is to do: KERNEL, TABLE.
 - CORE: the core that the last owner ran on, plus one; 0 where it is not known.
-- STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job.
 - SLEEPERS: workers that sleep, or are about to.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.

@@ -192,9 +192,9 @@ class Pool:
         """
         if self._code is None:
             from anydml.engines.cpu.kernels import sharing
-            from anydml.engines.cpu.kernels.driver import entry
+            from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
-            self._code = _Code(sharing.share(), sharing.serve(), sharing.rouse(), entry)
+            self._code = _Code(quick_entry(sharing.share()), sharing.serve(), sharing.rouse(), entry)
         return self._code
 
     def bind(self, kernel: Kernel, table: Array, kept: object = None, claim_bytes: int = 0) -> Callable[[], None]:

@@ -39,12 +39,38 @@ def word(table, index):
     return load(table + uint64(8) * uint64(index))
 
 
+FROM_END = 1
+"""What is added to the address of a counter by whoever claims from the last chunk on."""
+
+HALF = 32
+"""A counter's low bits say how many chunks were claimed from the first on; the others, how many from the last on."""
+
+
 @helper
 def claim(table, counter, mine):
-    """The first unit of the next chunk: from the shared counter, or the caller's own count where there is none."""
+    """The first unit of the next chunk: of those that the counter says are left, or the `mine`-th where there is none.
+
+    Callers claim from the first chunk on, workers from the last: so in call after call each core finds what it moved
+    before in its own caches.
+    """
+    step = word(table, UNITS_PER_CLAIM)
     if counter == uint64(0):
-        return mine * word(table, UNITS_PER_CLAIM)
-    return fetch_add(counter) * word(table, UNITS_PER_CLAIM)
+        return mine * step
+    units = word(table, UNITS)
+    chunks = (units + step - uint64(1)) // step
+    if counter & uint64(FROM_END):
+        taken = fetch_add(counter - uint64(FROM_END), uint64(1 << HALF))
+        chunk = chunks - uint64(1) - (taken >> uint64(HALF))
+    else:
+        taken = fetch_add(counter, uint64(1))
+        chunk = taken & uint64((1 << HALF) - 1)
+    return chunk * step if claimed(taken) < chunks else units
+
+
+@helper
+def claimed(counter):
+    """How many chunks a counter's value says are claimed."""
+    return (counter & uint64((1 << HALF) - 1)) + (counter >> uint64(HALF))
 
 
 @helper

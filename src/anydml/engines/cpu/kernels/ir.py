@@ -201,13 +201,13 @@ def prefetch_once(typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def fetch_add(typing: Any, address: Any) -> Any:
-    """Add one to the 64-bit word at an address, atomically; gives the old value."""
+def fetch_add(typing: Any, address: Any, value: Any) -> Any:
+    """Add to the 64-bit word at an address, atomically; gives the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.atomic_rmw("add", _pointer(builder, arguments[0], I64), ir.Constant(I64, 1), "monotonic")
+        return builder.atomic_rmw("add", _pointer(builder, arguments[0], I64), arguments[1], "monotonic")
 
-    return types.uint64(types.uint64), generate
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 @intrinsic

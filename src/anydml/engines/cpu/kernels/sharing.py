@@ -42,22 +42,22 @@ from anydml.engines.cpu.kernels.atomics import (
     pause,
     replace,
 )
-from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM, code_of, compiled, word
+from anydml.engines.cpu.kernels.driver import FROM_END, HALF, UNITS, UNITS_PER_CLAIM, claimed, code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
 from anydml.engines.cpu.waiting import IN_PYTHON
 
 CODE = code_of("atomics.py", "asleep.py", "../block.py", "../waiting.py")
 """Part of the names of what is compiled here."""
 
-CLOSED = 1 << 40
-"""A counter value past every claim, even when it is multiplied by the units of one."""
+CLOSED = (1 << HALF) - 1
+"""A counter value past every claim."""
 
 ALL = 1 << 62
 MOST_WOKEN = 2
 """Sleepers that one thread wakes: each of them wakes as many."""
 
 MORE = 1
-"""In what `share` returns: there are claims left. Above that bit stands the number of the next one."""
+"""In what `share` returns: there are claims left. Above that bit stands the counter's value."""
 
 
 @helper
@@ -81,21 +81,23 @@ def quiet(block, state):
 
 @cache
 def share() -> Any:
-    """Do claims of a table from a number on, with every worker that comes; rounds of the caller's own at most."""
+    """Do claims of a table that a counter's value leaves, with every worker; rounds of the caller's own at most."""
 
     def share(block, kernel, table, begin, rounds):
         units, step = word(table, UNITS), word(table, UNITS_PER_CLAIM)
         if replace(at(block, OWNER), uint64(0), uint64(1)):
+            # Plain stores: the change of the state publishes them, at the cost of its own line and the counter's.
+            store(at(block, COUNTER), begin)
             store(at(block, KERNEL), kernel)
             store(at(block, TABLE), table)
             note_core(block)
-            atomic_store(at(block, COUNTER), begin)
             atomic_add(at(block, STATE), uint64(JOB | OPEN))
             sleepers = atomic_load(at(block, SLEEPERS))
             if sleepers != uint64(0):
                 wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
-            call_kernel(kernel, table, at(block, COUNTER), rounds)
-            following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
+            following = uint64(CLOSED)
+            if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
+                following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
             quiet(block, atomic_and(at(block, STATE), ~uint64(OPEN)) & ~uint64(OPEN))
             atomic_store(at(block, OWNER), uint64(0))
         else:
@@ -104,7 +106,7 @@ def share() -> Any:
             store(counter, begin)
             call_kernel(kernel, table, counter, rounds)
             following = load(counter)
-        if following * step < units:
+        if claimed(following) * step < units:
             return (following << uint64(1)) | uint64(MORE)
         return uint64(0)
 
@@ -145,7 +147,8 @@ def serve() -> Any:
                 if replace(at(block, STATE), state, state + uint64(1)):
                     if woken and atomic_load(at(block, SLEEPERS)) != uint64(0):
                         wake(block, at(block, STATE) + uint64(4), uint64(MOST_WOKEN))
-                    call_kernel(load(at(block, KERNEL)), load(at(block, TABLE)), at(block, COUNTER), uint64(ALL))
+                    mine = at(block, COUNTER) + uint64(FROM_END)
+                    call_kernel(load(at(block, KERNEL)), load(at(block, TABLE)), mine, uint64(ALL))
                     left = atomic_add(at(block, STATE), ~uint64(0)) - uint64(1)
                     if left & uint64(AWAITED) != uint64(0) and left & uint64(WORKERS) == uint64(0):
                         wake(block, at(block, STATE), uint64(1))
