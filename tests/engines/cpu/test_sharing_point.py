@@ -1,7 +1,6 @@
 """Where sharing begins: read, measured and kept, and what it is good for."""
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -43,11 +42,11 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("together", "expected"),
     [
-        ((0.5, 0.5, 0.5, 0.5), 128 * KIB),
-        ((2.0, 0.8, 0.7, 0.6), 256 * KIB),
+        ((0.5, 0.5, 0.5, 0.5, 0.5), 64 * KIB),
+        ((3.0, 2.0, 0.8, 0.7, 0.6), 256 * KIB),
         # What pays below and not above is noise.
-        ((0.5, 0.5, 0.95, 0.5), 1024 * KIB),
-        ((0.5, 0.5, 0.5, 0.95), None),
+        ((0.5, 0.5, 0.5, 0.95, 0.5), 1024 * KIB),
+        ((0.5, 0.5, 0.5, 0.5, 0.95), None),
     ],
 )
 def test_sharing_has_to_pay_from_there_on(together, expected):
@@ -90,19 +89,35 @@ def test_what_cannot_be_kept_is_measured_by_each_process(folder, monkeypatch):
     assert not [*path.iterdir()]
 
 
-def test_a_busy_machine_is_asked_again_on_another_day(folder, monkeypatch):
+def test_a_busy_machine_is_asked_again_soon(folder, monkeypatch):
     path, times = folder
+    now = [1000.0]
+    monkeypatch.setattr(sharing_point.time, "monotonic", lambda: now[0])
     with monkeypatch.context() as busy:
-        busy.setattr(sharing_point, "measured", lambda: dict.fromkeys(SIZES, (1.0, 1.2)))
+        probes = []
+        busy.setattr(sharing_point, "measured", lambda: probes.append(1) or dict.fromkeys(SIZES, (1.0, 1.2)))
         assert shared_bytes() == DEFAULT
-    sharing_point.forget()
+        assert len(probes) == sharing_point.PROBES
     assert shared_bytes() == DEFAULT
     assert not times
-    (kept,) = path.iterdir()
-    before = kept.stat().st_mtime - 2 * sharing_point.DAY
-    os.utime(kept, (before, before))
-    sharing_point.forget()
+    # Nobody else is told that it does not pay.
+    assert not [*path.iterdir()]
+    now[0] += 2 * sharing_point.AGAIN
     assert shared_bytes() == 512 * KIB
+
+
+def test_the_best_of_several_probes_counts(folder, monkeypatch):
+    """A process that comes and goes spoils a probe, or a part of it."""
+    probes = [
+        {size: (1.0, 0.5 if size > 256 * KIB else 1.5) for size in SIZES},
+        dict.fromkeys(SIZES, (1.0, 1.5)),
+        {size: (1.0, 1.5 if size == 1024 * KIB else 0.5) for size in SIZES},
+    ]
+    probes[0][1024 * KIB] = (1.0, 0.95)
+    probes[1][1024 * KIB] = (1.0, 0.85)
+    monkeypatch.setattr(sharing_point, "measured", lambda: probes.pop(0))
+    assert shared_bytes() == 512 * KIB
+    assert len(probes) == 1
 
 
 def test_the_environment_says_it(folder, monkeypatch):

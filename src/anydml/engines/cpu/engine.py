@@ -34,8 +34,8 @@ SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
 SHARED_BYTES: int | None = None
-"""Work that writes so much is shared between threads; below, what it costs to wake one is most of what it does. None is
-what this machine shows (see `sharing_point`)."""
+"""Work that takes as long as a plain copy of so much is shared between threads; below, waking one costs more than it
+saves. None is what this machine shows (see `sharing_point`)."""
 
 FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
 """Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
@@ -218,11 +218,11 @@ def _has_constants_alone(program: Program) -> bool:
 
 def _is_shared(step: KernelCall) -> bool:
     if SHARED_BYTES is not None:
-        return step.bytes_written >= SHARED_BYTES
+        return step.effort >= SHARED_BYTES
     # The sizes that are tried decide most without a look at the machine.
-    if step.bytes_written < sharing_point.SIZES[0]:
+    if step.effort < sharing_point.SIZES[0]:
         return False
-    return step.bytes_written >= sharing_point.SIZES[-1] or step.bytes_written >= sharing_point.shared_bytes()
+    return step.effort >= sharing_point.SIZES[-1] or step.effort >= sharing_point.shared_bytes()
 
 
 class _Call:

@@ -26,6 +26,19 @@ MOST_BYTES = 2 << 20
 """Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
 bytes of a piece at most, so that Ctrl-C is soon noticed."""
 
+ITEM_BYTES = {
+    "rows": 128,
+    "elements": 18,
+    "lookup rows": 128,
+    "lookup elements": 56,
+    "lookup lines": 8,
+    "addressed": 128,
+    "row_blocks": 64,
+    "turn": 6,
+    "table": 18,
+}
+"""What each row or element costs a kernel beside its bytes: bytes that a plain copy moves meanwhile, about."""
+
 Word = int | tuple[int, int]
 """A word of a table: a number, or an operand and a byte offset in it."""
 
@@ -39,6 +52,7 @@ class KernelCall(NamedTuple):
         reason: why this kernel.
         moves: what it does, in one box.
         bytes_written: the bytes that it writes.
+        effort: the bytes that a plain copy writes in the same time, about.
         template: the table's 64-bit words, with offsets where addresses go.
         operands: whose address is added to each word; −1 for none.
     """
@@ -48,6 +62,7 @@ class KernelCall(NamedTuple):
     reason: str
     moves: tuple[Move, ...]
     bytes_written: int
+    effort: int
     template: np.ndarray[Any, np.dtype[np.uint64]]
     operands: np.ndarray[Any, np.dtype[np.int64]]
 
@@ -67,7 +82,9 @@ def kernel_call(
     kernel: str, load: Callable[[], Kernel], reason: str, moves: Sequence[Move], words: list[Word]
 ) -> KernelCall:
     """The step whose table has these words."""
-    written = math.prod(moves[0].sizes) * sum([move.element_size for move in moves])
+    items = math.prod(moves[0].sizes)
+    written = items * sum([move.element_size for move in moves])
+    effort = written + items * len(moves) * ITEM_BYTES.get(kernel, 0)
     template: list[int] = [word[1] if type(word) is tuple else word for word in words]  # type: ignore[misc]
     operands = [word[0] if type(word) is tuple else -1 for word in words]
     # A third of the time that NumPy takes to read a list.
@@ -75,7 +92,7 @@ def kernel_call(
         np.frombuffer(array("q", template), np.uint64),
         np.frombuffer(array("q", operands), np.int64),
     )
-    return KernelCall(kernel, load, reason, tuple(moves), written, words_of, operands_of)
+    return KernelCall(kernel, load, reason, tuple(moves), written, effort, words_of, operands_of)
 
 
 def units_per_claim(units: int, moved: int) -> int:

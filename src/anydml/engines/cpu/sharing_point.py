@@ -30,26 +30,29 @@ from anydml.moves import Access, Move
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernel_call import KernelCall
 
-SIZES = (128 << 10, 256 << 10, 512 << 10, 1 << 20)
+SIZES = (64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20)
 """Bytes that are tried; nothing smaller is ever shared."""
 
 DEFAULT = 1 << 20
-"""Bytes from which work is shared where nothing can be measured, or sharing did not pay: the machine was busy then."""
+"""Bytes from which work is shared where nothing can be measured, or sharing does not pay: the machine is busy then."""
 
 ROUNDS = 9
 GAIN = 0.9
 """Rounds, of which the fastest counts, and the part of one thread's time that all together may take, to be worth it."""
 
+PROBES = 4
+"""How often it is measured until sharing pays: other processes may have had the cores."""
+
 PATIENCE = 0.02
 """Seconds that workers may take to start."""
 
-DAY = 86_400
+AGAIN = 60.0
 """Seconds after which a machine on which sharing did not pay is asked again."""
 
 VARIABLE = "ANYDML_SHARED_BYTES"
 
-_known: dict[int, int] = {}
-"""Bytes by the number of threads."""
+_known: dict[int, tuple[int, float]] = {}
+"""Bytes by the number of threads, and until when that counts."""
 
 
 def shared_bytes() -> int:
@@ -62,9 +65,12 @@ def shared_bytes() -> int:
         NoCompilerError: nothing can be compiled here.
     """
     threads = POOL.threads
-    found = _known.get(threads)
-    if found is None:
-        found = _known[threads] = _said() or _kept_or_measured(threads)
+    found, until = _known.get(threads, (0, 0.0))
+    if not found or time.monotonic() > until:
+        found, until = _said() or 0, float("inf")
+        if not found and not (found := _kept_or_measured(threads) or 0):
+            found, until = DEFAULT, time.monotonic() + AGAIN
+        _known[threads] = found, until
     return found
 
 
@@ -82,7 +88,8 @@ def _said() -> int | None:
     return None
 
 
-def _kept_or_measured(threads: int) -> int:
+def _kept_or_measured(threads: int) -> int | None:
+    """None where sharing did not pay, and should be tried again some time."""
     if threads == 1:
         return DEFAULT
     step = _copy(SIZES[-1])
@@ -92,10 +99,15 @@ def _kept_or_measured(threads: int) -> int:
     if path is not None and (kept := _read(path)) is not None:
         return kept
     times = measured()
+    for _ in range(PROBES - 1):
+        if first_worth(times) is not None:
+            break
+        again = measured()
+        times = {size: (min(alone, again[size][0]), min(both, again[size][1])) for size, (alone, both) in times.items()}
     found = first_worth(times)
-    if path is not None:
+    if path is not None and found is not None:
         _write(path, found, threads, times)
-    return found or DEFAULT
+    return found
 
 
 def first_worth(times: dict[int, tuple[float, float]]) -> int | None:
@@ -136,7 +148,8 @@ def measured() -> dict[int, tuple[float, float]]:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    # The first call brings memory and threads to where they are in a loop.
+    # The first calls bring memory and threads to where they are in a loop.
+    run()
     run()
     begin = time.perf_counter()
     run()
@@ -153,15 +166,12 @@ def _copy(size: int) -> KernelCall:
 def _read(path: Path) -> int | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["bytes"]
-        if found is None and time.time() - path.stat().st_mtime < DAY:
-            # Other processes may have had the cores: that counts for a while.
-            return DEFAULT
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if type(found) is int and SIZES[0] <= found <= SIZES[-1] else None
 
 
-def _write(path: Path, found: int | None, threads: int, times: dict[int, tuple[float, float]]) -> None:
+def _write(path: Path, found: int, threads: int, times: dict[int, tuple[float, float]]) -> None:
     """Keep it; another process sees all of the file or none."""
     seconds = {str(size): [round(value, 9) for value in pair] for size, pair in times.items()}
     text = json.dumps({"bytes": found, "threads": threads, "processor": processor(), "seconds": seconds}, indent=1)
