@@ -36,9 +36,11 @@ SIZES = (64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20)
 DEFAULT = 1 << 20
 """Bytes from which work is shared where nothing can be measured, or sharing does not pay: the machine is busy then."""
 
-ROUNDS = 9
+ROUNDS, CALLS = 5, 4
+"""Rounds, of which the fastest counts, and calls of each."""
+
 GAIN = 0.9
-"""Rounds, of which the fastest counts, and the part of one thread's time that all together may take, to be worth it."""
+"""The part of one thread's time that all together may take, to be worth it."""
 
 PROBES = 4
 """How often it is measured until sharing pays: other processes may have had the cores."""
@@ -149,11 +151,12 @@ def measured() -> dict[int, tuple[float, float]]:
 
 def _seconds(run: Callable[[], object]) -> float:
     # The first calls bring memory and threads to where they are in a loop.
-    run()
-    run()
+    for _ in range(CALLS):
+        run()
     begin = time.perf_counter()
-    run()
-    return time.perf_counter() - begin
+    for _ in range(CALLS):
+        run()
+    return (time.perf_counter() - begin) / CALLS
 
 
 def _copy(size: int) -> KernelCall:
