@@ -46,7 +46,7 @@ def run(kernel, chunk, moves, destinations, *sources):
     """Do moves by non-temporal stores, about `chunk` bytes a claim; operands are the destinations, then the sources."""
     written = 1 << 40
     # A unit of looked-up rows is no longer than a claim, so that few rows make several.
-    with mock.patch.object(calls, "CHUNK", chunk), mock.patch.object(planning, "LOOKUP_BYTES", chunk):
+    with mock.patch.object(calls, "CHUNK", chunk):
         (step,) = planning.plan(moves, written)
     assert step.kernel == kernel
     operands = [*(buffer.bytes for buffer in destinations), *sources]

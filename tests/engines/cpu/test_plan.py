@@ -1,12 +1,22 @@
 """Which kernel does what, and what a person is told about it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml.engines.cpu import engine, plan
 from anydml.engines.cpu.kernel_call import CHUNK, PIECES, units_per_claim
-from anydml.engines.cpu.machine import DEFAULT_CACHE, XEON_BYTES, last_level_cache, most_cached, processor
+from anydml.engines.cpu.machine import (
+    DEFAULT_CACHE,
+    DEFAULT_CORE_CACHE,
+    _caches,
+    core_cache,
+    last_level_cache,
+    most_cached,
+    processor,
+)
 from anydml.moves import simplify
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
@@ -147,10 +157,12 @@ def test_stores_go_past_the_caches_only_where_outputs_are_large(monkeypatch):
         assert step.template[2] == past
 
 
-@pytest.mark.parametrize(("model", "cached"), [("AMD EPYC", 75 << 20), ("Intel(R) Xeon(R) Processor", XEON_BYTES)])
+@pytest.mark.parametrize(("model", "cached"), [("AMD EPYC", 75 << 20), ("Intel(R) Xeon(R) Processor", 3 << 20)])
 def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nmodel name: {model}\n\nprocessor: 1\n")
     monkeypatch.setattr("anydml.engines.cpu.machine.last_level_cache", lambda: 300 << 20)
+    monkeypatch.setattr("anydml.engines.cpu.machine.core_cache", lambda: 2 << 20)
+    monkeypatch.setattr("anydml.engines.cpu.machine.POOL", SimpleNamespace(threads=3))
     monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "cpuinfo")
     processor.cache_clear()
     try:
@@ -168,16 +180,28 @@ def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatc
 def test_the_last_level_cache_is_read_or_assumed(monkeypatch, tmp_path):
     assert last_level_cache() >= 1 << 18
     monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path)
-    last_level_cache.cache_clear()
+    _caches.cache_clear()
     try:
         assert last_level_cache() == DEFAULT_CACHE
-        for index, size in enumerate(("48K\n", "2M\n", "nonsense\n", "")):
+        assert core_cache() == DEFAULT_CORE_CACHE
+        sizes = (
+            ("48K\n", "1"),
+            ("32K\n", "1"),
+            ("2M\n", "2\n"),
+            ("4M", "3"),
+            ("nonsense\n", "4"),
+            ("", "5"),
+            ("8M", ""),
+        )
+        for index, (size, level) in enumerate(sizes):
             (tmp_path / f"index{index}").mkdir()
             (tmp_path / f"index{index}" / "size").write_text(size)
-        last_level_cache.cache_clear()
-        assert last_level_cache() == 2 << 20
+            (tmp_path / f"index{index}" / "level").write_text(level)
+        _caches.cache_clear()
+        assert last_level_cache() == 4 << 20
+        assert core_cache() == 2 << 20
     finally:
-        last_level_cache.cache_clear()
+        _caches.cache_clear()
 
 
 def test_tables_hold_addresses_where_the_template_has_offsets():

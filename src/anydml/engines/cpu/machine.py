@@ -6,30 +6,43 @@ import platform
 from functools import cache
 from pathlib import Path
 
-DEFAULT_CACHE = 32 << 20
-"""Bytes of last-level cache where the system does not say."""
+from anydml.engines.cpu.pool import POOL
+
+DEFAULT_CACHE, DEFAULT_CORE_CACHE = 32 << 20, 1 << 20
+"""Bytes of last-level cache, and of a core's own second one, where the system does not say."""
 
 PAST_SHARE = 4
 """Outputs larger than this part of the last-level cache are stored non-temporally: they share it with the inputs."""
 
-XEON_BYTES = 1 << 20
-"""The same on Xeons, in bytes: their last cache is far from every core and shared with all others of the machine, so
-that what a core's own cache does not hold is stored faster past them, whether it is read again or not."""
+XEON_SHARE = 2
+"""On Xeons, larger than this part of the caches that the working cores have to themselves: their last cache is far from
+every core and shared with all others of the machine, so that what these do not hold is stored faster past them."""
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@cache
 def last_level_cache() -> int:
     """Bytes of the largest cache of the first processor."""
-    sizes = []
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+    return max(_caches().values(), default=DEFAULT_CACHE)
+
+
+def core_cache() -> int:
+    """Bytes of the second cache of the first processor, which is its own."""
+    return _caches().get(2, DEFAULT_CORE_CACHE)
+
+
+@cache
+def _caches() -> dict[int, int]:
+    """Bytes of the first processor's caches by level, as far as the system says; of two of a level, the larger."""
+    sizes: dict[int, int] = {}
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         try:
-            text = path.read_text().strip()
-            sizes.append(int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text))
+            text, level = (path / "size").read_text().strip(), int((path / "level").read_text())
+            size = int(text[:-1]) * _UNITS[text[-1]] if text[-1] in _UNITS else int(text)
         except (OSError, ValueError, IndexError):
             continue
-    return max(sizes, default=DEFAULT_CACHE)
+        sizes[level] = max(size, sizes.get(level, 0))
+    return sizes
 
 
 @cache
@@ -51,4 +64,4 @@ def is_xeon() -> bool:
 def most_cached() -> int:
     """Bytes of outputs that are stored through the caches; larger ones are stored past them."""
     share = last_level_cache() // PAST_SHARE
-    return min(share, XEON_BYTES) if is_xeon() else share
+    return min(share, POOL.threads * core_cache() // XEON_SHARE) if is_xeon() else share

@@ -43,8 +43,8 @@ SHORT_LINE = 64
 PERMUTED_BYTES = 16 << 10
 """Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
 
-LOOKUP_BYTES = 2 << 20
-"""Bytes of looked-up rows in a unit, about: so that few long ones are shared between threads and can be interrupted."""
+LEAST_LINES, LEAST_SEGMENT = 8, 1024
+"""Lines that share indices, and looked-up elements, of a unit at least: what begins one counts little then."""
 
 
 def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[KernelCall, ...] | None:
@@ -282,7 +282,10 @@ def _lookup(move: Move, streamed: bool, admits: Admits) -> KernelCall:
     elif special:
         kernel, segment = "lookup elements", ELEMENT_UNIT
         load = partial(kernels.elements_kernel, size, bits)
-    segment = max(1, min(segment, inner, LOOKUP_BYTES // size))
+    # Not so few units that one thread does all of them.
+    piece = chunk_bytes(move.bytes_written)
+    block = min(block, max(LEAST_LINES, piece // (min(segment, inner) * size)))
+    segment = max(1, min(segment, inner, max(LEAST_SEGMENT if special else 1, piece // size)))
     units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
     words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(outer)]
     words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
