@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import sys
 
 import pytest
 
@@ -118,3 +119,19 @@ def test_a_stream_that_is_closed_stops_nothing(clock):
     clock[0] += 1
     bar.advance(5)
     bar.close()
+
+
+@pytest.mark.parametrize("options", [["-i", "50", "-I", "4"], ["-t", "200", "-I", "4"]])
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_run_shows_a_bar_and_takes_it_away(monkeypatch, options, is_quiet):
+    from anydml.cli import main
+
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.02)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "examples/split.json", *options, *(["--quiet"] if is_quiet else [])])
+    assert not ended.value.code
+    said = stream.getvalue()
+    assert not said if is_quiet else re.search(r"\[#+\.+\] .*% \d+ (samples|ms) of (50 samples|200 ms)", said)
+    assert is_quiet or re.search(r"\r +\r$", said)

@@ -84,3 +84,10 @@ def test_the_lines_of_each_verbosity():
 def test_numbers_out_of_range(wrong):
     with pytest.raises(ValueError):
         Timing(**wrong)
+
+
+@pytest.mark.parametrize("timing, wanted", [(Timing(7), 7), (Timing(9, milliseconds=20, interval=3), 20)])
+def test_it_says_how_far_it_is(timing, wanted):
+    seen = []
+    measure(lambda: None, timing, seen.append)
+    assert sum(seen) == wanted if timing.milliseconds is None else 0 < sum(seen) <= wanted

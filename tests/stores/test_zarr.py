@@ -330,6 +330,47 @@ def test_a_chunk_that_decodes_to_another_size_is_refused(tmp_path, version, code
             stores.rechunk(path, tmp_path / "y.npy").run()
 
 
+@pytest.mark.parametrize("codec", ["gzip", "zlib", "bz2", "lzma", "zstd"])
+def test_of_a_bomb_no_more_is_decoded_than_a_chunk_has(tmp_path, codec):
+    import numcodecs
+
+    x = np.arange(4096, dtype=np.uint32)
+    coder = numcodecs.get_codec({"id": codec})
+    target = zarr.create_array(store=tmp_path / "x.zarr", shape=4096, chunks=1024, dtype="u4", zarr_format=2,
+                               compressors=coder)  # fmt: skip
+    target[...] = x
+    stores.rechunk(tmp_path / "x.zarr", tmp_path / "whole.npy").run()
+    assert np.array_equal(np.load(tmp_path / "whole.npy"), x)
+    whole = (tmp_path / "x.zarr" / "1").read_bytes()
+    for broken in (whole[:-1], whole[: len(whole) // 2], coder.encode(np.zeros(1 << 24, np.uint8))):
+        (tmp_path / "x.zarr" / "1").write_bytes(broken)
+        plan = stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy", memory="64kB")
+        tracemalloc.start()
+        with pytest.raises(ModelError, match="cannot be read as a chunk"):
+            plan.run()
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < (10 << 20 if codec == "lzma" else 1 << 20), "a stream of lzma's has a dictionary of 8 MiB"
+
+
+def test_an_array_with_files_of_others_is_not_replaced(tmp_path):
+    for name, version in (("x.zarr", 3), ("v.zarr", 2)):
+        made(tmp_path / name, array_of(), (8, 7, 5), version)
+    made(tmp_path / "one.zarr", np.float32(3), ())
+    for name in ("notes.txt", "c/0/notes.txt", "x/0", ".DS_Store"):
+        mine = tmp_path / "x.zarr" / name
+        mine.parent.mkdir(parents=True, exist_ok=True)
+        mine.write_text("mine")
+        with pytest.raises(ModelError, match=f"has '?\"?{name}.* beside its chunks"):
+            stores.rechunk(tmp_path / "v.zarr", tmp_path / "x.zarr", overwrite=True).run()
+        assert mine.read_text() == "mine"
+        mine.unlink()
+    for source, target in (("v", "x"), ("x", "v"), ("v", "one"), ("one", "x")):
+        plan = stores.rechunk(tmp_path / f"{source}.zarr", tmp_path / f"{target}.zarr", overwrite=True)
+        plan.run()
+        assert np.array_equal(read(tmp_path / f"{target}.zarr"), read(tmp_path / f"{source}.zarr"))
+
+
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3")
 @pytest.mark.parametrize("dtype", [">i4", ">f8", ">c8", ">M8[s]", ">U2", ">u2"])
 def test_orders_of_bytes_are_kept(tmp_path, dtype):

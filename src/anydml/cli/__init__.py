@@ -142,9 +142,10 @@ def anydml() -> None:
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input of an ONNX model.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FILE.npy",
               help="Where to write an output of an ONNX model; the others are printed.")  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Do not say how far long work is.")
 def run(
     model: str, device: str, feature_level: str, allow_outside: bool, explain: bool, inputs: tuple[str, ...],
-    outputs: tuple[str, ...], **timing: Any,
+    outputs: tuple[str, ...], quiet: bool, **timing: Any,
 ) -> None:  # fmt: skip
     """Run MODEL, a file in the JSON format of DirectML's DxDispatch tool, or an ONNX file (.onnx)."""
     if is_onnx(model):
@@ -162,6 +163,7 @@ def run(
         explain=explain,
         log=say,
         warn=warn,
+        progress=not quiet,
     )
 
 

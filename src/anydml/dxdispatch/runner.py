@@ -39,6 +39,7 @@ def run(
     explain: bool = False,
     log: Callable[[str], object] = print,
     warn: Callable[[str], object] = warnings.warn,
+    progress: bool | Callable[[int], None] = False,
 ) -> Mapping[str, Array]:
     """Run a model's commands in their order.
 
@@ -53,6 +54,8 @@ def run(
         explain: whether to say what each dispatchable was compiled to.
         log: takes each line of output, without its end. Names of the file are made printable in it.
         warn: takes each of the model's warnings, before anything runs.
+        progress: whether to show on stderr how far each dispatch is, if it takes long; or a function that is called
+            with the samples that were taken, or the milliseconds where `timing` has those.
 
     Returns:
         The resources' contents after the last command, by name: 1-D arrays of their values without padding, in the
@@ -95,7 +98,7 @@ def run(
     for step in todo.steps:
         if isinstance(step, DispatchStep):
             bound = _bind(step, operators[step.dispatchable], contents, initial)
-            for line in report(printable(step.dispatchable.name), measure(bound.dispatch, timing), timing):
+            for line in report(printable(step.dispatchable.name), measure(bound.dispatch, timing, progress), timing):
                 log(line)
         elif isinstance(step, PrintStep):
             _print(step, contents[step.resource], log)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+
+from anydml.progress import shown
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,32 @@ class Timing:
             raise ValueError(f"verbosity is {self.verbosity}, but there are 0, 1 and 2")
 
 
-def measure(dispatch: Callable[[], object], timing: Timing) -> list[float]:
+def measure(
+    dispatch: Callable[[], object], timing: Timing, progress: bool | Callable[[int], None] = False
+) -> list[float]:
     """Dispatch until `timing` says it is enough.
+
+    Args:
+        dispatch: once.
+        timing: how often.
+        progress: as `anydml.progress.shown` has it; counts are samples, or milliseconds where `timing` has those.
 
     Returns:
         Milliseconds of each sample.
     """
+    with _shown(timing, progress) as advance:
+        return _measured(dispatch, timing, advance)
+
+
+def _shown(timing: Timing, progress: bool | Callable[[int], None]) -> AbstractContextManager[Callable[[int], None]]:
+    if timing.milliseconds is None:
+        return shown(timing.iterations, progress=progress, show=lambda count: f"{count} samples")
+    return shown(int(timing.milliseconds), progress=progress, show=lambda count: f"{count} ms")
+
+
+def _measured(dispatch: Callable[[], object], timing: Timing, advance: Callable[[int], None]) -> list[float]:
     samples: list[float] = []
+    told = 0
     begin = time.perf_counter()
     while timing.milliseconds is not None or len(samples) < timing.iterations:
         start = time.perf_counter()
@@ -58,6 +80,9 @@ def measure(dispatch: Callable[[], object], timing: Timing) -> list[float]:
             dispatch()
         elapsed = _since(start)
         samples.append(elapsed / timing.repeat)
+        done = len(samples) if timing.milliseconds is None else min(int(_since(begin)), int(timing.milliseconds))
+        advance(done - told)
+        told = done
         rest = max(0.0, timing.interval - _since(start))
         if timing.milliseconds is not None and _since(begin) + rest > timing.milliseconds:
             break

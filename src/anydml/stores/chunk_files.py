@@ -13,6 +13,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.boxes import as_bytes, read_box, word
+from anydml.stores.decoding import Decoder
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
 from anydml.stores.zarr_format import Chunks, ZarrStore, zarr_array
@@ -21,10 +22,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 LOCKS = 64
 """Chunks that are decoded at once at most, each by one thread."""
-
-
-UNWRITTEN = 0xA5
-"""A byte by which a buffer that was not filled to its end is noticed."""
 
 
 class ChunkReader:
@@ -39,7 +36,8 @@ class ChunkReader:
     def __init__(self, store: ZarrStore, span: int, kept_in: Path | None) -> None:
         self.path, self.layout, self.span = store.path, store.layout, span
         self._word = word(store.dtype.itemsize)
-        self._coder: Any = self.layout.coder() if self.layout.is_own else None
+        codec = self.layout.codec if self.layout.is_own else None
+        self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
         self._array: Any = None if self.layout.is_own else zarr_array(store.path)
         self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
@@ -103,24 +101,13 @@ class ChunkReader:
         except OSError as error:
             raise self._error(chunk, error.strerror or str(error)) from None
         try:
-            view = np.frombuffer(data if self._coder is None else self._decompressed(data), np.uint8)
+            view = np.frombuffer(data if self._decoder is None else self._decoder.decode(data), np.uint8)
         except Exception as error:
             # Codecs raise whatever their libraries do.
             raise self._error(chunk, str(error)) from None
         if view.size != self.layout.chunk_bytes:
             raise self._error(chunk, f"it is {view.size} bytes, where {self.layout.chunk_bytes} are expected")
         return view.view(self._word).reshape(self.layout.chunk)
-
-    def _decompressed(self, data: bytes) -> Any:
-        """What a codec makes of a file: never more than a chunk, and no byte that it has not written."""
-        flat = np.empty(self.layout.chunk_bytes, np.uint8)
-        flat[-1:] = UNWRITTEN
-        found = self._coder.decode(data, out=flat)
-        if flat.size and flat[-1] != UNWRITTEN:
-            return found
-        # Codecs do not say of how many bytes they filled a buffer: one of their own tells.
-        del flat, found
-        return self._coder.decode(data)
 
     def _elements(self, box: Box) -> Array:
         """Elements that zarr-python reads."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from anydml.files.json_path import JsonPath
+from anydml.files.json_path import JsonPath, names
 from anydml.stores.journal import sync_folder
 from anydml.stores.staging import JOURNAL, PART, Staging, beside
 from anydml.stores.targets import NewFile
@@ -18,6 +19,10 @@ from anydml.stores.zarr_target import ZarrTarget
 
 MANY_FILES = 1000
 """From here on all of the file system is brought to the disk, which is quicker than one file after the other."""
+
+
+_OWN = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*")
+"""What files of an array are called, from its folder on."""
 
 
 class ZarrStaging(Staging):
@@ -42,6 +47,9 @@ class ZarrStaging(Staging):
             raise place.error("exists already: name another, or allow to overwrite it")
         if self.path.is_symlink() or not self.path.is_dir() or not is_zarr_array(self.path):
             raise place.error("is no Zarr array, and is not replaced")
+        other = next((name for name in _inside(self.path) if not _OWN.fullmatch(name)), None)
+        if other is not None:
+            raise place.error(f"has {names([other])} beside its chunks; it is not replaced: move that")
 
     def is_there(self) -> bool:
         """Whether the folder is as an earlier run began it."""
@@ -120,6 +128,20 @@ class Stagings:
         """As `Staging.drop`."""
         for each in self.every:
             each.drop()
+
+
+def _inside(folder: Path) -> Iterator[str]:
+    """Every file in a folder, and in those inside it, by the way to it."""
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(folder / inside) as entries:
+            for each in entries:
+                name = f"{inside}{each.name}"
+                if each.is_dir(follow_symlinks=False):
+                    waiting.append(f"{name}/")
+                else:
+                    yield name
 
 
 def _sync_disk(folder: Path) -> bool:
