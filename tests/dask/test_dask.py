@@ -130,8 +130,15 @@ def test_refused():
         dml.fuse(lambda x: x[1])(x, out=np.empty_like(ARRAY[1]))
     with pytest.raises(BindingError, match=r"not in memory|are a Dask array"):
         dml.gather(x, da.from_array(INDICES, chunks=2), axis=0)
-    with pytest.raises(BindingError, match="compute_chunk_sizes"):
-        dml.copy(x[x[:, 0, 0] > 5])
+    unknown = x[x[:, 0, 0] > 5]
+    for call, place in (
+        (lambda: dml.copy(unknown), "x"),
+        (lambda: dml.split(unknown, 2), "x"),
+        (lambda: dml.join([x, unknown]), r"arrays\[1\]"),
+        (lambda: dml.fuse(lambda first, second: second.T)(x, unknown), "second"),
+    ):
+        with pytest.raises(BindingError, match=rf": {place} has a shape .* {place}.compute_chunk_sizes"):
+            call()
     with pytest.raises(FuseError):
         dml.fuse(lambda x: x + 1)(x)
     with pytest.raises(dml.DescError):

@@ -304,6 +304,9 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ("[[rules]]\n", "rules[0]: has 0 of rename"),
         ('[[rules]]\nmatch = "a"\ndrop = true\nrename = "b"', "rules[0]: has 2 of rename"),
         ('[[rules]]\nmatch = "q"\ndrop = true', "is for no tensor"),
+        ('[[rules]]\nmatch = "{n}.weigth"\ndrop = true', 'the nearest name is "m.0.weight"'),
+        ('[[rules]]\nmatch = "{n}.weight"\nrename = "{n}.w"', '"m.0.weight" is not, for {…} stands for one part'),
+        ('[[rules]]\njoin = ["{n}.weight", "a"]\nto = "c"\naxis = 0', '"m.0.weight" is not, for {…} stands'),
         ('[[rules]]\nmatch = "a"\nrename = "b"', 'makes a second tensor of the name "b"'),
         ('[[rules]]\nmatch = "*"\nrename = "x{n}"', "{n}, which the pattern"),
         ('[[rules]]\nmatch = "a"\nsplit = ["x", "y"]\naxis = 0\nsizes = [1, 2]', "do not add up"),
@@ -327,7 +330,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
     ],
 )  # fmt: skip
 def test_a_layout_that_does_not_fit_is_refused(tmp_path, text, said):
-    tensors = {"a": np.zeros((4, 6)), "b": np.zeros((3, 5))}
+    tensors = {"a": np.zeros((4, 6)), "b": np.zeros((3, 5)), "m.0.weight": np.zeros(2)}
     with pytest.raises(dml.ModelError) as refused:
         rules(text, tensors, tmp_path)
     assert said in str(refused.value)

@@ -40,7 +40,7 @@ def stores(model: str) -> None:
 @click.command(short_help="Consolidate, share or lay out a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML.")
+@click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @click.option("--tp", type=int, metavar="N", help="Write a file for each of N tensor-parallel ranks.")
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")

@@ -21,7 +21,7 @@ from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import own_calls
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Known, Result, results_of
-from anydml.tracing.structure import rebuilt
+from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
 
 
@@ -31,14 +31,23 @@ def __getattr__(name: str) -> Any:
         return partial(_called, name, own_calls.copy)
     if name not in FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return partial(_called, FUNCTIONS[name].label, getattr(own_calls, name))
+    found = FUNCTIONS[name]
+    return partial(_called, found.label, getattr(own_calls, name), stub=found.stub)
 
 
-def _called(name: str, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-    return lazily(function, name, arguments, keywords)
+def _called(
+    name: str, function: Callable[..., Any], *arguments: Any, stub: Callable[..., Any] | None = None, **keywords: Any
+) -> Any:
+    return lazily(function, name, arguments, keywords, stub)
 
 
-def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: dict[str, Any]) -> Any:
+def lazily(
+    function: Callable[..., Any],
+    name: str,
+    arguments: Any,
+    keywords: dict[str, Any],
+    stub: Callable[..., Any] | None = None,
+) -> Any:
     """What a function of traced arrays gives for Dask arrays.
 
     Args:
@@ -46,6 +55,7 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
         name: what errors and tasks call it.
         arguments: structures of Dask arrays and others; NumPy's arrays are constants.
         keywords: likewise.
+        stub: whose parameters errors name; the function's own if not given.
 
     Returns:
         The function's structure, with a Dask array for every array.
@@ -79,11 +89,12 @@ def lazily(function: Callable[..., Any], name: str, arguments: Any, keywords: di
         inputs.append(leaf)
         return trace.made(value, leaf.dtype, len(inputs) - 1)
 
-    given = [rebuilt(each, traced, f"arguments[{k}]") for k, each in enumerate(arguments)]
-    named = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
+    places = argument_names(stub or function, len(arguments))
+    given = [rebuilt(each, traced, place) for each, place in zip(arguments, places, strict=True)]
+    by_name = {key: rebuilt(each, traced, key) for key, each in keywords.items()}
     like = [np.empty(0, each.dtype) for each in inputs]
     try:
-        tree, _ = results_of(trace, function(*given, **named), [None] * len(inputs), like)
+        tree, _ = results_of(trace, function(*given, **by_name), [None] * len(inputs), like)
     finally:
         trace.is_over = True
 

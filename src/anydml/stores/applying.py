@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,9 @@ class Described:
 
 
 Tensors = dict[str, Described]
+
+FEW = 200
+"""Tensors, and letters of their names, that are looked through for what was meant by a name that none has."""
 
 
 def apply_rule(composer: Composer, tensors: Tensors, rule: Rule) -> Tensors:
@@ -62,8 +67,22 @@ def _each(composer: Composer, tensors: Tensors, rule: Rule) -> Tensors:
         for new, result in _changed(composer, name, tensor, rule, parts):
             _put(made, new, result, rule.place)
     if not count:
-        raise rule.place.error(f"is for no tensor: none is called {show(rule.match.text)} by then")
+        raise for_none(rule, tensors)
     return made
+
+
+def for_none(rule: Rule, tensors: Tensors) -> ModelError:
+    """The error of a rule that is for no tensor, and what would help."""
+    text = rule.match.text
+    said = f"is for no tensor: none is called {show(text)} by then"
+    # To look is worth it for what people write; a file may have a million names, each of a million letters.
+    few = [name for name in islice(tensors, FEW) if len(name) <= FEW]
+    found = next((name for name in few if rule.match.is_nearly(name)), None)
+    if found is not None:
+        said += f"; {show(found)} is not, for {{…}} stands for one part of a name, without dots, and * for any"
+    elif near := difflib.get_close_matches(text[:FEW], few, 1, 0.3):
+        said += f"; the nearest name is {show(near[0])}"
+    return rule.place.error(said)
 
 
 def _put(made: Tensors, name: str, tensor: Described, place: JsonPath) -> None:
@@ -236,7 +255,7 @@ def _merged(
 ) -> Tensors:
     """The tensors with groups of them as one each, where the first of the group was."""
     if not groups:
-        raise rule.place.error(f"is for no tensor: none is called {show(rule.match.text)} by then")
+        raise for_none(rule, tensors)
     first, gone = {}, set()
     for new, group in groups.items():
         for name in group:

@@ -44,6 +44,10 @@ class Pattern:
         found = self._expression.fullmatch(name)
         return found.groupdict() if found else None
 
+    def is_nearly(self, name: str) -> bool:
+        """Whether a name would fit if parts could have dots."""
+        return re.fullmatch(self._expression.pattern.replace("[^.]+", ".+"), name, re.DOTALL) is not None
+
     def filled(self, parts: dict[str, str]) -> str:
         """The name that these parts make."""
         if "*" in self.text:

@@ -12,15 +12,18 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
-from anydml.stores.applying import Described, Tensors, apply_rule
+from anydml.stores.applying import Described, Tensors, apply_rule, for_none
 from anydml.stores.axes import Axes, Axis
-from anydml.stores.layout import Action, read_layout
+from anydml.stores.layout import Action, Layout, Rule, read_layout
+from anydml.stores.layout_in_python import Function, apply_python, read_python
 from anydml.stores.opening import INDEX
 from anydml.stores.plans import Plan
 from anydml.stores.sizes import parse_size
 from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
 from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.trace import Trace
 
 MOST_RANKS = 4096
 """Ranks that a checkpoint is written for at most."""
@@ -45,7 +48,8 @@ def reshard(
             checkpoints, or of ranks as this function writes them; or several, one for each tensor-parallel rank, in
             their order.
         output: a .safetensors file, or a folder, in which there will be an index if there is more than one file.
-        layout: a TOML file with rules for the tensors, and axes for ranks.
+        layout: a TOML file with rules for the tensors, and axes for ranks; or a Python file (.py), which is run, whose
+            function ``layout`` is traced: it is given all tensors in a dict by name, and gives the new ones in one.
         tp: how many tensor-parallel ranks to write for, each of which gets a file; None for whole tensors.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         shard_size: bytes of tensors in a file at most, but for single tensors that have more.
@@ -72,16 +76,23 @@ def reshard(
         raise ModelError("reshard: name a checkpoint")
     out = Path(output)
     is_file = _check_output(out, tp)
-    found = read_layout(None if layout is None else Path(layout))
+    path = None if layout is None else Path(layout)
+    function: Function | None = None
+    if path is not None and path.suffix.lower() == ".py":
+        function, own_axes = read_python(path)
+        found = Layout((), Axes(own_axes))
+    else:
+        found = read_layout(path)
     tensors, metadata = read_sources(inputs, found.axes)
-    composer = Composer("reshard")
+    trace = Trace("reshard", TracedNdarray)
+    composer = trace.composer
     stores: list[Store] = []
     described = {name: _described(composer, tensor, stores) for name, tensor in tensors.items()}
+    if function is not None and path is not None:
+        described = apply_python(trace, described, function, path)
     for rule in found.rules:
-        if rule.action is Action.DROP:
-            described = _dropped(described, rule.match.match, rule.place)
-        else:
-            described = apply_rule(composer, described, rule)
+        is_drop = rule.action is Action.DROP
+        described = _dropped(described, rule) if is_drop else apply_rule(composer, described, rule)
     if not described:
         raise JsonPath(str(out)).error("would have no tensor")
     metadata.setdefault("format", "pt")
@@ -172,10 +183,10 @@ def _described(composer: Composer, tensor: Tensor, stores: list[Store]) -> Descr
     return Described(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
 
 
-def _dropped(tensors: Tensors, match: object, place: JsonPath) -> Tensors:
-    kept = {name: each for name, each in tensors.items() if match(name) is None}  # type: ignore[operator]
+def _dropped(tensors: Tensors, rule: Rule) -> Tensors:
+    kept = {name: each for name, each in tensors.items() if rule.match.match(name) is None}
     if len(kept) == len(tensors):
-        raise place.error("is for no tensor: none is called so by then")
+        raise for_none(rule, tensors)
     return kept
 
 

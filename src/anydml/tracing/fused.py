@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
-import inspect
 import os
 import threading
 import weakref
@@ -24,7 +23,7 @@ from anydml.moves import Program
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
 from anydml.tracing.refusing import broken
-from anydml.tracing.structure import rebuilt, static_key
+from anydml.tracing.structure import argument_names, rebuilt, static_key
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
@@ -217,7 +216,8 @@ class Fused:
             value = trace.composer.input(path, array.shape, array.strides, array.itemsize)
             return trace.made(value, array.dtype, number)
 
-        given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, self._paths(len(arguments)), strict=True)]
+        places = argument_names(self._function, len(arguments))
+        given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, places, strict=True)]
         named = {path: rebuilt(tree, traced, path) for path, tree in keywords.items()}
         engine = array_engine(self._name, inputs)
         _offer_to_einops()
@@ -227,16 +227,6 @@ class Fused:
         finally:
             trace.is_over = True
         return Plan(trace, tree, results, engine, names)
-
-    def _paths(self, count: int) -> list[str]:
-        """What errors call arguments that are given by place."""
-        try:
-            parameters = [*inspect.signature(self._function).parameters.values()]
-        except (TypeError, ValueError):
-            parameters = []
-        places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names = [each.name for each in parameters if each.kind in places]
-        return [names[k] if k < len(names) else f"arguments[{k}]" for k in range(count)]
 
 
 class _Call:

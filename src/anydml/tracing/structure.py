@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -77,3 +78,14 @@ def static_key(leaf: Any) -> Hashable:
         return type(leaf), type(leaf)(map(static_key, leaf))
     hash(leaf)
     return type(leaf), leaf
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """What errors call so many arguments that are given to a function by place."""
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        parameters = []
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [each.name for each in parameters if each.kind in places]
+    return [names[k] if k < len(names) else f"arguments[{k}]" for k in range(count)]
