@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +10,8 @@ from models import copy_of, dispatch, model, show, values
 
 from anydml import dxdispatch
 from anydml.dxdispatch.model import Resource
-from anydml.dxdispatch.plan import DispatchStep, Range, check_overlap, plan
+from anydml.dxdispatch.plan import check_overlap, plan
+from anydml.dxdispatch.steps import Range
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 
@@ -156,13 +156,12 @@ def test_the_plan_refuses_what_binding_would(pieces, inputs):
     )
     resource = Resource(JsonPath("m.json"), "A", None, None, 64)
     ranges = [Range(JsonPath("m.json", str(i)), str(i), resource, a, a + n) for i, (a, n) in enumerate(pieces)]
-    desc = SimpleNamespace(OPERATOR="DML_JOIN")
-    step = DispatchStep(JsonPath("m.json"), SimpleNamespace(desc=desc), tuple(ranges[:inputs]), tuple(ranges[inputs:]))
+    step = "DML_JOIN", ranges[:inputs], ranges[inputs:]
     if apart:
-        check_overlap(step, frozenset())
+        check_overlap(*step, frozenset())
         return
     with pytest.raises(ModelError) as caught:
-        check_overlap(step, frozenset())
+        check_overlap(*step, frozenset())
     second, first = map(int, re.findall(r"(\d+) overlaps (\d+):", str(caught.value))[0])
     byte = int(re.findall(r"byte (\d+) of", str(caught.value))[0])
     assert second >= inputs

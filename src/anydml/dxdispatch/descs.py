@@ -30,7 +30,7 @@ from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.text import did_you_mean
 
-_OTHER_DISPATCHABLES = ("hlsl", "onnx", "dmlserializedgraph")
+_OTHER_DISPATCHABLES = ("hlsl", "dmlserializedgraph")
 _LARGEST = 2**64
 
 TENSOR_FIELDS = (
@@ -48,7 +48,9 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     """
     supported = ", ".join(sorted(REGISTRY))
     if text.lower() in _OTHER_DISPATCHABLES:
-        raise place.error(f"dispatchables of type {show(text)} are not supported, only operators: {supported}")
+        raise place.error(
+            f"dispatchables of type {show(text)} are not supported, only ONNX models and operators: {supported}"
+        )
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]

@@ -16,6 +16,7 @@ from anydml.dxdispatch import jsonc, schema
 from anydml.dxdispatch.descs import parse_desc, parse_operator_type
 from anydml.dxdispatch.initializers import Initializer, parse_data_type, parse_initializer
 from anydml.dxdispatch.model_text import lines_of, read_text
+from anydml.dxdispatch.onnx_models import OnnxModel, load_onnx
 from anydml.dxdispatch.unknown import unknown_fields
 from anydml.feature_level import FeatureLevel
 from anydml.files.folder import IMAGES, Folder, extension
@@ -44,11 +45,16 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A resource from a byte on, bound to one tensor."""
+    """A resource from a byte on, bound to one tensor.
+
+    Attributes:
+        shape: of an ONNX model's tensor; empty where the binding does not say it.
+    """
 
     place: JsonPath
     resource: Resource
     offset_in_bytes: int
+    shape: tuple[int, ...] = ()
 
 
 Bindings = Mapping[str, tuple[Binding, ...]]
@@ -74,7 +80,7 @@ class Dispatch:
     """Run a dispatchable."""
 
     place: JsonPath
-    dispatchable: Dispatchable
+    dispatchable: Dispatchable | OnnxModel
     bindings: Bindings
 
 
@@ -118,13 +124,15 @@ class Model:
 
     place: JsonPath
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable]
+    dispatchables: Mapping[str, Dispatchable | OnnxModel]
     commands: tuple[Command, ...]
     warnings: tuple[str, ...] = ()
 
     def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[JsonPath, Problem]]:
-        """Every rule that a dispatchable breaks at a feature level, with the place of the field."""
+        """Every rule that an operator breaks at a feature level, with the place of the field."""
         for dispatchable in self.dispatchables.values():
+            if isinstance(dispatchable, OnnxModel):
+                continue
             for problem in dispatchable.desc.problems(feature_level):
                 yield dispatchable.place.field(problem.field), problem
 
@@ -157,14 +165,17 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         name: _resource(name, value, folder, place / "resources" / name) for name, value in raw.resources.items()
     }
     dispatchables = {
-        name: _dispatchable(name, value, resources, place / "dispatchables" / name)
+        name: _dispatchable(name, value, resources, folder, place / "dispatchables" / name)
         for name, value in raw.dispatchables.items()
     }
     commands = tuple(
         _command(value, resources, dispatchables, folder, place / "commands" / i)
         for i, value in enumerate(raw.commands)
     )
-    return Model(place, resources, dispatchables, commands, unknown_fields(root, place))
+    graphs = {
+        name: [*each.inputs, *each.outputs] for name, each in dispatchables.items() if isinstance(each, OnnxModel)
+    }
+    return Model(place, resources, dispatchables, commands, unknown_fields(root, place, graphs))
 
 
 def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resource:
@@ -184,7 +195,11 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
     return Resource(place, name, initializer, initializer.data_type, size)
 
 
-def _dispatchable(name: str, value: Any, resources: Mapping[str, Resource], place: JsonPath) -> Dispatchable:
+def _dispatchable(
+    name: str, value: Any, resources: Mapping[str, Resource], folder: Folder, place: JsonPath
+) -> Dispatchable | OnnxModel:
+    if schema.parse(schema.KindFields, value, place).type.lower() == "onnx":
+        return load_onnx(name, value, folder, place)
     fields = schema.parse(schema.DispatchableFields, value, place)
     kind = parse_operator_type(fields.type, place / "type")
     key = next((key for key in ("Desc", "desc") if key in value), None)
@@ -196,7 +211,7 @@ def _dispatchable(name: str, value: Any, resources: Mapping[str, Resource], plac
 def _command(
     value: Any,
     resources: Mapping[str, Resource],
-    dispatchables: Mapping[str, Dispatchable],
+    dispatchables: Mapping[str, Dispatchable | OnnxModel],
     folder: Folder,
     place: JsonPath,
 ) -> Command:
@@ -247,7 +262,7 @@ def _binding(value: Any, resources: Mapping[str, Resource], place: JsonPath) -> 
     if fields.element_offset and not size:
         reason = f"{show(fields.name)} has no data type; give elementSizeInBytes"
         raise (place / "elementOffset").error(reason)
-    return Binding(place, resource, fields.element_offset * size)
+    return Binding(place, resource, fields.element_offset * size, tuple(fields.shape))
 
 
 def _named(name: str, resources: Mapping[str, Resource], place: JsonPath) -> Resource:

@@ -5,74 +5,20 @@ What a deferred resource holds is known here already: the dispatch that last wro
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
+from anydml.dxdispatch.onnx_models import OnnxModel
+from anydml.dxdispatch.onnx_plan import check_dimensions, check_known, made_by, onnx_step, size_of
 from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
+from anydml.dxdispatch.steps import Bound, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
 from anydml.files.folder import extension
 from anydml.files.json_path import JsonPath, names, show
-from anydml.tensor import DataType, TensorDesc, TensorFlags
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The bytes of a resource that a tensor is bound to.
-
-    Attributes:
-        name: the tensor's, ``"OutputTensors[1]"``.
-        initial: whether they are read as they were when the operator was initialised, whatever is written later.
-    """
-
-    place: JsonPath
-    name: str
-    resource: Resource
-    start: int
-    stop: int
-    initial: bool = False
-
-
-@dataclass(frozen=True)
-class DispatchStep:
-    """Dispatch an operator, its tensors bound to these ranges, in the desc's order."""
-
-    place: JsonPath
-    dispatchable: Dispatchable
-    inputs: tuple[Range, ...]
-    outputs: tuple[Range, ...]
-
-
-@dataclass(frozen=True)
-class PrintStep:
-    """Print the first `count` elements of a resource."""
-
-    resource: Resource
-    data_type: DataType
-    count: int
-    verbose: bool
-
-
-@dataclass(frozen=True)
-class WriteStep:
-    """Write a file: raw bytes up to `stop`, or a .npy file of `data_type` and `dimensions`."""
-
-    place: JsonPath
-    resource: Resource
-    target: Path
-    stop: int
-    data_type: DataType | None = None
-    dimensions: tuple[int, ...] = ()
-
+from anydml.tensor import TensorDesc, TensorFlags
 
 MOST_BOUND = 250_000
 """Tensors that all commands together may bind: a command of 60 bytes can bind as many as its dispatchable has."""
-
-Contents = tuple[DataType | None, int, tuple[int, ...]]
-"""Element type, bytes of values without padding, and sizes where they are known."""
-
-Step = DispatchStep | PrintStep | WriteStep
 
 
 @dataclass(frozen=True)
@@ -80,7 +26,7 @@ class Plan:
     """The steps of a model.
 
     Attributes:
-        sizes: bytes of every resource that has any, the deferred ones included.
+        sizes: bytes of every resource that has any, the deferred ones included whose sizes are known.
         contents: what they hold after the last step.
         written: resources that some dispatch writes.
     """
@@ -102,7 +48,7 @@ class Plan:
         }
         # A printed text is there twice while it is written.
         texts = [
-            2 * step.count * (MOST_VERBOSE_TEXT if step.verbose else MOST_TEXT)
+            2 * (step.count or 0) * (MOST_VERBOSE_TEXT if step.verbose else MOST_TEXT)
             for step in self.steps
             if isinstance(step, PrintStep)
         ]
@@ -117,39 +63,55 @@ def plan(model: Model) -> Plan:
             used before the dispatch that makes it, or it cannot be printed or written in the way the command asks.
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
-    made: dict[Resource, TensorDesc] = {}
+    made: dict[Resource, Contents] = {}
     steps: list[Step] = []
     bound_tensors = 0
     for command in model.commands:
         if isinstance(command, Dispatch):
-            bound_tensors += command.dispatchable.desc.tensor_count
+            run = command.dispatchable
+            bound_tensors += run.tensor_count if isinstance(run, OnnxModel) else run.desc.tensor_count
             if bound_tensors > MOST_BOUND:
                 reason = f"with this one the commands bind more than {MOST_BOUND} tensors; split the model"
                 raise command.place.error(reason)
-            steps.append(_dispatch(command, sizes, made))
+            if isinstance(run, OnnxModel):
+                steps.append(onnx_step(command, run, sizes, made))
+            else:
+                steps.append(_dispatch(command, run, sizes, made))
         elif isinstance(command, Print):
             steps.append(_print(command, made))
         else:
             steps.append(_write(command, made))
-    written = frozenset(bound.resource for step in steps if isinstance(step, DispatchStep) for bound in step.outputs)
-    for step in steps:
-        if isinstance(step, DispatchStep):
-            check_overlap(step, written)
-    contents = {resource: _contents(resource, made, resource.place) for resource in sizes}
+    ranges = [
+        (step, _ranges(step.inputs), _ranges(step.outputs))
+        for step in steps
+        if isinstance(step, (DispatchStep, OnnxStep))
+    ]
+    written = frozenset(bound.resource for _, _, outputs in ranges for bound in outputs)
+    for step, inputs, outputs in ranges:
+        operator = "ONNX" if isinstance(step, OnnxStep) else step.dispatchable.desc.OPERATOR
+        check_overlap(operator, inputs, outputs, written)
+    contents = {resource: _contents(resource, made, resource.place) for resource in dict.fromkeys((*sizes, *made))}
     return Plan(tuple(steps), sizes, contents, written)
 
 
-def _dispatch(command: Dispatch, sizes: dict[Resource, int], made: dict[Resource, TensorDesc]) -> DispatchStep:
-    desc = command.dispatchable.desc
-    inputs = tuple(_bound(command, desc.inputs, made, None))
-    outputs = tuple(_bound(command, desc.outputs, made, sizes))
-    return DispatchStep(command.place, command.dispatchable, inputs, outputs)
+def _ranges(bound: Sequence[Range | Bound]) -> list[Range]:
+    found = [each.at if isinstance(each, Bound) else each for each in bound]
+    return [each for each in found if each is not None]
+
+
+def _dispatch(
+    command: Dispatch, run: Dispatchable, sizes: dict[Resource, int], made: dict[Resource, Contents]
+) -> DispatchStep:
+    inputs = tuple(_bound(command, run, run.desc.inputs, made, None))
+    outputs = tuple(_bound(command, run, run.desc.outputs, made, sizes))
+    return DispatchStep(command.place, run, inputs, outputs)
 
 
 def _bound(
     command: Dispatch,
+    run: Dispatchable,
     tensors: Sequence[tuple[str, TensorDesc]],
-    made: dict[Resource, TensorDesc],
+    made: dict[Resource, Contents],
     sizes: dict[Resource, int] | None,
 ) -> list[Range]:
     """The ranges of the inputs, or (where `sizes` can grow) of the outputs."""
@@ -158,19 +120,18 @@ def _bound(
         points.setdefault(name.partition("[")[0], []).append(tensor)
     ranges = []
     for point, wanted in points.items():
-        bindings, initial = _at_point(command, point, wanted)
+        bindings, initial = _at_point(command, run, point, wanted)
         for i, (tensor, binding) in enumerate(zip(wanted, bindings, strict=True)):
             name = f"{point}[{i}]" if len(wanted) > 1 else point
             resource, start, needed = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
-            if resource.initializer:
-                size = resource.size_in_bytes
-            elif sizes is not None:
-                made[resource] = tensor
+            if sizes is not None and not resource.initializer:
+                # A strided tensor is written out as it lies in memory, a packed one with its sizes.
+                packed = tensor.sizes if tensor.strides is None else ()
+                check_known(binding, made, is_known=True)
+                made[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, needed)
                 size = sizes[resource] = max(sizes.get(resource, 0), start + needed)
-            elif resource in made:
-                size = made[resource].size_in_bytes
             else:
-                raise binding.place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
+                size = size_of(binding, made)
             if start + needed > size:
                 after = f" from byte {start} on" if start else ""
                 raise binding.place.error(
@@ -180,10 +141,12 @@ def _bound(
     return ranges
 
 
-def check_overlap(step: DispatchStep, written: frozenset[Resource]) -> None:
+def check_overlap(
+    operator: str, inputs: Sequence[Range], outputs: Sequence[Range], written: frozenset[Resource]
+) -> None:
     """No output shares a byte with an input or another output, as `bind` demands; kept initial values are copies."""
     by_resource: dict[Resource, list[tuple[int, bool, Range]]] = {}
-    for is_output, ranges in ((False, step.inputs), (True, step.outputs)):
+    for is_output, ranges in ((False, inputs), (True, outputs)):
         for bound in ranges:
             if is_output or not (bound.initial and bound.resource in written):
                 by_resource.setdefault(bound.resource, []).append((bound.start, is_output, bound))
@@ -195,7 +158,6 @@ def check_overlap(step: DispatchStep, written: frozenset[Resource]) -> None:
             other = furthest if is_output else output
             if other and other.stop > start:
                 first, second = (bound, other) if other is output and not is_output else (other, bound)
-                operator = step.dispatchable.desc.OPERATOR
                 raise second.place.error(
                     f"{operator}: {second.name} overlaps {first.name}: both are bound to byte {start} of "
                     f"{show(resource.name)}; bind another resource",
@@ -207,62 +169,57 @@ def check_overlap(step: DispatchStep, written: frozenset[Resource]) -> None:
                 output = bound if output is None or bound.stop > output.stop else output
 
 
-def _at_point(command: Dispatch, point: str, wanted: list[TensorDesc]) -> tuple[tuple[Binding, ...], bool]:
+def _at_point(
+    command: Dispatch, run: Dispatchable, point: str, wanted: list[TensorDesc]
+) -> tuple[tuple[Binding, ...], bool]:
     """What is bound to a bind point, by the command or at initialisation; and which of the two."""
-    initial = command.dispatchable.bindings
+    initial = run.bindings
     owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in wanted)
     at = command.place / "bindings"
     if owned and point in initial and point in command.bindings:
         raise (at / point).error("is OWNED_BY_DML and already bound by its dispatchable; bind it once")
     chosen: Bindings = command.bindings if point in command.bindings else initial
     if point not in chosen:
-        desc = command.dispatchable.desc
+        desc = run.desc
         points = dict.fromkeys(name.partition("[")[0] for name, _ in (*desc.inputs, *desc.outputs))
         unknown = [name for name in command.bindings if name not in points]
         given = f"; there is no {names(unknown)} to bind, only {names(points)}" if unknown else ""
-        raise (at / point).error(f"nothing is bound to {show(command.dispatchable.name)}{given}")
+        raise (at / point).error(f"nothing is bound to {show(run.name)}{given}")
     bindings = chosen[point]
     if len(bindings) != len(wanted):
         place = at / point if chosen is command.bindings else bindings[0].place if bindings else at
-        raise place.error(
-            f"{len(bindings)} resources are bound, but {show(command.dispatchable.name)} has {len(wanted)}"
-        )
+        raise place.error(f"{len(bindings)} resources are bound, but {show(run.name)} has {len(wanted)}")
     return bindings, chosen is initial
 
 
-def _print(command: Print, made: dict[Resource, TensorDesc]) -> PrintStep:
+def _print(command: Print, made: Mapping[Resource, Contents]) -> PrintStep:
     resource = command.resource
-    data_type, size, _ = _contents(resource, made, command.place / "resource")
+    data_type, size, *_ = _contents(resource, made, command.place / "resource")
     if data_type is None:
         raise (command.place / "resource").error(
             f"{show(resource.name)} has values of several types: write it to a file"
         )
     # The padding of a resource is not printed.
-    return PrintStep(resource, data_type, size // data_type.itemsize, command.verbose)
+    count = None if size is None else size // data_type.itemsize
+    return PrintStep(resource, data_type, count, command.verbose)
 
 
-def _write(command: WriteFile, made: dict[Resource, TensorDesc]) -> WriteStep:
+def _write(command: WriteFile, made: Mapping[Resource, Contents]) -> WriteStep:
     resource, place = command.resource, command.place
-    data_type, size, sizes = _contents(resource, made, place / "resource")
+    data_type, size, sizes, _ = _contents(resource, made, place / "resource")
     stop = resource.size_in_bytes or size
     if extension(command.target.name) != ".npy":
         return WriteStep(place / "targetPath", resource, command.target, stop)
     if data_type is None:
         raise (place / "resource").error(f"{show(resource.name)} has values of several types: write a .bin file")
+    if stop is None:
+        return WriteStep(place / "targetPath", resource, command.target, stop, data_type, command.dimensions)
     dimensions = command.dimensions or sizes or (stop // data_type.itemsize,)
-    if math.prod(dimensions) * data_type.itemsize > stop:
-        raise (place / "dimensions").error(
-            f"{list(dimensions)} of {data_type} are {math.prod(dimensions) * data_type.itemsize} bytes, "
-            f"but {show(resource.name)} has {stop}"
-        )
+    check_dimensions(place / "dimensions", resource, dimensions, data_type, stop)
     return WriteStep(place / "targetPath", resource, command.target, stop, data_type, dimensions)
 
 
-def _contents(resource: Resource, made: Mapping[Resource, TensorDesc], place: JsonPath) -> Contents:
+def _contents(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
     if resource.initializer:
-        return resource.data_type, resource.initializer.byte_count, ()
-    if resource not in made:
-        raise place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
-    tensor = made[resource]
-    # A strided tensor is written out as it lies in memory, a packed one with its sizes.
-    return tensor.data_type, tensor.span_in_bytes, tensor.sizes if tensor.strides is None else ()
+        return Contents(resource.data_type, resource.initializer.byte_count)
+    return made_by(resource, made, place)

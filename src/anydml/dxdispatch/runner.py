@@ -6,14 +6,18 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anydml.binding import has_host_values
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
-from anydml.dxdispatch.plan import DispatchStep, Plan, PrintStep, Range, WriteStep, plan
+from anydml.dxdispatch.onnx_models import OnnxModel, check_result
+from anydml.dxdispatch.onnx_plan import check_dimensions
+from anydml.dxdispatch.plan import Plan, plan
 from anydml.dxdispatch.printing import format_elements, format_verbose
+from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
 from anydml.dxdispatch.timing import Timing, measure, report
 from anydml.dxdispatch.values import Array
 from anydml.errors import BindingError
@@ -24,7 +28,7 @@ from anydml.memory import limits
 from anydml.text import printable
 
 if TYPE_CHECKING:
-    from anydml.device import BoundOperator, CompiledOperator
+    from anydml.device import BoundOperator, CompiledOperator, Device
 
 _Contents = dict[Resource, Array]
 _Initial = dict[tuple[str, Resource], Array]
@@ -85,26 +89,42 @@ def run(
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")
     contents = {resource: _allocate(resource, size) for resource, size in todo.sizes.items()}
+    operators = _compiled(model, machine, timing, explain, log)
+    initial = _initial(todo, contents)
+    _try_bindings(todo, operators, contents, initial)
+    for step in todo.steps:
+        if isinstance(step, PrintStep):
+            _print(step, contents[step.resource], log)
+        elif isinstance(step, WriteStep):
+            _write(step, contents[step.resource], log)
+        else:
+            name = printable(step.dispatchable.name)
+            if isinstance(step, OnnxStep):
+                dispatch: Callable[[], object] = partial(_run_graph, step, contents, log if explain else None)
+            else:
+                dispatch = _bind(step, operators[step.dispatchable], contents, initial).dispatch
+            for line in report(name, measure(dispatch, timing, progress), timing):
+                log(line)
+    return _results(todo, contents)
+
+
+def _compiled(
+    model: Model, machine: Device, timing: Timing, explain: bool, log: Callable[[str], object]
+) -> dict[Dispatchable, CompiledOperator]:
+    """The operators of a model; graphs are made ready when they are loaded."""
     operators: dict[Dispatchable, CompiledOperator] = {}
     for name, dispatchable in model.dispatchables.items():
+        if isinstance(dispatchable, OnnxModel):
+            if machine.name.startswith("cuda"):
+                raise dispatchable.place.error("ONNX models run on the CPU: choose the device 'cpu'")
+            continue
         start = time.perf_counter()
         operators[dispatchable] = machine.compile_operator(dispatchable.desc)
         if timing.verbosity >= 1:
             log(f"Initialize '{printable(name)}': {(time.perf_counter() - start) * 1000:.4f} ms")
         if explain:
             log(f"{printable(name)}: {operators[dispatchable]}")
-    initial = _initial(todo, contents)
-    _try_bindings(todo, operators, contents, initial)
-    for step in todo.steps:
-        if isinstance(step, DispatchStep):
-            bound = _bind(step, operators[step.dispatchable], contents, initial)
-            for line in report(printable(step.dispatchable.name), measure(bound.dispatch, timing, progress), timing):
-                log(line)
-        elif isinstance(step, PrintStep):
-            _print(step, contents[step.resource], log)
-        else:
-            _write(step, contents[step.resource], log)
-    return _results(todo, contents)
+    return operators
 
 
 def _check_memory(model: Model, todo: Plan) -> None:
@@ -165,8 +185,34 @@ def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, i
         raise (step.place / "bindings").error(str(error), error.operator, error.rule) from None
 
 
+def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object] | None) -> None:
+    """Run a graph on what is bound to it; inputs that are not bound are zeros, as nobody says what they are."""
+    given = {}
+    for bound in step.inputs:
+        shape = bound.shape or ()
+        if bound.at is None:
+            given[bound.tensor.name] = np.zeros(shape, bound.tensor.dtype)
+        else:
+            part = contents[bound.at.resource][: bound.at.stop]
+            given[bound.tensor.name] = part.view(bound.tensor.dtype).reshape(shape)
+    name = printable(step.dispatchable.name)
+    say = None if log is None else lambda text: [log(f"{name}: {printable(line)}") for line in text.splitlines()]
+    results = step.dispatchable.run(given, step.place, say)
+    for bound in step.outputs:
+        if bound.at is None:
+            continue
+        result = np.ascontiguousarray(results[bound.tensor.name]).reshape(results[bound.tensor.name].shape)
+        check_result(bound.tensor, result, bound.shape, bound.at.place)
+        flat = result.reshape(-1).view(np.uint8)
+        if bound.shape is None:
+            contents[bound.at.resource] = flat
+        else:
+            contents[bound.at.resource][: flat.size] = flat
+
+
 def _print(step: PrintStep, buffer: Array, log: Callable[[str], object]) -> None:
-    elements = buffer[: step.count * step.data_type.itemsize].view(step.data_type.dtype)
+    stop = len(buffer) if step.count is None else step.count * step.data_type.itemsize
+    elements = buffer[:stop].view(step.data_type.dtype)
     if step.verbose:
         log(f"Resource '{printable(step.resource.name)}':\n{format_verbose(elements)}")
     else:
@@ -178,15 +224,20 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
         raw = buffer[: step.stop]
         write_whole(step.target, lambda file: file.write(raw.data), step.place)
     else:
-        count = math.prod(step.dimensions)
-        elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(step.dimensions)
+        dimensions = step.dimensions
+        if step.stop is None:
+            dimensions = dimensions or (len(buffer) // step.data_type.itemsize,)
+            check_dimensions(step.place, step.resource, dimensions, step.data_type, len(buffer))
+        count = math.prod(dimensions)
+        elements = buffer[: count * step.data_type.itemsize].view(step.data_type.dtype).reshape(dimensions)
         write_whole(step.target, lambda file: npy.write(file, elements), step.place)
     log(f"Resource '{printable(step.resource.name)}' written to '{printable(str(step.target))}'")
 
 
 def _results(todo: Plan, contents: _Contents) -> Mapping[str, Array]:
     results = {}
-    for resource, (data_type, size, _) in todo.contents.items():
+    for resource, (data_type, known, *_) in todo.contents.items():
         dtype = data_type.dtype if data_type else np.dtype(np.uint8)
+        size = len(contents[resource]) if known is None else known
         results[resource.name] = contents[resource][: size // dtype.itemsize * dtype.itemsize].view(dtype)
     return results

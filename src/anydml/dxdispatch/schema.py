@@ -17,6 +17,7 @@ from anydml.tensor import UINT_MAX
 
 UInt32 = Annotated[int, Field(ge=0, le=UINT_MAX)]
 UInt64 = Annotated[int, Field(ge=0, le=2**64 - 1)]
+Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Count = Annotated[int, Field(ge=1, le=UINT_MAX)]
 
 
@@ -87,7 +88,8 @@ class ListElementFields(Fields):
 class BindingFields(Fields):
     """What is bound: a resource from an element on.
 
-    `elementCount`, `format` and `shape` say nothing to a DirectML operator, whose tensors know their sizes.
+    `elementCount`, `format` and `shape` say nothing to a DirectML operator, whose tensors know their sizes; `shape` is
+    that of an ONNX model's input or output.
     """
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("counterOffsetBytes",)
@@ -97,7 +99,7 @@ class BindingFields(Fields):
     element_offset: UInt64 = 0
     format: str | None = None
     counter: str | None = None
-    shape: list[int] | None = None
+    shape: list[Size] = []
 
 
 _ExecutionFlag = Literal[
@@ -116,6 +118,12 @@ def _listed(flags: Any) -> Any:
     return [flags] if isinstance(flags, str) else flags
 
 
+class KindFields(Fields):
+    """What every dispatchable has."""
+
+    type: str = Field(validation_alias=AliasChoices("type", "Type"))
+
+
 class DispatchableFields(Fields):
     """An operator. Its desc stands in `desc`, in `Desc`, or between these fields; it is read by its own class."""
 
@@ -124,6 +132,18 @@ class DispatchableFields(Fields):
     dml_compile_type: Literal["DmlCompileOp", "DmlCompileGraph"] = "DmlCompileOp"
     execution_flags: Annotated[list[_ExecutionFlag], BeforeValidator(_listed)] = []
     bindings: dict[str, Any] = {}
+
+
+class OnnxFields(Fields):
+    """An ONNX model. Its session's options say nothing about what moves."""
+
+    ELSEWHERE: ClassVar[tuple[str, ...]] = ("type", "Type")
+    source_path: str
+    free_dimension_name_overrides: dict[str, UInt32] = {}
+    free_dimension_denotation_overrides: dict[str, UInt32] = {}
+    session_options_config_entries: dict[str, str] = {}
+    graph_optimization_level: UInt32 = 99
+    logging_level: UInt32 = 2
 
 
 class CommandFields(Fields):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, cast
 
 from anydml.dxdispatch import schema
@@ -32,16 +33,19 @@ _Found = tuple[JsonPath, str, str, Iterable[str]]
 """Where, what it is ("field", "bind point"), its name, and the names that are known there."""
 
 
-def unknown_fields(root: Mapping[str, Any], place: JsonPath) -> tuple[str, ...]:
+def unknown_fields(
+    root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]] = MappingProxyType({})
+) -> tuple[str, ...]:
     """What to tell the writer of a model file about fields that nobody reads, a line each, at most `MOST_TOLD` and one.
 
     Args:
         root: the file's root, known to be a model.
         place: the file.
+        graphs: the bind points of the dispatchables that are ONNX models.
     """
     lines: list[str] = []
     count = 0
-    for where, what, name, known in _model(root, place):
+    for where, what, name, known in _model(root, place, graphs):
         count += 1
         if count <= MOST_TOLD:
             lines.append(f"{where.location}: unknown {what} {_shown(name)}{_advice(name, list(known))}")
@@ -58,12 +62,15 @@ def _advice(name: str, known: list[str]) -> str:
     return did_you_mean(name, known) or f"; there are {names(known)}"
 
 
-def _model(root: Mapping[str, Any], place: JsonPath) -> Iterator[_Found]:
+def _model(root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]]) -> Iterator[_Found]:
     yield from _fields(root, place, schema.FileFields)
     for name, resource in root["resources"].items():
         yield from _resource(resource, place / "resources" / name)
-    points: dict[str, list[str]] = {}
+    points = {**graphs}
     for name, dispatchable in root["dispatchables"].items():
+        if name in graphs:
+            yield from _fields(dispatchable, place / "dispatchables" / name, schema.OnnxFields)
+            continue
         kind = parse_operator_type(dispatchable.get("type", dispatchable.get("Type")), place)
         points[name] = [camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)]
         yield from _dispatchable(kind, dispatchable, place / "dispatchables" / name)

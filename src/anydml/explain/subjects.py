@@ -18,7 +18,8 @@ from anydml.tensor import Layout
 
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
-    from anydml.dxdispatch.plan import Plan, Range
+    from anydml.dxdispatch.plan import Plan
+    from anydml.dxdispatch.steps import Range
     from anydml.tracing.fused import Fused
 
 MOST_SECTIONS = 100
@@ -79,13 +80,14 @@ def of_fused(fused: Fused, arguments: Any, keywords: dict[str, Any]) -> Section:
     return _program(program.name, program, shapes, values, "cpu" if len(values) == len(inputs) else "")
 
 
-def of_model(model: Model, device: str) -> Iterator[Section]:
+def of_model(model: Model, device: str) -> Iterator[Section | str]:
     """The dispatches of a model whose descs break no rule, in order; nothing is run.
 
     Raises:
         ModelError: a rule is broken, or a binding does not fit.
     """
-    from anydml.dxdispatch.plan import DispatchStep, plan
+    from anydml.dxdispatch.plan import plan
+    from anydml.dxdispatch.steps import DispatchStep, OnnxStep
 
     for where, problem in model.problems():
         raise where.error(str(problem), problem.operator, problem.rule)
@@ -100,6 +102,11 @@ def of_model(model: Model, device: str) -> Iterator[Section]:
                     values[number] = _view(buffer[bound.start : bound.stop], tensor.layout, tensor.data_type.dtype)
             yield _operator(f"{step.dispatchable.name}: {desc!r}", desc, desc.layouts(), values, device)
             _dispatch(desc, step.inputs, step.outputs, contents)
+        elif isinstance(step, OnnxStep):
+            yield f"{step.dispatchable.name}: an ONNX model, which is explained by itself"
+            for output in step.outputs:
+                if output.at is not None:
+                    contents.pop(output.at.resource, None)
 
 
 def of_onnx(model: Any, device: str) -> Iterator[Section | str]:
