@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stores.test_opening import written
 
 import anydml as dml
 from anydml import stores
@@ -57,6 +58,21 @@ def test_killed_at_random_moments_it_goes_on(tmp_path, x, seed):
     counts = [int(line) for line in result.stdout.splitlines()]
     assert len(counts) == 20
     assert sum(count > 0 for count in counts) > 2, "it was killed in the midst of it"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked and killed")
+def test_a_checkpoint_killed_at_random_moments_goes_on(tmp_path):
+    child = Path(__file__).with_name("killing_folder_child.py")
+    written(tmp_path / "x.safetensors", {f"l.{k}": np.arange(k, k + 3000, dtype=np.int32) for k in range(20)})
+    result = subprocess.run(
+        [sys.executable, str(child), str(tmp_path), "safetensors"],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    counts = [int(line) for line in result.stdout.splitlines()]
+    assert len(counts) == 20
+    assert sum(count > 0 for count in counts) > 2, "it was killed in the midst of it"
+    assert sorted(os.listdir(tmp_path)) == ["x.safetensors", "y"]
 
 
 @pytest.mark.parametrize(

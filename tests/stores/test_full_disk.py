@@ -1,0 +1,118 @@
+"""A disk that fills while a plan is written: nothing has the final name, and with more room the command goes on."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.cli import main
+from anydml.stores import grid_running, running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root mounts file systems")
+
+ARRAY = np.random.default_rng(3).integers(0, 1 << 30, (512, 1024)).astype(np.int32)
+"""2 MiB that no codec makes much smaller."""
+
+
+def mount(folder, size, *options):
+    return subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", ",".join([f"size={size}k", *options]), "tmpfs", folder], check=False,
+        capture_output=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A disk of 1 MiB beside the inputs."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if mount(folder, 1024).returncode:
+        pytest.skip("nothing can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    np.save(tmp_path / "x.npy", ARRAY)
+    written(tmp_path / "x.safetensors", {f"l.{k}.up_proj.weight": each for k, each in enumerate(np.split(ARRAY, 16))})
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    return ended.value.code or 0, capsys.readouterr().err
+
+
+def arrays(path):
+    found = stores.open(path)
+    return np.concatenate([each.read() for each in found.values()]) if isinstance(found, dict | stores.Checkpoint) \
+        else found.read()  # fmt: skip
+
+
+@pytest.mark.parametrize("is_reserved", [True, False])
+@pytest.mark.parametrize(
+    "command, source, target",
+    [
+        (["rechunk", "--permute", "1,0", "--memory", "150kB"], "x.npy", "y.npy"),
+        (["rechunk", "--permute", "1,0", "--chunks", "64,64", "--memory", "150kB"], "x.npy", "y.zarr"),
+        (["rechunk", "--chunks", "64,64", "--codec", "zstd", "--memory", "150kB"], "x.npy", "y.zarr"),
+        (["reshard", "--memory", "150kB"], "x.safetensors", "y.safetensors"),
+        (["reshard", "--memory", "150kB", "--shard-size", "300kB"], "x.safetensors", "y"),
+        (["reshard", "--memory", "150kB", "--tp", "2"], "x.safetensors", "y"),
+    ],
+)
+def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, target, is_reserved):
+    if source == "x.npy" and target.endswith("zarr"):
+        pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    if not is_reserved:
+        # As on file systems that reserve nothing: the disk is full in the midst of it.
+        monkeypatch.delattr(os, "posix_fallocate")
+    whole = [*command, inputs / source, small / target]
+    code, err = run(capsys, *whole)
+    assert (code, len([line for line in err.splitlines() if line.startswith("anydml:")])) == (2, 1)
+    assert "No space left on device; the same command goes on" in err
+    assert not (small / target).exists()
+    done = finished(small)
+    code, err = run(capsys, *whole)
+    assert code == 2, "there is still no room"
+    assert finished(small) >= done, "what was finished is kept"
+    done = finished(small)
+    assert done or is_reserved
+    assert not mount(small, 8192, "remount").returncode
+    again = blocks_written(monkeypatch)
+    code, err = run(capsys, *whole)
+    assert code == 0, err
+    assert not done & {*again}, "no finished block is written again"
+    wanted = ARRAY.T if "--permute" in command else ARRAY
+    if "--tp" in command:
+        stores.reshard([small / target], small / "back").run()
+        target = "back"
+    np.testing.assert_array_equal(arrays(small / target), wanted)
+    assert not [name for name in os.listdir(small) if name.startswith(".")]
+
+
+def finished(folder):
+    """The blocks that a journal has."""
+    journals = [each for each in folder.iterdir() if each.name.endswith("-journal")]
+    lines = journals[0].read_bytes().split(b"\n")[:-1] if journals else []
+    assert not lines or json.loads(lines[0])["plan"]
+    return {int(line) for line in lines[1:] if line.isdigit()}
+
+
+def blocks_written(monkeypatch):
+    """The numbers of the blocks that are written from here on."""
+    numbers = []
+    for kind in (grid_running.GridBlocks, running.FileBlocks):
+
+        def write(self, waiting, done, before=kind.write):
+            before(self, waiting, lambda number, size: (numbers.append(number), done(number, size)))
+
+        monkeypatch.setattr(kind, "write", write)
+    return numbers
