@@ -49,8 +49,12 @@ PATIENCE = 60.0
 IDLE = 0.005
 """Seconds of idleness before each call in the state ``"idle"``."""
 
-STARTS = 0.002
-"""Seconds that threads may take to start or end when their number changes."""
+SETTLE = 0.012
+"""Seconds before each run's turn, for the threads of the one before to stop spinning: PyTorch's keep a core for 10 ms,
+which no program that calls one library has to share with another."""
+
+STARTS = 3
+"""Calls after that, for a run's own threads to start again."""
 
 
 def check(case: str, way: str, work: SizeWork) -> None:
@@ -103,8 +107,8 @@ def measured(runs: Mapping[str, Run], rounds: int, state: str) -> dict[str, list
         for name in names:
             if ALONE in runs and name.startswith("anydml"):
                 dml.set_num_threads(1 if name == ALONE else threads)
-                runs[name]()
-                time.sleep(STARTS)
+            time.sleep(SETTLE)
+            for _ in range(STARTS * counts[name]):
                 runs[name]()
             if state == "idle":
                 time.sleep(IDLE)
