@@ -57,12 +57,17 @@ class Cell:
     @property
     def key(self) -> tuple[str, str, str, int]:
         """What tells it from others; cells are shown in this order."""
-        return self.state, self.case, f"{WAYS.index(self.way)}", self.size
+        return key_of(self.state, self.case, self.way, self.size)
 
     @property
     def is_below(self) -> bool:
         """Whether a peer is faster."""
         return self.ratio < 1 - LIMIT
+
+
+def key_of(state: str, case: str, way: str, size: int) -> tuple[str, str, str, int]:
+    """What tells a cell from others, in the order in which they are shown."""
+    return state, case, f"{WAYS.index(way)}", size
 
 
 def size_text(size: int) -> str:

@@ -4,7 +4,8 @@ Every result is compared with NumPy's before it is timed. All runs of a cell tak
 round; a ratio is the median over the rounds of a peer's time by ours, and the cell's is that of the fastest peer.
 
 ``--json FILE`` adds what was measured to what the file holds, so that a machine which is quiet for half a minute at a
-time serves as well; ``--report FILE`` prints such a file, and draws it beside it.
+time serves as well; ``--more SECONDS`` goes on so with cells that the file lacks. ``--report FILE`` prints such a file,
+and draws it beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from anydml.engines.cpu.launch import LOADER
 from benchmarks.heat_map import write_heat_map
 from benchmarks.measure import machine
 from benchmarks.size_cases import CASES, SIZES, WAYS, Run, SizeWork
-from benchmarks.size_cells import ALONE, STATES, Cell, Kept, size_text, summary, table
+from benchmarks.size_cells import ALONE, STATES, Cell, Kept, key_of, size_text, summary, table
 
 ROUNDS, QUICK_ROUNDS, LEAST_ROUNDS = 31, 5, 7
 LONG = 2.0
@@ -49,8 +50,12 @@ PATIENCE = 60.0
 IDLE = 0.005
 """Seconds of idleness before each call in the state ``"idle"``."""
 
-STARTS = 0.002
-"""Seconds that threads may take to start or end when their number changes."""
+SETTLE = 0.012
+"""Seconds before each run's turn, for the threads of the one before to stop spinning: PyTorch's keep a core for 10 ms,
+which no program that calls one library has to share with another."""
+
+STARTS = 3
+"""Calls after that, for a run's own threads to start again."""
 
 
 def check(case: str, way: str, work: SizeWork) -> None:
@@ -103,8 +108,8 @@ def measured(runs: Mapping[str, Run], rounds: int, state: str) -> dict[str, list
         for name in names:
             if ALONE in runs and name.startswith("anydml"):
                 dml.set_num_threads(1 if name == ALONE else threads)
-                runs[name]()
-                time.sleep(STARTS)
+            time.sleep(SETTLE)
+            for _ in range(STARTS * counts[name]):
                 runs[name]()
             if state == "idle":
                 time.sleep(IDLE)
@@ -183,7 +188,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, help=f"rounds a cell (default {ROUNDS})")
     parser.add_argument("--json", type=Path, help="add what was measured to what this file holds")
     parser.add_argument("--report", type=Path, metavar="FILE", help="measure nothing; print this file, and draw it")
+    parser.add_argument("--more", type=float, metavar="SECONDS", help="begin cells that the file lacks for so long")
     given = parser.parse_args(arguments)
+    if given.more and not given.json:
+        parser.error("--more SECONDS needs --json FILE")
+    begin = time.monotonic()
     if given.report:
         report(given.report)
         return 0
@@ -202,10 +211,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A load on the machine that comes and goes should not fall on one case alone.
     random.Random(3).shuffle(works)
     cells: list[Cell] = []
+    there = {cell.key for cell in Kept.read(given.json).cells} if given.more and given.json.exists() else set()
     with taken_core() if given.state == "taken" else nullcontext():
         for case, size in works:
+            ways = [way for way in given.way or WAYS if key_of(given.state, case, way, size) not in there]
+            if not ways or (given.more and time.monotonic() > begin + given.more):
+                continue
             work = CASES[case](size)
-            ways = [way for way in given.way or WAYS if len(work.runs.get(way, ())) > 1]
+            ways = [way for way in ways if len(work.runs.get(way, ())) > 1]
             cells += map(partial(cell_of, case, size, work=work, rounds=rounds, state=given.state), ways)
     cells.sort(key=lambda cell: cell.key)
     print(f"{table(cells)}\n\n{summary(cells)}")

@@ -20,6 +20,7 @@ from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.launch import launch_of
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.cpu.together import bind_several, grouped
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
 from anydml.engines.protocol import Array, ArrayLayout, Launch
@@ -114,7 +115,7 @@ class CpuProgram:
     @property
     def shared(self) -> bool:
         """Whether a part of the work is large enough for more than one thread."""
-        return any(map(_is_shared, self.steps or ()))
+        return any(is_shared for _, is_shared in grouped(self.steps or (), _pays))
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Tables with the operands' addresses, or NumPy views, made once."""
@@ -130,9 +131,14 @@ class CpuProgram:
             calls.append(views)
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
-        for step, kernel in zip(steps, kernels, strict=True):
+        for group, is_shared in grouped(steps, _pays):
+            these = slice(group.start, group.stop)
+            if len(group) > 1:
+                calls.append(bind_several(steps[these], kernels[these], addresses, operands))
+                continue
+            (step,), (kernel,) = steps[these], kernels[these]
             table = step.table(addresses)
-            if _is_shared(step):
+            if is_shared:
                 calls.append(POOL.bind(kernel, table, operands, step.claim_bytes))
             else:
                 calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
@@ -164,7 +170,7 @@ class CpuProgram:
         if steps is None:
             return None
         constants = self._source.constants if self._source else ()
-        return launch_of(steps, kernels, layouts, inputs, constants, self.bytes <= SMALL_BYTES, _is_shared)
+        return launch_of(steps, kernels, layouts, inputs, constants, self.bytes <= SMALL_BYTES, _pays)
 
     def __str__(self) -> str:
         return self._text(self.steps)
@@ -203,7 +209,7 @@ def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Pla
     import_kernels()
     steps = plan(moves, written, admission)
     kernels = [step.load() for step in steps or ()]
-    if any(map(_is_shared, steps or ())):
+    if any(is_shared for _, is_shared in grouped(steps or (), _pays)):
         POOL.prepare()
     return steps, kernels
 
@@ -216,13 +222,14 @@ def _has_constants_alone(program: Program) -> bool:
     )
 
 
-def _is_shared(step: KernelCall) -> bool:
+def _pays(effort: int) -> bool:
+    """Whether work that takes as long as a plain copy of so many bytes is worth sharing."""
     if SHARED_BYTES is not None:
-        return step.effort >= SHARED_BYTES
+        return effort >= SHARED_BYTES
     # The sizes that are tried decide most without a look at the machine.
-    if step.effort < sharing_point.SIZES[0]:
+    if effort < sharing_point.SIZES[0]:
         return False
-    return step.effort >= sharing_point.SIZES[-1] or step.effort >= sharing_point.shared_bytes()
+    return effort >= sharing_point.SIZES[-1] or effort >= sharing_point.shared_bytes()
 
 
 class _Call:

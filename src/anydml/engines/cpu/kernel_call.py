@@ -55,6 +55,7 @@ class KernelCall(NamedTuple):
         effort: the bytes that a plain copy writes in the same time, about.
         template: the table's 64-bit words, with offsets where addresses go.
         operands: whose address is added to each word; −1 for none.
+        stage: steps of one stage do not depend on each other, and follow each other in a program.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ class KernelCall(NamedTuple):
     effort: int
     template: np.ndarray[Any, np.dtype[np.uint64]]
     operands: np.ndarray[Any, np.dtype[np.int64]]
+    stage: int = 0
 
     @property
     def claim_bytes(self) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
@@ -49,7 +50,7 @@ def launch_of(
     inputs: int,
     constants: Sequence[Array],
     is_small: bool,
-    is_shared: Callable[[KernelCall], bool],
+    pays: Callable[[int], bool],
 ) -> Launch | None:
     """What does these steps on arrays of these layouts, or None where they are more than it can hold.
 
@@ -60,7 +61,7 @@ def launch_of(
         inputs: how many of them are inputs.
         constants: operands that follow those, the same in every call.
         is_small: whether other threads of Python can wait for all of it.
-        is_shared: whether a step is worth sharing between threads.
+        pays: whether so much effort is worth sharing between threads.
 
     Raises:
         NoCompilerError: there is no compiler.
@@ -87,14 +88,7 @@ def launch_of(
         for place in places:
             words += [place, int(step.operands[place])]
     words[launch.KINDS] = len(words)
-    works = (
-        []
-        if is_small
-        else [
-            POOL.driver(kernel, step.claim_bytes) if is_shared(step) else partial(_alone, quick_entry(kernel))
-            for step, kernel in zip(steps, kernels, strict=True)
-        ]
-    )
+    works = [] if is_small else [_work(steps, kernels, *group) for group in grouped(steps, pays)]
     run = quick_entry(launch.launch() if is_small else launch.prepare())
 
     def with_arguments(arguments: Sequence[object]) -> Launch:
@@ -105,34 +99,57 @@ def launch_of(
         block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
         begin = partial(run, address_of(block))
         kept = block, tuple(kernels), [layout[2] for layout in layouts], constants
-        start = begin if is_small else _large(begin, works, launch.TABLE)
+        start = begin if is_small else _large(begin, works, launch.TABLE * len(steps))
         return Launch(start, kept, 1024 + block.nbytes + 32 * len(words), with_arguments)
 
     return with_arguments(())
 
 
-def _alone(kernel: Callable[[int, int, int], int], table: int) -> None:
-    kernel(table, 0, ALL)
+Work = Callable[[int], "tuple[Callable[[], object], object]"]
+"""Given where a call's tables are, what does a part of its work, and what that needs to be kept alive."""
 
 
-def _large(prepare: Callable[[int, int], int], works: Sequence[Callable[[int], object]], width: int) -> Start:
-    """Work that other threads of Python go on beside: so each call has tables of its own, of `width` bytes a step."""
-    free: list[tuple[Array, int]] = []
+def _work(steps: Sequence[KernelCall], kernels: Sequence[Kernel], group: range, is_shared: bool) -> Work:
+    """The work of some steps, whose tables lie `TABLE` bytes apart."""
+    from anydml.engines.cpu.kernels.driver import quick_entry
+    from anydml.engines.cpu.kernels.launch import TABLE
+
+    these = slice(group.start, group.stop)
+    places = [TABLE * k for k in group]
+    if len(group) > 1:
+        driver, effort = several_driver(steps[these]), sum(step.effort for step in steps[these])
+
+        def together(tables: int) -> tuple[Callable[[], object], object]:
+            table = several_table(kernels[these], [tables + place for place in places], effort)
+            return partial(driver, address_of(table)), table
+
+        return together
+    (place,), (step,), (kernel,) = places, steps[these], kernels[these]
+    if is_shared:
+        driver = POOL.driver(kernel, step.claim_bytes)
+        return lambda tables: (partial(driver, tables + place), None)
+    alone = quick_entry(kernel)
+    return lambda tables: (partial(alone, tables + place, 0, ALL), None)
+
+
+def _large(prepare: Callable[[int, int], int], works: Sequence[Work], size: int) -> Start:
+    """Work that other threads of Python go on beside: so each call has tables of its own, of `size` bytes."""
+    free: list[tuple[int, list[Callable[[], object]], object]] = []
 
     def start(operands: int) -> int:
         try:
-            tables, at = free.pop()
+            at, calls, kept = free.pop()
         except IndexError:
-            tables = np.empty(len(works) * width, np.uint8)
+            tables = np.empty(size, np.uint8)
             at = address_of(tables)
+            parts = [work(at) for work in works]
+            calls, kept = [call for call, _ in parts], (tables, [each for _, each in parts])
         if prepare(operands, at):
             return 1
-        table = at
-        for work in works:
-            work(table)
-            table += width
+        for call in calls:
+            call()
         if len(free) < MOST_FREE:
-            free.append((tables, at))
+            free.append((at, calls, kept))
         return 0
 
     return start

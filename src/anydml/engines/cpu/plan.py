@@ -58,7 +58,8 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
     admits = _all if admission is None else admission.allows
     streamed = written > most_cached()
     steps: list[KernelCall] = []
-    for stage in stages(moves):
+    for number, stage in enumerate(stages(moves)):
+        done = len(steps)
         boxes: dict[tuple[int, ...], list[Move]] = {}
         for move in stage:
             if not move.has_lookups:
@@ -69,6 +70,8 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
                 return None
         for box in boxes.values():
             steps += _box(box, streamed, admits)
+        if number:
+            steps[done:] = [step._replace(stage=number) for step in steps[done:]]
     return tuple(steps)
 
 

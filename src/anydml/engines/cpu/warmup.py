@@ -29,6 +29,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
     from anydml.engines.cpu.kernels.row_blocks import row_blocks_kernel
     from anydml.engines.cpu.kernels.rows import rows_kernel
+    from anydml.engines.cpu.kernels.several import several_kernel
     from anydml.engines.cpu.kernels.table import table_kernel
     from anydml.engines.cpu.kernels.turn import turn_kernel
 
@@ -36,6 +37,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "where sharing begins", shared_bytes
     for what in (launch, prepare, repeat):
         yield "calls", what
+    yield "several", several_kernel
     yield "rows", rows_kernel
     yield "row_blocks", row_blocks_kernel
     for size in (0, *WORDS, *ODD):
