@@ -185,6 +185,9 @@ def turn(every: bool) -> Iterator[Pattern]:
                 source = Access(1, 0, (back * size, up * (rows * size + gap)))
                 label = f"{rows}×{columns} of {size} B, gap {gap}, source {source.strides}"
                 yield Pattern(label, "turn", [Move((rows, columns), to, source, size)])
+        for rows, columns in ((side + 3, 2048 // size), (1024 // size + side + 1, 2048 // size + 2 * side)):
+            to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
+            yield Pattern(f"{rows}×{columns} of {size} B", "turn", [Move((rows, columns), to, source, size)])
         few = side // 4 if side >= 16 else side
         shape = (3, 4, few, 5, few)
         for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:
