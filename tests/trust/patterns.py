@@ -185,7 +185,9 @@ def turn(every: bool) -> Iterator[Pattern]:
                 source = Access(1, 0, (back * size, up * (rows * size + gap)))
                 label = f"{rows}×{columns} of {size} B, gap {gap}, source {source.strides}"
                 yield Pattern(label, "turn", [Move((rows, columns), to, source, size)])
-        for rows, columns in ((side + 3, 2048 // size + side), (1024 // max(size, 2) + 1, 2048 // size)):
+        for rows, columns in (
+            () if size in (3, 6, 12) else ((side + 13, 2048 // size + side), (1024 // max(size, 2) + 1, 2048 // size))
+        ):
             to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
             yield Pattern(f"{rows}×{columns} of {size} B", "turn", [Move((rows, columns), to, source, size)])
         few = side // 4 if side >= 16 else side
