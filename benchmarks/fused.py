@@ -20,7 +20,7 @@ import anydml as dml
 from benchmarks.blocks import Block
 from benchmarks.fused_cases import CASES, Case
 from benchmarks.measure import CopyLimit, machine, medians
-from benchmarks.report import Result, as_json, geometric_mean
+from benchmarks.report import Result, geometric_mean, keep
 
 ROUNDS, QUICK_ROUNDS = 21, 3
 SCALE, QUICK_SCALE = 8, 1
@@ -181,25 +181,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="an eighth of the work, and fewer rounds")
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes a while")
     parser.add_argument("--rounds", type=int, help=f"rounds a case (default {ROUNDS})")
-    parser.add_argument("--json", type=Path, help="keep what was measured in this file")
+    parser.add_argument("--json", type=Path, help="add what was measured to what this file keeps")
     given = parser.parse_args(arguments)
     names = {name.lower() for name in given.case or ()}
     if unknown := names - {case.name.lower() for case in CASES}:
         parser.error(f"no case {', '.join(sorted(unknown))}: one of {', '.join(case.name for case in CASES)}")
     rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
-    about = machine()
+    about = machine("jax")
     print(", ".join(f"{key} {value}" for key, value in about.items()))
     print("milliseconds; medians, interleaved; results are new each time, but for out=\n")
     absent = {"torch.compile": "not asked for"} if given.no_compile else {}
     results: list[Result] = []
     with_out: dict[str, float] = {}
+    programs: dict[str, str] = {}
     print(header())
     for case in CASES:
         if names and case.name.lower() not in names:
             continue
         result, out, words = run_case(case, rounds, QUICK_SCALE if given.quick else SCALE, absent)
         results.append(result)
-        with_out[case.name] = out
+        with_out[case.name], programs[case.name] = out, words
         print(line(result, out, words), flush=True)
         gc.collect()
     ratios = [result.ratio for result in results if result.ratio]
@@ -207,8 +208,10 @@ def main(arguments: list[str] | None = None) -> int:
     for name, reason in absent.items():
         print(f"{name} took no part: {reason}")
     if given.json:
-        more = {"date": datetime.date.today().isoformat(), "command": "python -m benchmarks.fused"}
-        given.json.write_text(as_json(results, about, **more, absent=absent, seconds_with_out=with_out))
+        names_of_all = [case.name for case in CASES]
+        command = f"python -m benchmarks.fused --rounds {rounds}"
+        more = {"date": datetime.date.today().isoformat(), "command": command, "programs": programs}
+        keep(given.json, results, about, names_of_all, **more, absent=absent, seconds_with_out=with_out)
         print(f"kept in {given.json}")
     return 0
 

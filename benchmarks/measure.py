@@ -110,9 +110,9 @@ def _own_copy(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -
     return partial(POOL.run, steps[0].load(), table, (destination, source))
 
 
-def machine() -> dict[str, object]:
-    """What a reader must know of the machine: processor, cores, caches, memory, versions."""
-    packages = ("numpy", "numba", "torch", "onnxruntime")
+def machine(*more: str) -> dict[str, object]:
+    """What a reader must know of the machine: processor, cores, caches, memory, versions, also of more packages."""
+    packages = ("numpy", "numba", "torch", "onnxruntime", *more)
     versions = {}
     for package in packages:
         try:

@@ -19,7 +19,7 @@ import numpy as np
 import anydml as dml
 from benchmarks.blocks import Block
 from benchmarks.measure import CopyLimit, machine, medians
-from benchmarks.report import Result, as_json, geometric_mean, table
+from benchmarks.report import Result, geometric_mean, keep, table
 
 ROUNDS, QUICK_ROUNDS = 21, 3
 
@@ -106,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--case", action="append", help="only this case (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--rounds", type=int, help=f"rounds a case (default {ROUNDS})")
-    parser.add_argument("--json", type=Path, help="keep what was measured in this file")
+    parser.add_argument("--json", type=Path, help="add what was measured to what this file keeps")
     given = parser.parse_args(arguments)
     names = {name.lower() for name in given.case or ()}
     if unknown := names - {case.name.lower() for case in CASES}:
@@ -127,7 +127,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"\ngeometric mean against the fastest peer: {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
     if given.json:
         today = datetime.date.today().isoformat()
-        given.json.write_text(as_json(results, about, date=today, command="python -m benchmarks.permutations"))
+        command = f"python -m benchmarks.permutations --rounds {rounds}"
+        keep(given.json, results, about, [case.name for case in CASES], date=today, command=command)
         print(f"kept in {given.json}")
     return 0
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -85,3 +86,30 @@ def as_json(results: Sequence[Result], machine: dict[str, object], **more: Any) 
     """Everything measured, for machines."""
     cases = [{**asdict(r), "ratio": r.ratio, "share_of_copy": r.share} for r in results]
     return json.dumps({"machine": machine, **more, "cases": cases}, indent=1) + "\n"
+
+
+def keep(path: Path, results: Sequence[Result], machine: dict[str, object], order: Sequence[str], **more: Any) -> None:
+    """Add cases to what a file keeps: those that it has are replaced, and so are entries of what else is kept by case.
+
+    Args:
+        path: the file, which need not be there.
+        results: what was measured.
+        machine: on which.
+        order: the names of all cases.
+        more: what else to keep.
+
+    Raises:
+        SystemExit: the file keeps what was measured on another machine, or with other versions.
+    """
+    kept = json.loads(as_json(results, machine, **more))
+    if path.exists():
+        old = json.loads(path.read_text(encoding="utf-8"))
+        if old["machine"] != kept["machine"]:
+            raise SystemExit(f"{path} keeps what was measured on {old['machine']}: give --json another file")
+        names = {case["name"] for case in kept["cases"]}
+        cases = [*kept["cases"], *(case for case in old["cases"] if case["name"] not in names)]
+        kept["cases"] = sorted(cases, key=lambda case: order.index(case["name"]))
+        for name in more:
+            if isinstance(kept[name], dict):
+                kept[name] = {**old.get(name, {}), **kept[name]}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

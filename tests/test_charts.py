@@ -8,7 +8,7 @@ import pytest
 from documents import ROOT
 
 from benchmarks import chart
-from benchmarks.report import Result, as_json
+from benchmarks.report import Result, as_json, keep
 
 SVG = "{http://www.w3.org/2000/svg}"
 KEPT = sorted((ROOT / "benchmarks" / "results").glob("*.svg"))
@@ -105,3 +105,22 @@ def test_what_is_kept_is_drawn_from_what_was_measured(name, tmp_path):
     assert json.loads(kept.read_text(encoding="utf-8"))["cases"]
     message = f"run python -m benchmarks.chart benchmarks/results/{name}.json"
     assert chart.draw(tmp_path / kept.name).read_text("utf-8") == kept.with_suffix(".svg").read_text("utf-8"), message
+
+
+def test_pieces_of_a_benchmark_are_kept_in_one_file(tmp_path):
+    path, about = tmp_path / "kept.json", {"processor": "P"}
+    first, second, other = (Result(name, "", 8, {"anydml": 1.0, "numpy": 2.0}, 0.5) for name in "BAB")
+    other.seconds["anydml"] = 0.25
+    order = ["A", "B"]
+    keep(path, [first], about, order, date="1", more={"B": 1})
+    keep(path, [second], about, order, date="2", more={"A": 2})
+    kept = json.loads(path.read_text())
+    assert [case["name"] for case in kept["cases"]] == order
+    assert kept["date"] == "2"
+    assert kept["more"] == {"A": 2, "B": 1}
+    keep(path, [other], about, order, date="3", more={})
+    assert [case["ratio"] for case in json.loads(path.read_text())["cases"]] == [2, 8]
+    before = path.read_text()
+    with pytest.raises(SystemExit, match="give --json another file"):
+        keep(path, [first], {"processor": "Q"}, order)
+    assert path.read_text() == before

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -269,3 +270,55 @@ def test_an_operator_twice_in_a_graph_and_one_output_to_many():
     outputs, _ = run(desc, np.arange(4, dtype=np.float32))
     for output in outputs:
         assert output.tolist() == [0, 1, 2, 3]
+
+
+def test_bindings_are_in_the_order_of_indices_and_none_is_for_what_is_left_out():
+    """An operator that is compiled alone has a place for its optional output, a graph has none."""
+    parts = [f32(1, 2), f32(3, 2)]
+    node = dml.OperatorGraphNodeDesc(dml.ConcatTrainingOperatorDesc(parts, f32(4, 2), None))
+    copied = dml.OperatorGraphNodeDesc(dml.ElementWiseIdentityOperatorDesc(f32(4, 2), f32(4, 2)))
+    desc = dml.GraphDesc(
+        2,
+        2,
+        [copied, node],
+        [dml.InputGraphEdgeDesc(1, 1, 0), dml.InputGraphEdgeDesc(0, 1, 1)],
+        [dml.OutputGraphEdgeDesc(1, 0, 1), dml.OutputGraphEdgeDesc(0, 0, 0)],
+        [dml.IntermediateGraphEdgeDesc(1, 0, 0, 0)],
+    )
+    second, first = np.arange(2, dtype="f4").reshape(1, 2), np.arange(6, dtype="f4").reshape(3, 2) + 10
+    (copy_of, joined), graph = run(desc, first, second)
+    np.testing.assert_array_equal(joined, np.concatenate([second, first]))
+    np.testing.assert_array_equal(copy_of, joined)
+    with pytest.raises(dml.BindingError, match="3 outputs were bound, but there are 2"):
+        graph.bind([first, second], [copy_of, joined, None])
+
+
+def test_descs_and_data_are_needed_until_the_graph_is_compiled():
+    data = np.arange(6, dtype="f4")
+    copied = dml.OperatorGraphNodeDesc(dml.ElementWiseIdentityOperatorDesc(f32(1, 1, 2, 3), f32(1, 1, 2, 3)))
+    desc = dml.GraphDesc(
+        0,
+        1,
+        [dml.ConstantDataGraphNodeDesc(data), copied],
+        [],
+        [dml.OutputGraphEdgeDesc(1, 0, 0)],
+        [dml.IntermediateGraphEdgeDesc(0, 0, 1, 0)],
+    )
+    graph, y = dml.Device("cpu").compile_graph(desc), np.zeros((1, 1, 2, 3), "f4")
+    data[...] = -1
+    del desc, copied, data
+    gc.collect()
+    graph.bind([], [y]).dispatch()
+    assert y.ravel().tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_elements_that_the_producer_did_not_write_are_not_promised_and_what_it_wrote_is():
+    """The gaps between strides of an edge: a consumer that reads them gets bytes, and all others what was written."""
+    gaps = f32(1, 1, 2, 3, strides=[10, 10, 5, 1])
+    packed = dml.TensorDesc("FLOAT32", [1, 1, 1, 8])
+    desc = chain(
+        dml.ElementWiseIdentityOperatorDesc(f32(1, 1, 2, 3), gaps), dml.ElementWiseIdentityOperatorDesc(packed, packed)
+    )
+    for device in ("numpy", "cpu", "reference"):
+        (y,), _ = run(desc, np.arange(1, 7, dtype="f4").reshape(1, 1, 2, 3), device=device)
+        assert y.ravel()[[0, 1, 2, 5, 6, 7]].tolist() == [1, 2, 3, 4, 5, 6]

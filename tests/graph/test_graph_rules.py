@@ -1,10 +1,15 @@
 """Every rule of DML_GRAPH, each broken by a graph that is right but for it."""
 
+import ast
+import inspect
+from pathlib import Path
+
 import numpy as np
 import pytest
 from refused import f32
 
 import anydml as dml
+from anydml.graph import host_values, rules
 
 OWNED = dml.TensorFlags.OWNED_BY_DML
 
@@ -42,6 +47,7 @@ TWO_SIZES = dml.TensorDesc("INT64", [2])
 BY_SIZES = dml.OperatorGraphNodeDesc(dml.SplitTrainingOperatorDesc(f32(3), TWO_SIZES, [f32(1), f32(2)]))
 LENGTHS, OTHER_LENGTHS = (dml.ConstantDataGraphNodeDesc(np.array(sizes, np.int64)) for sizes in ([1, 2], [2, 1]))
 LENGTHS_COPY = copy(TWO_SIZES, TWO_SIZES)
+JOINED_ALONE = dml.OperatorGraphNodeDesc(dml.ConcatTrainingOperatorDesc([f32(1), f32(2)], f32(3), None))
 SPLIT_EDGES = ((0, 0, 0),), ((0, 0, 0), (0, 1, 1))
 OWNED_COPY = copy(dml.TensorDesc("FLOAT32", [1, 1, 2, 3], None, OWNED))
 WRONG = dml.OperatorGraphNodeDesc(dml.ElementWiseIdentityOperatorDesc(f32(2), f32(3)), "crop")
@@ -120,6 +126,13 @@ BROKEN = {
         graph(outputs=((1, 1, 0),)),
         "latest",
         "OutputEdges[0].FromNodeOutputIndex",
+        "has 1 outputs",
+        None,
+    ),
+    "an optional output that is left out": (
+        graph((JOINED_ALONE,), ((0, 0, 0), (1, 0, 1)), ((0, 0, 0), (0, 1, 1)), (), (2, 2)),
+        "latest",
+        "OutputEdges[1].FromNodeOutputIndex",
         "has 1 outputs",
         None,
     ),
@@ -276,6 +289,35 @@ def test_broken_rule(name):
         assert field in [each.field for each in desc.problems()]
     else:
         assert list(desc.problems(needs)) == []
+
+
+@pytest.mark.parametrize("module", [rules, host_values])
+def test_no_rule_is_left_unbroken(module, monkeypatch):
+    """Wherever a problem is made, one of the graphs above makes it."""
+    broken = set()
+
+    def seen(make):
+        def made(*arguments):
+            broken.add(inspect.currentframe().f_back.f_lineno)
+            return make(*arguments)
+
+        return made
+
+    names = [name for name in ("Problem", "_problem") if hasattr(module, name)]
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    places = {
+        node.lineno
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and function.name != "_problem"
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
+    }
+    for name in names:
+        monkeypatch.setattr(module, name, seen(getattr(module, name)))
+    for desc, level, *_ in BROKEN.values():
+        assert [*desc.problems(level)]
+    assert places
+    assert places <= broken
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,13 @@ def threads() -> None:
     x = np.arange(600_000, dtype=np.uint32).reshape(-1, 3)
     planes = [np.zeros((200_000, 1), np.uint32) for _ in range(3)]
     tensor, plane = dml.TensorDesc("UINT32", x.shape), dml.TensorDesc("UINT32", (200_000, 1))
+    traced, arrays = [], [np.arange(k * 700, dtype=np.uint16).reshape(700, k) for k in range(1, 5)]
+
+    def halves(array):
+        traced.append(array.shape)
+        return np.concatenate([array[350:], array[:350]]), array[:, ::-1].T
+
+    fused = dml.fuse(halves)
 
     def work(number):
         compiled = dml.Device().compile_operator(dml.SplitOperatorDesc(tensor, [plane] * 3, 1))
@@ -75,10 +82,19 @@ def threads() -> None:
             for k, result in enumerate(mine):
                 assert (result[:, 0] == x[:, k]).all()
                 result[...] = 0
+            for array in arrays:
+                swapped, turned = fused(array)
+                assert (swapped == np.roll(array, 350, 0)).all()
+                assert (turned == array[:, ::-1].T).all()
+                outs = np.zeros_like(swapped), np.zeros(array.shape, array.dtype)[:, ::-1].T
+                assert fused(array, out=outs) is outs
+                assert (outs[0] == swapped).all()
+                assert (outs[1] == turned).all()
             for case in (own[number], *same[turn % 2 :: 2]):
                 check(case)
 
     together(work)
+    assert sorted(traced) == [array.shape for array in arrays], "traced more than once a key"
     bound = dml.Device().compile_operator(dml.SplitOperatorDesc(tensor, [plane] * 3, 1)).bind([x], planes)
     together(lambda number: [bound.dispatch() for _ in range(20)])
     assert all((p[:, 0] == x[:, k]).all() for k, p in enumerate(planes))

@@ -185,6 +185,11 @@ def turn(every: bool) -> Iterator[Pattern]:
                 source = Access(1, 0, (back * size, up * (rows * size + gap)))
                 label = f"{rows}×{columns} of {size} B, gap {gap}, source {source.strides}"
                 yield Pattern(label, "turn", [Move((rows, columns), to, source, size)])
+        for rows, columns in (
+            () if size in (3, 6, 12) else ((side + 13, 2048 // size + side), (1024 // max(size, 2) + 1, 2048 // size))
+        ):
+            to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
+            yield Pattern(f"{rows}×{columns} of {size} B", "turn", [Move((rows, columns), to, source, size)])
         few = side // 4 if side >= 16 else side
         shape = (3, 4, few, 5, few)
         for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:

@@ -144,7 +144,7 @@ def test_blocks_fit_their_scratch(monkeypatch):
     from anydml.engines.cpu.kernels.driver import HEADER
 
     rng = np.random.default_rng(3)
-    pitch, rows = HEADER + FIELDS.index("pitch"), HEADER + FIELDS.index("rows")
+    pitch, rows, direct = (HEADER + FIELDS.index(field) for field in ("pitch", "rows", "direct"))
     for size in (1, 2, 3, 4, 6, 8, 12, 16):
         for _ in range(200):
             shape = tuple(rng.integers(2, 70, rng.integers(2, 6)).tolist())
@@ -157,6 +157,32 @@ def test_blocks_fit_their_scratch(monkeypatch):
                 monkeypatch.setattr(plan, "most_cached", lambda cache=cache: cache)
                 # Planned only: what is compiled for it is no matter of this test.
                 for step in plan.plan(simplify([move]), move.bytes_written):
-                    if step.kernel == "turn":
+                    if step.kernel == "turn" and step.template[direct] < 3:
                         side = 64 // {3: 4, 6: 8, 12: 16}.get(size, size)
                         assert int(step.template[pitch]) * max(int(step.template[rows]), side) <= BLOCK, cache
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+def test_long_rows_that_begin_anywhere_in_a_line(dtype, monkeypatch):
+    from anydml.engines.cpu.kernels.blocks import FIELDS
+    from anydml.engines.cpu.kernels.driver import HEADER
+
+    item = np.dtype(dtype).itemsize
+    monkeypatch.setattr(plan, "most_cached", lambda: -1)
+    monkeypatch.setattr(engine, "SMALL_BYTES", -1)
+    # Blocks that overlap, and rows of one tile and a bit.
+    for lines, height in ((32, 64 // item + 13), (45, 1024 // item + 70)):
+        width = lines * 64 // item
+        memory = np.random.default_rng(lines).integers(0, 256, width * height * item, np.uint8).view(dtype)
+        x = memory.reshape(width, height).T
+        for shift in (0, 1, 16, 24, 64 - item):
+            guarded = np.full(x.nbytes + 320, 0xA5, np.uint8)
+            start = -guarded.ctypes.data % 64 + 64 + shift
+            out = guarded[start : start + x.nbytes].view(dtype).reshape(x.shape)
+            program = copy_program(out, x)
+            (step,) = program.steps
+            assert (step.kernel, step.template[HEADER + FIELDS.index("direct")]) == ("turn", 3)
+            program.run((x, out))
+            assert out.tobytes() == x.tobytes()
+            assert (guarded[:start] == 0xA5).all()
+            assert (guarded[start + x.nbytes :] == 0xA5).all()

@@ -15,7 +15,8 @@ from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.machine import most_cached
-from anydml.engines.cpu.permute import LINE, STREAMED_BYTES, permuted, permuted_rows
+from anydml.engines.cpu.permute import STREAMED_BYTES, permuted, permuted_rows
+from anydml.engines.cpu.permuted_blocks import LINE
 from anydml.moves import Move, reordered, stages
 
 ELEMENT = 64

@@ -31,7 +31,8 @@ FIELDS = (
 """Words of the table after the header; then the outer sizes, destination strides, source strides, and the tables.
 
 element: bytes of one. rows, columns: elements of a block along I and J. pitch: bytes from row to row in scratch. whole:
-1 where the rows of a block follow each other in the destination. direct: 1 where all tiles of a block are full. packed:
+1 where the rows of a block follow each other in the destination. direct: how tiles may be stored (see
+`permuted_blocks.Blocks.direct`). packed:
 1 where the elements of a row lie side by side in the destination. reach: bytes from where a block's first row begins in
 the source to where its last one does. count, step, last: how many blocks there are along a group, how far they are
 apart and where the last begins, in steps of the group's outermost axis; to, from: that axis' strides. to, source,

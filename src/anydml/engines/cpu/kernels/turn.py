@@ -1,6 +1,7 @@
 """Permuted copies in registers: elements that lie side by side along both groups of a block (see `blocks`).
 
-Tiles go straight to the destination where they fill its lines, or need not, else by scratch.
+Tiles go straight to the destination where they fill its lines, or need not, else by scratch. Those that go straight
+read long stretches of few rows, which processors foresee, and write one line each of many rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from anydml.engines.cpu.kernels.blocks import (
     tables,
 )
 from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
-from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, helper, load, prefetch_once, scratch
+from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, helper, load, prefetch_once, scratch, short_of_line
 from anydml.engines.cpu.kernels.tiles import PADDED, side_of, turn_tile
 
 SLACK = 4096 + 64
@@ -75,17 +76,32 @@ def turn_kernel(size: int) -> Kernel:
                 block_j = line - outer * count_j
                 to = block_of(table, outer, block_i, block_j, uint64(TO), uint64(TO_I), uint64(0))
                 source = block_of(table, outer, block_i, block_j, uint64(SOURCE), uint64(FROM_I), uint64(1))
-                soon = source
-                if asks and streamed != uint64(0):
-                    following = min(unit + uint64(1), units - uint64(1))
-                    line = following // count_i
-                    soon = block_of(table, line // count_j, following - line * count_i, line % count_j,
-                                    uint64(SOURCE), uint64(FROM_I), uint64(1))  # fmt: skip
-                if not is_padded and direct != uint64(0) and streamed == uint64(0):
+                short = short_of_line(to)
+                goes_straight = direct == uint64(3) or (direct == uint64(2) and short == uint64(0))
+                if not is_padded and (goes_straight or (direct != uint64(0) and streamed == uint64(0))):
+                    # Elements that lie across lines cannot be stored past the caches.
+                    is_streamed = streamed != uint64(0) and short % uint64(size) == uint64(0)
+                    head = short // uint64(size)
+                    if is_streamed:
+                        end = columns
+                        if head != uint64(0) or block_j + uint64(1) < count_j:
+                            end -= uint64(side)
+                        for j in range(head, head + end, uint64(side)):
+                            i = uint64(0)
+                            while i < rows:
+                                k = min(i, rows - uint64(side))
+                                turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
+                                          to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
+                                i += uint64(side)
                     j = uint64(0)
                     while j < columns:
                         at = min(j, columns - uint64(side))
+                        # Where lines do not begin with rows, both ends of a row are parts of lines.
+                        is_first = j == uint64(0) and block_j == uint64(0)
+                        is_last = j + uint64(side) >= columns and block_j + uint64(1) == count_j
                         i = uint64(0)
+                        if is_streamed and (head == uint64(0) or not (is_first or is_last)):
+                            i = rows
                         while i < rows:
                             k = min(i, rows - uint64(side))
                             turn_tile(source + k * uint64(size), from_columns + uint64(8) * at,
@@ -93,20 +109,12 @@ def turn_kernel(size: int) -> Kernel:
                             i += uint64(side)
                         j += uint64(side)
                     continue
-                if not is_padded and direct == uint64(2) and to & uint64(LINE - 1) == uint64(0):
-                    end = columns
-                    if block_j + uint64(1) < count_j:
-                        end = columns - uint64(side)
-                    for j in range(uint64(0), end, uint64(side)):
-                        i = uint64(0)
-                        while i < rows:
-                            k = min(i, rows - uint64(side))
-                            if asks:
-                                ask_for(soon + k * uint64(size), from_columns + uint64(8) * j, side)
-                            turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
-                                      to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
-                            i += uint64(side)
-                    continue
+                soon = source
+                if asks and streamed != uint64(0):
+                    following = min(unit + uint64(1), units - uint64(1))
+                    line = following // count_i
+                    soon = block_of(table, line // count_j, following - line * count_i, line % count_j,
+                                    uint64(SOURCE), uint64(FROM_I), uint64(1))  # fmt: skip
                 j = uint64(0)
                 while j < columns:
                     at = uint64(0)
