@@ -35,6 +35,8 @@ def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+    # What is read while tests are collected stays: the collector would look through it all, again and again.
+    gc.disable()
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -50,6 +52,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Let the garbage collector pass over what stays to the end: all libraries, and thousands of tests."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
