@@ -9,6 +9,7 @@ import os
 import time
 
 import pytest
+from measured import Repetitions
 from pace import in_order, is_left_out, keep_quick
 
 from anydml.engines.cpu import admission
@@ -22,6 +23,8 @@ with contextlib.suppress(ModuleNotFoundError):
 
 os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
 """On every machine the same work is shared, here and in the processes of tests."""
+
+REPETITIONS = Repetitions()
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +67,8 @@ def pytest_unconfigure():
 def pytest_runtest_call(item):
     """Keep slow tests out of the quick ones, where those are asked for: others may run on any machine."""
     start = time.thread_time()
-    result = yield
+    with REPETITIONS.measured(item.nodeid):
+        result = yield
     if item.config.option.markexpr == "quick":
         keep_quick(item, time.thread_time() - start)
     return result
