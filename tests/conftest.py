@@ -9,6 +9,7 @@ import os
 import time
 
 import pytest
+from measured import Repetitions
 from pace import in_order, is_left_out, keep_quick
 
 from anydml.engines.cpu import admission
@@ -23,6 +24,8 @@ with contextlib.suppress(ModuleNotFoundError):
 os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
 """On every machine the same work is shared, here and in the processes of tests."""
 
+REPETITIONS = Repetitions()
+
 
 @pytest.fixture(autouse=True)
 def special_kernels(monkeypatch):
@@ -35,6 +38,8 @@ def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
+    # What is read while tests are collected stays: the collector would look through it all, again and again.
+    gc.disable()
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -50,6 +55,7 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     """Let the garbage collector pass over what stays to the end: all libraries, and thousands of tests."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():
@@ -61,7 +67,8 @@ def pytest_unconfigure():
 def pytest_runtest_call(item):
     """Keep slow tests out of the quick ones, where those are asked for: others may run on any machine."""
     start = time.thread_time()
-    result = yield
+    with REPETITIONS.measured(item.nodeid):
+        result = yield
     if item.config.option.markexpr == "quick":
         keep_quick(item, time.thread_time() - start)
     return result

@@ -10,7 +10,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import sys
+
+from measured import unmeasured
 
 from anydml.engines.cuda.available import is_interpreted
 
@@ -20,21 +21,6 @@ class Kept:
 
     def restore(self):
         pass
-
-
-@contextlib.contextmanager
-def unmeasured():
-    """Within this, coverage looks at nothing this thread does, where it would have to be told of every call."""
-    tracer = sys.gettrace()
-    if not type(tracer).__module__.startswith("coverage"):
-        yield
-        return
-    # Its own methods, not `sys.settrace`: so it does not lose count of the frames it is in.
-    tracer.stop()
-    try:
-        yield
-    finally:
-        tracer.start()
 
 
 @contextlib.contextmanager

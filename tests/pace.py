@@ -1,5 +1,6 @@
 """Which tests begin first, because they take longest, and which are quick and tell most: paths below this folder."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,12 @@ and other processes' work does not count, so that neither an empty cache nor a b
 
 def file_of(item):
     """The path of a test's file below this folder."""
-    return item.path.relative_to(TESTS).as_posix()
+    return _below(item.path)
+
+
+@functools.cache
+def _below(path):
+    return path.relative_to(TESTS).as_posix()
 
 
 def in_order(items, processes=1):

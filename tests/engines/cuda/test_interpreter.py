@@ -82,7 +82,7 @@ def test_what_comes_after_is_measured(tmp_path):
 MEASURED = """
 import os, sys
 sys.path.insert(0, os.getcwd())
-from interpreter import unmeasured
+from measured import unmeasured
 def inner(fails):
     value = 1  # left out
     if fails:  # left out
