@@ -22,7 +22,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
-from benchmarks.family_cases import CASES, Calls, Node
+from benchmarks.family_calls import Calls, Node
+from benchmarks.family_cases import CASES
 from benchmarks.measure import machine
 from benchmarks.report import geometric_mean
 from benchmarks.sizes import measured, size_text
