@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
 import gc
 import json
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
-from benchmarks.family_cases import CASES, Calls, Node
+from benchmarks.family_calls import Calls, Node
+from benchmarks.family_cases import CASES
 from benchmarks.measure import machine
 from benchmarks.report import geometric_mean
 from benchmarks.sizes import measured, size_text
@@ -204,16 +205,23 @@ def main(arguments: list[str] | None = None) -> int:
         works = works[first - 1 :: count]
     about = machine()
     print(", ".join(f"{key} {value}" for key, value in about.items()), flush=True)
-    cells = [cell_of(case, size, given.rounds) for case, size in works]
+    cells: list[Cell] = []
+    for case, size in works:
+        cells.append(cell_of(case, size, given.rounds))
+        print(table(cells[-1:]).split("\n")[1], flush=True)
+        if given.json:
+            # After every cell, so that a run that is cut short keeps what it has.
+            keep(given.json, cells[-1], {"machine": about, "date": date.today().isoformat(), "rounds": given.rounds})
     print(table(cells))
-    if given.json:
-        measured_now = {(cell.case, cell.size) for cell in cells}
-        kept = [cell for cell in kept_cells(given.json) if (cell.case, cell.size) not in measured_now] + cells
-        kept.sort(key=lambda cell: (cell.size, [*CASES].index(cell.case)))
-        today = datetime.date.today().isoformat()
-        whole = {"machine": about, "date": today, "rounds": given.rounds, "cells": [asdict(cell) for cell in kept]}
-        given.json.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
+
+
+def keep(file: Path, cell: Cell, about: dict[str, Any]) -> None:
+    """Put a cell into a file, in place of what it had of that case at that size."""
+    others = [each for each in kept_cells(file) if (each.case, each.size) != (cell.case, cell.size)]
+    kept = sorted([*others, cell], key=lambda each: (each.size, [*CASES].index(each.case)))
+    whole = {**about, "cells": [asdict(each) for each in kept]}
+    file.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

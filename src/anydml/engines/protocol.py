@@ -49,9 +49,9 @@ class Launch(NamedTuple):
         start: does it.
         kept: what `start` needs kept alive.
         weight: bytes that are kept, about.
-        with_arguments: the same for a tuple in which arguments of these types follow the arrays (integers, words, None,
-            tuples of integers): those that are of other types are refused, too. That they are equal is the caller's to
-            see.
+        with_arguments: the same for a tuple in which arguments of these types follow the arrays (integers, floats,
+            words, None, tuples of integers): those that are of other types are refused, too. That they are equal is the
+            caller's to see.
     """
 
     start: Start

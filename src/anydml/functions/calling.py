@@ -54,7 +54,7 @@ def call(
     adapter: ArrayAdapter | None,
     engine: ArrayEngine | None = None,
     asked: tuple[Hashable, ...] | None = None,
-    given_arguments: Sequence[object] | None = None,
+    plain: int = 0,
 ) -> list[Any]:
     """Run a function.
 
@@ -67,7 +67,7 @@ def call(
         adapter: whose the inputs are, None for NumPy's.
         engine: where it runs; by default where the inputs lie.
         asked: by what the caller looks for a step before it calls this (see `steps`); None where it does not.
-        given_arguments: what follows the arrays in such a step's tuple; by default `arguments`.
+        plain: how many arguments, before the last word of `asked`, follow the arrays in such a step's tuple.
 
     Returns:
         The caller's `out`, or new arrays of the adapter's library.
@@ -96,7 +96,7 @@ def call(
             given = (*inputs, *results)
             if not plan.start(id(given)):
                 if asked is not None:
-                    keep_step(asked, plan, arguments if given_arguments is None else given_arguments)
+                    keep_step(asked, plan, plain)
                 return results
             # The long way makes its own.
             del results, given

@@ -93,7 +93,7 @@ def _source(function: Function) -> Iterator[str]:
     indices = [each.name for each in function.arrays if each.is_index]
     rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
     rest += [f"{name}.dtype" for name in indices]
-    more = f", None, asked, ({_each(_plain_names(function))})" if step else ""
+    more = f", None, asked, {len(_plain_names(function))}" if step else ""
     inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
     if len(data) > 1:
         yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
@@ -119,8 +119,8 @@ def _source(function: Function) -> Iterator[str]:
     yield f"    return {made}"
 
 
-_STEPPED = {ARRAY, ARRAYS, INDICES, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
-_STEPPED |= {"int | Ints", "int | Ints | None"}
+_STEPPED = {ARRAY, ARRAYS, INDICES, MASK, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
+_STEPPED |= {"int | Ints", "int | Ints | None", "Scalar"}
 """Kinds of parameters whose types and values say all."""
 
 
@@ -154,8 +154,7 @@ def _step(function: Function) -> Iterator[str]:
         arrays = [each.name for each in function.arrays]
         tests = [f"type({name}) is ndarray" for name in arrays]
         key = [f"{name}.shape" for name in arrays]
-        given = _each([each.name for each in function.arrays if each.kind != INDICES])
-        given += _each([each.name for each in function.arrays if each.kind == INDICES])
+        given = _each(arrays)
     tests += [f"{each.name} == 'clamp'" for each in function.parameters if each.kind == "OutOfRange"]
     yield f"    if {' and '.join(tests)}:"
     for each in function.parameters:

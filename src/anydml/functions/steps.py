@@ -94,20 +94,22 @@ class Plan:
         self.start = launch.start
 
 
-def keep_step(key: tuple[Hashable, ...], plan: Plan, arguments: Sequence[object]) -> None:
+def keep_step(key: tuple[Hashable, ...], plan: Plan, plain: int) -> None:
     """Let a plan that has a step be found by what its callers give.
 
     Args:
         key: by which they look for it: the operation, shapes and what the caller gave, and whether there is no `out`.
         plan: a `Plan`, which has a launch.
-        arguments: those that are no arrays, in Python's own types.
+        plain: how many arguments that are no arrays the key has before its last word.
     """
     # Other things than Python's own could never take the step, and a key would keep them alive.
     if not all(map(_is_plain, key[1:-1])):
         return
+    arguments = key[len(key) - 1 - plain : -1]
     step = plan.step
-    if step is None:
-        if plan.launch is None or not all(map(_is_plain, arguments)):
+    # Equal elements may be given as numbers of several types, of which a step takes one.
+    if step is None or float in map(type, arguments):
+        if plan.launch is None:
             return
         launch = plan.launch.with_arguments(arguments)
         step = plan.step = Step(launch, plan.inferred.shapes, plan.dtype)
@@ -121,4 +123,4 @@ def _is_plain(argument: object) -> bool:
     """Whether types alone tell such an argument from others that are equal."""
     if type(argument) is tuple:
         return all(type(each) is int for each in argument)
-    return argument is None or type(argument) in (int, str)
+    return argument is None or type(argument) in (int, str, float, bool)

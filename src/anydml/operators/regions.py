@@ -26,10 +26,20 @@ def filled(operand: int, layout: Layout, pattern: bytes) -> Move:
     return Move(layout.sizes, Access(operand, 0, layout.strides), Fill(pattern), layout.element_size)
 
 
+MOST_COLUMNS = 8
+"""Columns that gaps of the last dimension are filled as: so many go together with what lies between them."""
+
+
 def surrounded(
-    operand: int, layout: Layout, starts: Sequence[int], sizes: Sequence[int], pattern: bytes, offset: int = 0
+    operand: int,
+    layout: Layout,
+    starts: Sequence[int],
+    sizes: Sequence[int],
+    pattern: bytes,
+    offset: int = 0,
+    steps: Sequence[int] | None = None,
 ) -> Iterator[Move]:
-    """Every element outside a box, once: what lies before and behind it in one dimension after the other.
+    """Every element outside a box, once: what lies before, behind and in its gaps, in one dimension after the other.
 
     Args:
         operand: its number.
@@ -38,11 +48,25 @@ def surrounded(
         sizes: the box's sizes.
         pattern: the bytes of an element.
         offset: bytes.
+        steps: from one coordinate of the box to the next, at least 1, one a dimension; 1 by default.
     """
-    for d, (start, size, whole) in enumerate(zip(starts, sizes, layout.sizes, strict=True)):
-        begin = offset + sum(starts[k] * layout.strides[k] for k in range(d))
-        for first, end in ((0, start), (start + size, whole)):
-            if end > first:
-                box = (*sizes[:d], end - first, *layout.sizes[d + 1 :])
-                to = Access(operand, begin + first * layout.strides[d], layout.strides)
-                yield Move(box, to, Fill(pattern), layout.element_size)
+    steps = steps or (1,) * len(sizes)
+    strides, taken = layout.strides, tuple(step * stride for step, stride in zip(steps, layout.strides, strict=True))
+
+    def filling(box: tuple[int, ...], at: int, by: tuple[int, ...]) -> Move:
+        return Move(box, Access(operand, at, by), Fill(pattern), layout.element_size)
+
+    for d, (start, size, step, whole) in enumerate(zip(starts, sizes, steps, layout.sizes, strict=True)):
+        begin = offset + sum(starts[k] * strides[k] for k in range(d))
+        inside, behind, stride = tuple(sizes[:d]), layout.sizes[d + 1 :], strides[d]
+        end = start + (size - 1) * step + 1
+        if 1 < step <= MOST_COLUMNS and not behind and start + size * step <= whole:
+            for k in range(1, step):
+                yield filling((*inside, size), begin + (start + k) * stride, taken)
+            end = start + size * step
+        elif step > 1 < size:
+            gaps = (*inside, size - 1, step - 1, *behind)
+            yield filling(gaps, begin + (start + 1) * stride, (*taken[: d + 1], *strides[d:]))
+        for first, last in ((0, start), (end, whole)):
+            if last > first:
+                yield filling((*inside, last - first, *behind), begin + first * stride, (*taken[:d], *strides[d:]))

@@ -35,11 +35,8 @@ def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Se
     offset = sum(s * stride for s, stride in zip(start, output.strides, strict=True))
     to = tuple(step * stride for step, stride in zip(steps, output.strides, strict=True))
     copy = Move(source.sizes, Access(1, offset, to), Access(0, 0, source.strides), source.element_size)
-    if all(abs(step) == 1 for step in steps):
-        ends = zip(start, source.sizes, steps, strict=True)
-        first = [s if step > 0 else s - n + 1 for s, n, step in ends]
-        return (*surrounded(1, output, first, source.sizes, zero), copy)
-    return filled(1, output, zero), copy
+    first = [s + min(0, (n - 1) * step) for s, n, step in zip(start, source.sizes, steps, strict=True)]
+    return (*surrounded(1, output, first, source.sizes, zero, steps=[*map(abs, steps)]), copy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         yield from window_problems(self, whole, taken, *window)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Zeros, around the window where it has no gaps and everywhere where it has, and then what SLICE1 took."""
+        """Zeros around the window and in its gaps, and what SLICE1 took."""
         source, output = layouts or self.layouts()
         start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
         return laid_moves(source, output, start, self.input_window_strides)

@@ -107,7 +107,7 @@ class CpuProgram:
         has_more = any(operand.role in ("constant", "scratch") for operand in source.operands[-1:])
         if not has_more and not any(move.has_lookups or isinstance(move.source, Fill) for move in moves):
             return cls(source.name, moves, patient)
-        lowered = without_fills(source.with_moves(moves))
+        lowered = without_fills(source.with_moves(moves), by_elements=True)
         has_more = any(operand.role in ("constant", "scratch") for operand in lowered.operands[-1:])
         refuses = any(lookup.outside == "refuse" for move in lowered.moves for lookup in move.every_lookup())
         return cls(source.name, lowered.moves, patient, lowered if has_more or refuses else None)

@@ -12,7 +12,9 @@ from functools import partial
 
 from anydml.engines.cpu.addressed import addressed
 from anydml.engines.cpu.admission import Admission
+from anydml.engines.cpu.choices import choice, parted
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
+from anydml.engines.cpu.fills import fill, is_fill
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.machine import most_cached
 from anydml.engines.cpu.permute import STREAMED_BYTES, permuted, permuted_rows
@@ -59,8 +61,22 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
     admits = _all if admission is None else admission.allows
     streamed = written > most_cached()
     steps: list[KernelCall] = []
-    for number, stage in enumerate(stages(moves)):
-        done = len(steps)
+    for part in parted(moves):
+        if isinstance(part, tuple):
+            steps.append(choice(*part, streamed)._replace(stage=_next_stage(steps)))
+        elif _planned(part, steps, streamed, admits):
+            return None
+    return tuple(steps)
+
+
+def _next_stage(steps: Sequence[KernelCall]) -> int:
+    return steps[-1].stage + 1 if steps else 0
+
+
+def _planned(moves: Sequence[Move], steps: list[KernelCall], streamed: bool, admits: Admits) -> bool:
+    """Add the steps for some moves; whether one of them is beyond the kernels."""
+    for stage in stages(moves):
+        done, number = len(steps), _next_stage(steps)
         boxes: dict[tuple[int, ...], list[Move]] = {}
         for move in stage:
             if not move.has_lookups:
@@ -68,12 +84,12 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
             elif step := _lookup(move, streamed, admits) if _has_one_lookup(move) else addressed(move, streamed):
                 steps.append(step)
             else:
-                return None
+                return True
         for box in boxes.values():
             steps += _box(box, streamed, admits)
         if number:
             steps[done:] = [step._replace(stage=number) for step in steps[done:]]
-    return tuple(steps)
+    return False
 
 
 def _has_one_lookup(move: Move) -> bool:
@@ -92,6 +108,12 @@ def _all(kernel: str, moved: int) -> bool:
 
 def _box(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[KernelCall]:
     """Steps for moves of one box."""
+    fills = [move for move in moves if is_fill(move)]
+    if fills:
+        yield from (fill(move, streamed) for move in fills)
+        moves = [move for move in moves if move not in fills]
+        if not moves:
+            return
     if streamed and len(moves) == 1 and _is_row_of_block(moves[0]):
         yield permuted_rows(moves[0])
         return

@@ -68,6 +68,10 @@ ORIGINS = 8 * (MOST_LOOKUPS + 2)
 NOWHERE = (1 << 64) - 1
 """The address of an index that is skipped."""
 
+NEAR_AXIS, NOWHERE_BYTES = 512 << 10, 64
+"""Bytes of the axis of a single lookup whose elements are moved one by one, as caches are faster than what would ask
+for them ahead; bytes of scratch that takes what is skipped."""
+
 AHEAD = 8
 PREFETCHED = 512
 """Elements ahead, and bytes of each at most, that are asked for."""
@@ -118,6 +122,36 @@ def look_up(indices, step, words, spots, alive, target, count, least, most, bits
             store(alive + slot, load(alive + slot) & ~dead)
 
 
+@helper
+def one_by_one(to, to_step, source, from_step, indices, index_step, words, count, size, bits):
+    """Move elements by one lookup, in order, those that are skipped to where nobody looks.
+
+    Args:
+        to: address of the first destination, but for what the lookup adds.
+        to_step: bytes from one destination to the next.
+        source: likewise.
+        from_step: likewise.
+        indices: address of the first index.
+        index_step: bytes from one index to the next.
+        words: address of the lookup's own words.
+        count: elements.
+        size: constant, bytes of an element.
+        bits: constant, 8, 32 or 64, negative for signed indices.
+    """
+    axis, stride = load(words + uint64(8 * AXIS)), load(words + uint64(8 * AXIS_STRIDE))
+    skips = load(words + uint64(8 * OUTSIDE)) == uint64(SKIP)
+    is_source = load(words + uint64(8 * TARGET)) == uint64(1)
+    by_source, by_to = (stride, uint64(0)) if is_source else (uint64(0), stride)
+    nowhere = scratch(NOWHERE_BYTES)
+    for k in range(count):
+        spot = indices + uint64(k) * index_step
+        index = clamp_index(spot, axis, bits)
+        at = to + uint64(k) * to_step + index * by_to
+        if skips and is_outside(spot, axis, bits) != uint64(0):
+            at = nowhere
+        copy(at, source + uint64(k) * from_step + index * by_source, uint64(size))
+
+
 @cache
 def addressed_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes; 0: of any size, which the table says."""
@@ -147,6 +181,10 @@ def addressed_kernel(size: int) -> Kernel:
         rows = scratch(ROWS)
         alive = scratch(ROW)
         origins = scratch(ORIGINS)
+        only = first_lookup + entry_bytes
+        is_near = size != 0 and lookups == uint64(1) and buckets == uint64(1)
+        is_near = is_near and load(only + uint64(8 * AXIS)) * load(only + uint64(8 * AXIS_STRIDE)) <= uint64(NEAR_AXIS)
+        only_kind = load(only)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -164,6 +202,31 @@ def addressed_kernel(size: int) -> Kernel:
                     store(origins + uint64(8) * uint64(n), load(entry) + walk(sizes, rank, outer, strides, uint64(8)))
                 for line in range(lines):
                     first = low
+                    if is_near:
+                        to, at = load(origins), load(origins + uint64(8))
+                        spot = load(origins + uint64(16))
+                        strides = entries + uint64(8) * (uint64(ENTRY_WORDS) + rank)
+                        to += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
+                        at += walk(sequence_sizes, sequence_rank, uint64(line), strides + lookup_bytes, uint64(8))
+                        strides += uint64(2) * lookup_bytes
+                        spot += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
+                        to_step, from_step = word(entries, 1), word(entries + lookup_bytes, 1)
+                        index_step = word(first_lookup, 1)
+                        to += low * to_step
+                        at += low * from_step
+                        spot += low * index_step
+                        many = high - low
+                        if only_kind == uint64(0):
+                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, -32)
+                        elif only_kind == uint64(1):
+                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 32)
+                        elif only_kind == uint64(2):
+                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, -64)
+                        elif only_kind == uint64(3):
+                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 64)
+                        else:
+                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 8)
+                        continue
                     while first < high:
                         count = min(high - first, uint64(BATCH))
                         if is_partial != uint64(0):

@@ -6,12 +6,13 @@ A call is described by a block of words, which `anydml.engines.cpu.launch` write
 - KIND: the address of NumPy's type of arrays.
 - STEPS, FIRST: how many kernel calls there are, and the number of the first one's first word.
 - WORDS, KINDS: how many arguments that are no arrays follow the operands, and the number of the first one's first word.
-- TUPLE, INTEGER: the addresses of Python's types.
+- TUPLE, INTEGER, FLOAT: the addresses of Python's types.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
   strides;
 - for each kernel call: the kernel's address, how many words its table has, how many of them are addresses, the table
   with offsets in those places, and for each of those its place and its operand;
-- for each argument that is no array: its type, and of a tuple, whose items are integers, how many there are.
+- for each argument that is no array: its type, and of a tuple, whose items are integers, how many there are, of a
+  float its bits.
 
 What is read of arrays lies where `anydml.memory.numpy_struct` says, and is read under the GIL: so nobody changes it.
 """
@@ -31,8 +32,8 @@ from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, I
 CODE = code_of("atomics.py"), HEADER
 """Part of the names of what is compiled here."""
 
-COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER = range(9)
-OPERANDS = 9
+COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT = range(10)
+OPERANDS = 10
 STEP_HEADER = 3
 
 MOST_OPERANDS = 128
@@ -65,6 +66,8 @@ def are_of_kinds(block, given):
         argument = load(given + uint64(8) * uint64(k))
         kind = load(argument + uint64(TYPE))
         if kind != word(planned, 0):
+            return False
+        if kind == word(block, FLOAT) and load(argument + uint64(HEADER)) != word(planned, 1):
             return False
         if kind == word(block, TUPLE):
             if load(argument + uint64(HEADER)) != word(planned, 1):

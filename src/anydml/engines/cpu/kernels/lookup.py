@@ -49,6 +49,9 @@ asked for, where the rest is left to the processor."""
 ROW_ADDRESSES = 8 * (ROW_SEGMENT + MOST_AHEAD)
 """Bytes of scratch for the addresses of a unit's rows and those after them."""
 
+NEAR_ELEMENTS = 512 << 10
+"""Bytes of an axis whose elements are taken one by one: caches are faster than what would ask for them ahead."""
+
 NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
 
@@ -131,6 +134,7 @@ def elements_kernel(size: int, bits: int) -> Kernel:
         index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
         staged = streamed != uint64(0) and to_step == uint64(size)
+        is_near = not staged and axis * axis_stride <= uint64(NEAR_ELEMENTS)
         offsets, later = scratch(ELEMENT_OFFSETS), scratch(ELEMENT_OFFSETS)
         buffer = scratch(ELEMENT_BLOCK)
         for mine in range(chunks):
@@ -145,6 +149,11 @@ def elements_kernel(size: int, bits: int) -> Kernel:
                 to = entry_address(table, 0, rank, outer, uint64(0))
                 source = entry_address(table, 1, rank, outer, uint64(0))
                 indices = entry_address(table, 2, rank, outer, uint64(0))
+                if is_near:
+                    for i in range(first, last):
+                        at = source + clamp_index(indices + i * index_step, axis, bits) * axis_stride + i * from_step
+                        copy(to + i * to_step, at, uint64(size))
+                    continue
                 here, now, ready = first, first, uint64(0)
                 while True:
                     coming = min(uint64(ELEMENT_SEGMENT), last - here)

@@ -1,0 +1,40 @@
+"""Which moves are fills, one element again and again in runs, and the table of the kernel that does those."""
+
+from __future__ import annotations
+
+import math
+
+from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
+from anydml.moves import Move
+
+LEAST_RUN = 16
+"""Bytes of a run that is worth one."""
+
+LINE = 64
+
+
+def is_fill(move: Move) -> bool:
+    """Whether a move without lookups writes runs of one element."""
+    size = move.element_size
+    if not move.sizes or LINE % size or any(move.reads.strides):
+        return False
+    return move.destination.strides[-1] == size and move.sizes[-1] * size >= LEAST_RUN
+
+
+def fill(move: Move, streamed: bool) -> KernelCall:
+    """The step for such a move; long runs are cut into several."""
+    from anydml.engines.cpu.kernels.fill import fill_kernel
+
+    to, source, size = move.destination, move.reads, move.element_size
+    *sizes, inner = move.sizes
+    strides = [*to.strides[:-1]]
+    run = last = inner * size
+    cut = (chunk_bytes(move.bytes_written) + 4095) & ~4095
+    if run > cut or not sizes:
+        count = -(-run // cut)
+        sizes, strides = [*sizes, count], [*strides, cut]
+        run, last = min(run, cut), run - (count - 1) * cut
+    units = math.prod(sizes)
+    words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(sizes)]
+    words += [(to.operand, to.offset), (source.operand, source.offset), size, run, last, *sizes, *strides]
+    return kernel_call("fill", fill_kernel, f"{size} B again and again, in runs of {run} B", (move,), words)

@@ -1,0 +1,113 @@
+"""`space_to_depth` and `depth_to_space`: blocks of pixels as channels, and back (see `depth_space` for the descs)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from anydml.errors import DescError
+from anydml.moves import Move
+from anydml.operators.depth_space import block_moves
+from anydml.operators.enums import DepthSpaceOrder
+from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.symbols import holds
+from anydml.tensor import Layout
+
+_ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
+"""DirectML's orders; ONNX calls them DCR and CRD."""
+
+
+def _blocks(name: str, shape: Sizes, block: int) -> None:
+    if len(shape) != 4:
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is N, C, H, W")
+    if block < 1:
+        raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size is at least 1")
+
+
+def _divides(name: str, d: int, size: int, by: int) -> None:
+    if not holds(size % by == 0):
+        message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
+        raise DescError(message, name, "block_size", "blocks divide x")
+
+
+def _infer_to_depth(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (block, order) = shapes, arguments
+    _blocks(name, shape, block)
+    n, c, h, w = shape
+    _divides(name, 2, h, block)
+    _divides(name, 3, w, block)
+    return Inferred((block, _ORDERS[order], False), [(n, c * block * block, h // block, w // block)])
+
+
+def _infer_to_space(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,), (block, order) = shapes, arguments
+    _blocks(name, shape, block)
+    n, c, h, w = shape
+    _divides(name, 1, c, block * block)
+    return Inferred((block, _ORDERS[order], True), [(n, c // (block * block), h * block, w * block)])
+
+
+def _lower(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (block, order, to_space) = inputs, outputs, parameters
+    return block_moves(source, output, block, order, to_space)
+
+
+@function(_infer_to_depth, _lower)
+def space_to_depth(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Blocks of pixels as channels (DML_OPERATOR_SPACE_TO_DEPTH1, without its limits): the inverse of `depth_to_space`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1, which divides H and W.
+        order: whether the result's channels are rows and columns of the block and then x's channels, or the reverse.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape N, C · B², H / B, W / B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has not four dimensions, or blocks do not divide it.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
+        (1, 4, 1, 1)
+    """
+
+
+@function(_infer_to_space, _lower)
+def depth_to_space(
+    x: Array,
+    block_size: int,
+    order: Literal["depth_column_row", "column_row_depth"] = "depth_column_row",
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Channels as blocks of pixels (DML_OPERATOR_DEPTH_TO_SPACE1, without its limits): the inverse of `space_to_depth`.
+
+    Args:
+        x: array of any dtype: N, C, H, W.
+        block_size: B, at least 1, whose square divides C.
+        order: whether x's channels are rows and columns of the block and then the result's channels, or the reverse.
+        out: array of the result's shape and x's dtype to write to.
+
+    Returns:
+        An array of shape N, C / B², H · B, W · B, new and contiguous, or `out`.
+
+    Raises:
+        DescError: x has not four dimensions, or blocks do not divide its channels.
+        BindingError: `out` does not fit, or overlaps x.
+
+    Examples:
+        >>> dml.depth_to_space(np.arange(4).reshape(1, 4, 1, 1), 2)[0, 0]
+        array([[0, 1],
+               [2, 3]])
+    """

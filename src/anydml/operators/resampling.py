@@ -1,0 +1,101 @@
+"""What DML_OPERATOR_RESAMPLE and its successors have in common: the nearest neighbours of a grid, which only move."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from anydml.moves import Access, Lookup, Move
+from anydml.moves.program import Element, ReadIndex
+from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.enums import AxisDirection, InterpolationMode
+from anydml.operators.grids import Axis, Grid, axis_of
+from anydml.tensor import Layout, TensorDesc
+
+
+class ResampleBase(OperatorDesc):
+    """What the four have in common.
+
+    Class attributes:
+        HAS_OFFSETS: whether pixels' offsets are fields.
+    """
+
+    __slots__ = ()
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    interpolation_mode: InterpolationMode
+    scales: tuple[float, ...]
+
+    INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    HAS_OFFSETS: ClassVar[bool] = True
+
+    def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
+        """Of the input's pixels, of the output's, and the direction of rounding."""
+        return (0.5,) * len(self.scales), (-0.5,) * len(self.scales), None
+
+    def grids(self) -> list[Grid]:
+        """One a dimension."""
+        of_input, of_output, direction = self._offsets()
+        return [Grid(*each, direction) for each in zip(self.scales, of_input, of_output, strict=True)]
+
+    def constraints(self) -> Iterator[Problem]:
+        """Same DataType and DimensionCount; finite numbers, one a dimension; scales above 0; nothing to compute."""
+        yield from self._same_kind("input_tensor", "output_tensor")
+        rank = len(self.input_tensor.sizes)
+        of_input, of_output, _ = self._offsets()
+        fields = {"Scales": self.scales}
+        if self.HAS_OFFSETS:
+            fields |= {"InputPixelOffsets": of_input, "OutputPixelOffsets": of_output}
+        for field, values in fields.items():
+            if len(values) != rank:
+                message = f"{field} has {len(values)} entries, but InputTensor has {rank} dimensions"
+                yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+            for i, value in enumerate(values):
+                is_scale = field == "Scales"
+                if not math.isfinite(np.float32(value)) or (is_scale and not np.float32(value) > 0):
+                    rule = "it is a number above 0" if is_scale else "it is a finite number"
+                    yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", rule)
+        if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
+            message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
+            yield self.problem("InterpolationMode", message, "InterpolationMode is NEAREST_NEIGHBOR")
+
+    def _axes(self) -> list[Axis]:
+        each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
+        return [axis_of(grid.positions(count, size)) for grid, count, size in each]
+
+    @property
+    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """The input's coordinates along each axis in which they follow no one step."""
+        return tuple(axis.looked_up.astype(np.uint32) for axis in self._axes() if axis.looked_up is not None)
+
+    def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
+        """One move: strides where coordinates follow one step, stand still or repeat, constant lookups elsewhere."""
+        source, output = layouts or self.layouts()
+        axes = self._axes()
+        sizes = tuple(size for axis in axes for size in axis.sizes)
+        to: list[int] = []
+        steps: list[int] = []
+        lookups: list[Lookup] = []
+        offset = 0
+        for d, axis in enumerate(axes):
+            own = source.strides[d]
+            offset += axis.start * own
+            if axis.looked_up is not None:
+                along = tuple(4 if k == len(to) else 0 for k in range(len(sizes)))
+                lookups.append(Lookup(2 + len(lookups), "uint32", 0, along, source.sizes[d], own))
+            to += [output.strides[d] * math.prod(axis.sizes[k + 1 :]) for k in range(len(axis.sizes))]
+            steps += [step * own for step in axis.steps]
+        read = Access(0, offset, tuple(steps), tuple(lookups))
+        return (Move(sizes, Access(1, 0, tuple(to)), read, source.element_size),)
+
+    def elements(self, read: ReadIndex) -> Iterator[Element]:
+        """``Output[c] = Input[x]``, each x rounded and held inside the axis."""
+        grids, sizes = self.grids(), self.input_tensor.sizes
+        for at in itertools.product(*map(range, self.output_tensor.sizes)):
+            yield 1, at, 0, tuple(grid.position(c, size) for grid, c, size in zip(grids, at, sizes, strict=True))
