@@ -18,6 +18,7 @@ from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.grids import Axis, Grid, axis_of
 from anydml.operators.types import FLOATS_16_AND_32, table
 from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.text import counted
 
 BOTH = ("InputTensor", "OutputTensor")
 WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
@@ -55,7 +56,9 @@ class ResampleBase(OperatorDesc):
             fields |= {"InputPixelOffsets": of_input, "OutputPixelOffsets": of_output}
         for field, values in fields.items():
             if len(values) != rank:
-                message = f"{field} has {len(values)} entries, but InputTensor has {rank} dimensions"
+                message = (
+                    f"{field} has {counted(len(values), 'entry')}, but InputTensor has {counted(rank, 'dimension')}"
+                )
                 yield self.problem(field, message, "one entry a dimension (DimensionCount)")
             for i, value in enumerate(values):
                 is_scale = field == "Scales"
