@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from anydml.text import counted
 from benchmarks.blocks import Block
 from benchmarks.fused_cases import CASES, Case
 from benchmarks.measure import CopyLimit, machine, medians
@@ -51,7 +52,7 @@ def run_case(case: Case, rounds: int, scale: int, absent: dict[str, str]) -> tup
     expected = _contiguous(case.numpy(*arguments))
     fused = dml.fuse(case.numpy)
     program = fused.lower(*arguments)
-    words = f"{len(program.moves)} move(s), {program.scratch_bytes} B of scratch"
+    words = f"{counted(len(program.moves), 'move')}, {program.scratch_bytes} B of scratch"
     runs: dict[str, Run] = {
         "anydml": lambda: fused(*arguments),
         "numpy": lambda: _contiguous(case.numpy(*arguments)),

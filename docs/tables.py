@@ -25,6 +25,9 @@ from anydml.operators.base import camel, dimension_text
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ASKED = re.compile(r"^\[\[(\w+) ?(\w*)\]\]$", re.M)
+COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
+"""What other arrays than those of DimensionCount entries are counted by (DirectML.h)."""
+
 NOT_MEASURED = "Not measured yet.\n"
 
 
@@ -54,14 +57,26 @@ def levels() -> str:
 
 
 def fields() -> str:
-    """The fields of every desc: C++ and Python."""
+    """The fields of every desc: C++ and Python. One that is an array follows its count in C++, and brings it here."""
     rows = []
     for kind in dict.fromkeys(REGISTRY.values()):
-        name = f"`{kind.OPERATOR}`"
+        is_directml = kind.OPERATOR.startswith("DML_")
+        rows.append((f"**`{kind.OPERATOR}{'_OPERATOR_DESC' if is_directml else ''}`**", f"**`{kind.__name__}`**", ""))
         for field in dataclasses.fields(cast(Any, kind)):
-            rows.append((name, f"`{camel(field.name)}`", f"`{field.name}`", f"`{field.type}`"))
-            name = ""
-    return table(("operator", "C++", "Python", "type"), rows)
+            name = camel(field.name)
+            count = _count(kind.OPERATOR, name, str(field.type)) if is_directml else None
+            cpp = f"`{name}`" if count is None else f"`{count}`, `{name}`"
+            rows.append((cpp, f"`{field.name}`", f"`{field.type}`"))
+    return table(("C++", "Python", "type"), rows)
+
+
+def _count(operator: str, name: str, kind: str) -> str | None:
+    """The C++ field that says how long an array is."""
+    if not kind.startswith("tuple"):
+        return None
+    if name.endswith("Tensors"):
+        return f"{name.removesuffix('Tensors')}Count"
+    return COUNTS.get((operator, name), "DimensionCount")
 
 
 def benchmark(name: str) -> str:

@@ -73,10 +73,10 @@ def test_what_an_output_may_be(make):
 def test_the_number_of_buffers():
     rule = "one buffer a tensor"
     y = [pattern(2, 2), pattern(3, 2)]
-    refuse(SPLIT, [], y, "inputs", rule, "0 inputs were bound, but there are 1: InputTensor")
-    refuse(SPLIT, [X, X], y, "inputs", rule, "2 inputs were bound, but there are 1")
-    refuse(SPLIT, [X], y[:1], "outputs", rule, "1 outputs were bound, but there are 2: OutputTensors[0], OutputTen")
-    refuse(SPLIT, [X], [*y, pattern(1)], "outputs", rule, "3 outputs were bound")
+    refuse(SPLIT, [], y, "inputs", rule, "inputs has 0 buffers for 1 tensor: InputTensor")
+    refuse(SPLIT, [X, X], y, "inputs", rule, "inputs has 2 buffers for 1 tensor")
+    refuse(SPLIT, [X], y[:1], "outputs", rule, "outputs has 1 buffer for 2 tensors: OutputTensors[0], OutputTen")
+    refuse(SPLIT, [X], [*y, pattern(1)], "outputs", rule, "outputs has 3 buffers for 2 tensors")
 
 
 @pytest.mark.parametrize("thing", [None, 3, iter([X])], ids=lambda thing: type(thing).__name__)

@@ -81,7 +81,7 @@ def test_compiled_operators_explain_themselves():
         "DML_SPLIT on reference: the document's formula, element by element"
     )
     lines = str(dml.Device("cpu").compile_operator(SPLIT)).splitlines()
-    assert lines[0] == "DML_SPLIT on cpu: 16 B to read, 16 B to write, 1 thread(s)"
+    assert lines[0] == "DML_SPLIT on cpu: 16 B to read, 16 B to write, 1 thread"
     assert [line.strip() for line in lines[2:]] == ["1 of 4 B: #1[0] = #0[0]", "1 of 12 B: #2[0] = #0[4]"]
 
 

@@ -246,3 +246,23 @@ def test_figures_are_those_of_the_results(tmp_path, monkeypatch):
     gpu = f'{{"machine": {{}}, "cases": [{{"name": "S1", "about": "", "bytes": 8, "seconds": {seconds}}}]}}'
     (tmp_path / "gpu.json").write_text(gpu, encoding="utf-8")
     assert "| S1 |  | 0.0 | 0.0 a | 2.00 | 50% |\n" in tables.benchmark("gpu")
+
+
+@pytest.mark.parametrize(
+    ("struct", "members"),
+    {
+        "SPLIT": "InputTensor OutputCount OutputTensors Axis",
+        "SLICE1": "InputTensor OutputTensor DimensionCount InputWindowOffsets InputWindowSizes InputWindowStrides",
+        "GATHER": "InputTensor IndicesTensor OutputTensor Axis IndexDimensions",
+        "JOIN": "InputCount InputTensors OutputTensor Axis",
+        "TILE": "InputTensor OutputTensor RepeatsCount Repeats",
+    }.items(),
+)
+def test_fields_are_those_of_the_structs(struct, members, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    import tables
+
+    _, _, text = tables.fields().partition(f"`DML_{struct}_OPERATOR_DESC`")
+    rows = text.partition("_OPERATOR_DESC`")[0].splitlines()[1:-1]
+    found = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert list(dict.fromkeys(found)) == members.split()

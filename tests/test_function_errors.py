@@ -5,6 +5,7 @@ import pytest
 
 import anydml as dml
 from anydml.errors import DescTypeError
+from anydml.text import counted
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -163,7 +164,12 @@ def test_indices_are_integers(indices):
 
 def test_nothing_is_gathered_from_nothing():
     empty = np.zeros((3, 0))
-    desc_error(lambda: dml.gather(empty, [0], 1), "gather", "x", "axis 1 of x is empty, but there are 1 indices")
+    desc_error(
+        lambda: dml.gather(empty, [0], 1),
+        "gather",
+        "x",
+        "there is something to pick: 1 index",
+    )
     assert dml.gather(empty, [], 1).shape == (3, 0)
     assert dml.gather(empty, [0, 1], 0).shape == (2, 0)
 
@@ -239,7 +245,7 @@ def test_out_overlaps_no_input(function):
 def test_outs_are_one_a_part_and_apart():
     base = np.full((4, 4), 7.0)
     for outs in ([], [base[:1]], [base[:1], base[1:2], base[2:3], base[3:]]):
-        text = f"out has {len(outs)} arrays, but there are 3 parts"
+        text = f"out has {counted(len(outs), 'array')} for 3 parts"
         refused(dml.BindingError, lambda o=outs: dml.split(X, 3, out=o), "split", "out", text)
     text = "out[2] overlaps out[1] in memory"
     refused(dml.BindingError, lambda: dml.split(X, 3, out=[base[:1], base[1:2], base[1:2]]), "split", "out[2]", text)

@@ -35,7 +35,7 @@ S = T("FLOAT32", [6])
         (lambda: dml.split(X, 2, out=3), "split: out is a int: out is a list of arrays, one a part"),
         (lambda: dml.join([X, X.astype("f4")]), ": all arrays have one dtype"),
         (lambda: dml.tile(X, [-1]), "tile: repeats is [-1]: each is 0 or more"),
-        (lambda: dml.split(X, 2, axis=1), "split: axis is 1, but the array has 1 dimensions: axis is -1 to 0"),
+        (lambda: dml.split(X, 2, axis=1), "split: axis is 1, but the array has 1 dimension: axis is -1 to 0"),
         (lambda: dml.split(X, 2.5), "sizes_or_sections is 2.5, but it must be a list of integers"),
         (lambda: dml.slice(X, [0], [3], [0]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
         (lambda: dml.SplitOperatorDesc(S, [S], 1).check(), ": Axis is 0 to InputTensor.DimensionCount − 1"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anydml.text import printable
+from anydml.text import bytes_text, counted, printable
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,21 @@ def test_nothing_hidden_is_left_and_everything_else_is(text):
 def test_escapes_say_what_was_there():
     assert printable("a\nb\u202ec\x1b[2J\x9b\u2028d\ud800") == r"a\nb\u202ec\x1b[2J\x9b\u2028d\ud800"
     assert printable("größer 大 🙂 'x'") == "größer 大 🙂 'x'"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 axis", "2 axes", "0 entries", "1 entry", "3 launches", "0 arrays", "1 index", "5 indices", "-1 bytes"],
+)
+def test_one_thing_is_no_plural(text):
+    nouns = {"axes": "axis", "entries": "entry", "launches": "launch", "indices": "index"}
+    count, word = text.split()
+    assert counted(int(count), nouns.get(word, word.removesuffix("s") if word != "axis" else word)) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (9999, "9999 B"), (10_000, "10.00 kB"), (2**30, "1.07 GB"), (10**16, "10000.00 TB")],
+)
+def test_bytes_are_decimal(size, text):
+    assert bytes_text(size) == text

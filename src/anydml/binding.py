@@ -11,6 +11,7 @@ from anydml.errors import BindingError
 from anydml.memory.overlap import overlapping_pair
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout, TensorDesc, has_overlap
+from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +48,10 @@ def bind_tensors(
             raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
         if len(given) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
-            message = f"{desc.OPERATOR}: {len(given)} {kind} were bound, but there are {len(tensors)}: {expected}"
+            message = (
+                f"{desc.OPERATOR}: {kind} has {counted(len(given), 'buffer')} for "
+                f"{counted(len(tensors), 'tensor')}: {expected}"
+            )
             raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
         for (name, tensor), buffer in zip(tensors, given, strict=True):
             seen = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
@@ -104,7 +108,10 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
             message = f"{operator}: {name} is bound to a {type(buffer).__name__}, which is no buffer: {error}"
             raise BindingError(message, operator, name, "bind NumPy arrays or contiguous buffers") from None
     if array.nbytes < tensor.size_in_bytes:
-        message = f"{operator}: {name} is bound to {array.nbytes} bytes, but the tensor needs {tensor.size_in_bytes}"
+        message = (
+            f"{operator}: {name} is bound to {counted(array.nbytes, 'byte')}, "
+            f"but the tensor needs {tensor.size_in_bytes}"
+        )
         if array.shape == tensor.sizes:
             message += f": Strides {list(tensor.element_strides)} read a flat array; leave them out to bind it as it is"
         raise BindingError(message, operator, name, "a flat buffer has at least TotalTensorSizeInBytes bytes")

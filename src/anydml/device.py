@@ -17,6 +17,7 @@ from anydml.memory.numpy_struct import watching
 from anydml.notebooks import page
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
+from anydml.text import counted
 
 
 class Device:
@@ -164,7 +165,7 @@ class CompiledGraph(CompiledOperator):
         return f"{self.desc.program()}\n{self._program}"
 
     def __repr__(self) -> str:
-        return f"CompiledGraph({len(self.desc.program().moves)} moves on {self.device.name!r})"
+        return f"CompiledGraph({counted(len(self.desc.program().moves), 'move')} on {self.device.name!r})"
 
 
 def _checked(
@@ -257,7 +258,7 @@ class BoundOperator:
         return page(self)
 
     def __repr__(self) -> str:
-        return f"BoundOperator({self.desc.OPERATOR}, {len(self._operands)} tensors)"
+        return f"BoundOperator({self.desc.OPERATOR}, {counted(len(self._operands), 'tensor')})"
 
 
 def _refuse(desc: OperatorDesc, outputs: Sequence[Any]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols
+from anydml.text import counted
 
 Sizes = tuple[int, ...]
 
@@ -32,7 +33,7 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
     if type(axis) is not int:
         axis = integer(name, "axis", axis)
     if not -rank <= axis < rank:
-        message = f"{name}: axis is {axis}, but the array has {rank} dimensions"
+        message = f"{name}: axis is {axis}, but the array has {counted(rank, 'dimension')}"
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
         raise DescError(message, name, "axis", f"axis is {-rank} to {rank - 1}" if rank else "at least one axis")
@@ -96,7 +97,7 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     """
     result = integers_or_symbols(name, field, values)
     if len(result) != rank:
-        message = f"{name}: {field} has {len(result)} entries, but x has {rank} dimensions"
+        message = f"{name}: {field} has {counted(len(result), 'entry')}, but x has {counted(rank, 'dimension')}"
         raise DescError(message, name, field, "one entry a dimension")
     return result
 
@@ -130,7 +131,7 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
         DescError: ranks differ, the axis is out of range, or indices reach further than x in another dimension.
     """
     if len(indices) != len(shape):
-        message = f"{name}: indices have {len(indices)} dimensions, but x has {len(shape)}"
+        message = f"{name}: indices have {counted(len(indices), 'dimension')}, but x has {len(shape)}"
         raise DescError(message, name, "indices", "indices have x's dimensions")
     axis = axis_of(name, len(shape), axis)
     for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
@@ -168,6 +169,6 @@ def picked_axis(
     found = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[found] >= 1) | (count == 0)):
-        message = f"{name}: axis {found} of x is empty, but there are {count} indices"
+        message = f"{name}: axis {found} of x is empty, but there is something to pick: {counted(count, 'index')}"
         raise DescError(message, name, "x", "there is an element to read")
     return found

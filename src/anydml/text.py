@@ -35,12 +35,27 @@ def with_rule(message: str, rule: str | None) -> str:
     return message if rule is None or rule in message else f"{message}: {rule}"
 
 
+IRREGULAR = {"axis": "axes", "index": "indices", "entry": "entries"}
+"""Plurals that are more than an s."""
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``"1 axis"``, ``"2 axes"``, ``"0 entries"``."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {IRREGULAR.get(noun) or noun + ('es' if noun.endswith('ch') else 's')}"
+
+
+EXACT_BYTES = 10_000
+"""Fewer bytes than these are not rounded: two amounts that differ by one are often told side by side."""
+
+
 def bytes_text(count: int) -> str:
-    """Bytes for people: ``"1.50 GB"``."""
-    for letter, unit in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True):
-        if count >= unit:
-            return f"{count / unit:.2f} {letter}B"
-    return f"{count} B"
+    """Bytes for people: ``"1.50 GB"``; a few are told exactly."""
+    if count < EXACT_BYTES:
+        return f"{count} B"
+    letter, unit = next(each for each in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True) if count >= each[1])
+    return f"{count / unit:.2f} {letter}B"
 
 
 def printable(text: str) -> str:

@@ -114,7 +114,7 @@ def test_errors_of_a_desc(change, message):
 
 def test_dimension_count_is_checked():
     desc = {"InputTensor": F32, "OutputTensor": J3, "DimensionCount": 2, "Offsets": [0], "Sizes": [3], "Strides": [1]}
-    with pytest.raises(ModelError, match=r"d\.DimensionCount: is 2, but Offsets has 1 entries"):
+    with pytest.raises(ModelError, match=r"d\.DimensionCount: is 2, but Offsets has 1 entry"):
         parse_desc(SliceOperatorDesc, desc, HERE)
     assert parse_desc(SliceOperatorDesc, {**desc, "DimensionCount": 1}, HERE).sizes == (3,)
 
@@ -156,7 +156,7 @@ def test_fields_that_say_nothing(nothing):
     [
         ({"Type": "TEXTURE"}, 'd.Type: "TEXTURE" is not supported'),
         ({"Desc": 3}, "d.Desc: must be an object"),
-        ({"DimensionCount": 2}, "d.DimensionCount: is 2, but Sizes has 1 entries"),
+        ({"DimensionCount": 2}, "d.DimensionCount: is 2, but Sizes has 1 entry"),
         ({"Sizes": [1, "2"]}, "d.Sizes[1]: must be an integer"),
         ({"DataType": "UNKNOWN"}, "d.DataType: a tensor of type UNKNOWN"),
         ({"DataType": "INT4"}, "d.DataType: unknown data type 'INT4'"),

@@ -24,14 +24,14 @@ def small(monkeypatch):
 def test_all_resources_share_the_memory(folder, small):
     folder.run(model({"A": bytes_of(600), "B": bytes_of(400)}, {}))
     error = folder.error(model({"A": bytes_of(400), "B": bytes_of(604)}, {}))
-    assert error.startswith("resources.B: the model's resources need 1004 bytes, but 1000 bytes are available")
+    assert error.startswith("resources.B: the model's resources need 1004 B, but 1000 B are available")
 
 
 def test_copies_of_initial_contents_count_too(folder, small):
     resources = {"A": bytes_of(400), "B": bytes_of(400)}
     commands = [dispatch("copy", InputTensors="B", OutputTensor="A"), dispatch("owner", OutputTensor="B")]
     dispatchables = {"copy": copy_of(100), "owner": {**copy_of(100), "bindings": {"InputTensors": "A"}}}
-    assert "need 1.2 KiB" in folder.error(model(resources, dispatchables, *commands))
+    assert "need 1200 B" in folder.error(model(resources, dispatchables, *commands))
     folder.run(model(resources, dispatchables, commands[1]))
 
 
@@ -47,7 +47,7 @@ def test_a_copy_of_initial_contents_is_of_the_whole_resource(folder, small):
     resources = {"A": bytes_of(600), "B": bytes_of(8)}
     commands = [dispatch("copy", InputTensors="B", OutputTensor="A"), dispatch("owner", OutputTensor="B")]
     dispatchables = {"copy": copy_of(2), "owner": {**copy_of(2), "bindings": {"InputTensors": "A"}}}
-    assert "need 1.2 KiB" in folder.error(model(resources, dispatchables, *commands))
+    assert "need 1208 B" in folder.error(model(resources, dispatchables, *commands))
 
 
 def test_short_commands_cannot_bind_millions_of_tensors(folder, monkeypatch):
@@ -106,12 +106,12 @@ def test_no_byte_of_a_file_takes_more_than_is_said(kind, folder):
 def test_files_that_are_too_large_are_not_read(folder, monkeypatch):
     folder.write(" " * 2_000_000)
     monkeypatch.setattr(limits, "available_memory", lambda: 100 << 20)
-    message = "reading it may take 122.1 MiB, but 100.0 MiB of memory are available; put its values into .npy files"
+    message = "reading it may take 128.00 MB, but 104.86 MB of memory are available; put its values into .npy files"
     assert folder.error_of(folder.file) == message
     with folder.file.open("r+b") as file:
         file.truncate(model_text.MOST_BYTES + 1)
     monkeypatch.setattr(limits, "available_memory", lambda: None)
-    assert folder.error_of(folder.file).startswith("has 256.0 MiB, but a model file has at most 256.0 MiB")
+    assert folder.error_of(folder.file).startswith("has 268.44 MB, but a model file has at most 268.44 MB")
 
 
 def test_of_many_problems_the_first_are_shown(folder, capsys):

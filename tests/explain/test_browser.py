@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pictures
 import pytest
 from in_browser import chromium
 
@@ -149,3 +150,32 @@ def test_markup_in_values_is_text(show):
     page = show(dml.explain(dml.fuse(lambda x: x[::-1]), np.array([HOSTILE, "b"])))
     assert "taken" not in page.title()
     assert page.locator("img, svg script").count() == 0
+
+
+LARGE = [dml.TensorDesc("FLOAT32", [4, n, 200]) for n in (300, 75, 225)]
+SEEN = {
+    "split": lambda: example("split"),
+    "gather": lambda: example("gather_2"),
+    "large": lambda: dml.explain(dml.SplitOperatorDesc(LARGE[0], LARGE[1:], 1), device=""),
+}
+
+
+@pytest.mark.parametrize(("look", "scheme", "viewport"), LOOKS := [
+    ("light", "light", WIDE), ("dark", "dark", WIDE), ("narrow", "light", NARROW),
+])  # fmt: skip
+@pytest.mark.parametrize("name", SEEN)
+def test_a_page_looks_as_before(show, name, look, scheme, viewport):
+    pytest.importorskip("PIL", reason="needs Pillow")
+    page = show(SEEN[name](), scheme, viewport)
+    pictures.check(page, f"explain_{name}_{look}")
+
+
+def test_another_look_is_noticed(show):
+    pytest.importorskip("PIL", reason="needs Pillow")
+    page = show(example("split"))
+    before = pictures.small(page)
+    assert pictures.far(before, pictures.small(page)) == 0
+    page.evaluate("document.querySelectorAll('.cell.f1').forEach(cell => cell.remove())")
+    assert pictures.far(before, pictures.small(page)) > pictures.MOST_FAR / 10
+    page.emulate_media(color_scheme="dark")
+    assert pictures.far(before, pictures.small(page)) > 0.5

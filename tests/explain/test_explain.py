@@ -285,7 +285,10 @@ g (float[6] x, string[6] s) => (float[2] a, float[4] b, string[3] c, string[3] d
         (lambda: dml.explain(T("INT8", [1])), "not TensorDesc"),
         (lambda: dml.explain(dml.fuse(lambda x: x + 1), np.ones(2)), "computes|moves"),
         (lambda: dml.explain(dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [2])], 0)), "add up to 2"),
-        (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), [1], [2]), "1 inputs, but 2"),
+        (
+            lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), [1], [2]),
+            "1 input, but got 2",
+        ),
         (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), [1, 2]), r"array is \[2\]"),
         (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2]), x=1), "keywords"),
         (lambda: dml.explain(dml.TileOperatorDesc(T("INT8", [1]), T("INT8", [2]), [2])).save("x.png"), "'.png'"),

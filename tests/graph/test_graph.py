@@ -116,8 +116,8 @@ def test_a_chain_is_one_move_without_scratch():
     np.testing.assert_array_equal(y, wanted)
     assert len(desc.program().moves) == 1
     assert desc.program().scratch_bytes == 0
-    assert str(graph).startswith("DML_GRAPH: 1 move(s), 0 B of scratch")
-    assert repr(graph) == "CompiledGraph(1 moves on 'cpu')"
+    assert str(graph).startswith("DML_GRAPH: 1 move, 0 B of scratch")
+    assert repr(graph) == "CompiledGraph(1 move on 'cpu')"
 
 
 def test_a_gather_of_a_gather_is_a_lookup_in_a_lookup():
@@ -248,7 +248,7 @@ def test_buffers_are_checked_as_an_operators():
     graph = dml.Device("numpy").compile_graph(halves())
     x, y, z = np.zeros((1, 1, 2, 3), "f4"), np.zeros((1, 1, 2, 1), "f4"), np.zeros((1, 1, 2, 2), "f4")
     for inputs, outputs, message in (
-        ([x], [y], r"DML_GRAPH: 1 outputs were bound, but there are 2: Outputs\[0\], Outputs\[1\]"),
+        ([x], [y], r"DML_GRAPH: outputs has 1 buffer for 2 tensors: Outputs\[0\], Outputs\[1\]"),
         ([x[..., :2]], [y, z], r"Inputs\[0\] is bound to float32 \[1, 1, 2, 2\]"),
         ([x], [y, x[..., :2]], r"Outputs\[1\] overlaps Inputs\[0\]"),
         ([x], [y.view()[::-1], np.broadcast_to(z[:, :, :1], z.shape)], r"Outputs\[1\] is read-only"),

@@ -183,11 +183,3 @@ def test_machines_that_say_nothing(system, monkeypatch, error):
     monkeypatch.setattr(limits, "_address_space_limit", lambda: None)
     assert limits.whole_memory() is None
     assert warm.BlockCache().limit == warm.MEMORY // warm.SHARE
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (2**35, "32.0 GiB"), (2**64, "16384.0 PiB")],
-)
-def test_texts(size, text):
-    assert limits.text(size) == text

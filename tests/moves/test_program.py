@@ -119,7 +119,7 @@ def test_an_index_that_may_not_be_outside_stops_everything(bind):
     [
         (Move((2,), Access(0, 0, (4,)), Access(1, 0, (4,)), 4), "it writes what is neither output nor scratch"),
         (Move((2,), Access(1, 0, (4,)), Access(5, 0, (4,)), 4), "there is no operand 5"),
-        (Move((2,), Access(1, 0, (4, 4)), Access(0, 0, (4,)), 4), "it has 1 dimensions, but an access has 2 strides"),
+        (Move((2,), Access(1, 0, (4, 4)), Access(0, 0, (4,)), 4), "it has 1 dimension, but an access has 2 strides"),
         (Move((2,), Access(1, 0, (2,)), Access(0, 0, (4,)), 4), "it may write a byte twice"),
         (Move((2,), Access(1, 0, (4,)), Access(1, 4, (4,)), 4), "it reads what it writes"),
         (Move((2,), Access(1, 0, (4,)), Fill(b"abc"), 4), "its pattern of 3 B does not divide its elements of 4 B"),
@@ -141,7 +141,7 @@ def test_a_program_explains_itself():
         Move((2,), Access(1, 0, (4,)), Fill(b"\x01\x02"), 4),
     )
     assert str(Program("turn", operands, moves)).splitlines() == [
-        "turn: 2 move(s), 8 B of scratch",
+        "turn: 2 moves, 8 B of scratch",
         "  #0 input x",
         "  #1 output y",
         "  #2 scratch s: 8 B, because two passes",

@@ -65,7 +65,7 @@ def test_split_18_may_be_uneven():
         (18, {}, None, "neither split nor num_outputs"),
         (18, {"num_outputs": 5}, ints(1, 1, 1, 1, 0), "both split and num_outputs"),
         (18, {"num_outputs": 4}, None, "num_outputs is 4, but there are 5 outputs"),
-        (11, {"split": [4]}, None, "split has 1 entries, but there are 5 outputs"),
+        (11, {"split": [4]}, None, "split has 1 entry for 5 outputs"),
     ],
 )
 def test_split_refuses(opset, attributes, split, message):
@@ -266,7 +266,7 @@ def test_an_initializer_that_is_an_input_is_a_default():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([X[:2]], r"1 inputs are given, but the graph has 2 \(x, w\)"),
+        ([X[:2]], r"the graph has 2 inputs \(x, w\), but got 1"),
         ({"x": X[:2]}, 'input "w" is not given'),
         ({"x": X[:2], "w": X[:2], "v": X}, 'there is no input "v"; the graph has "x", "w"'),
         ([X[:2], X[:2].astype("d")], 'input "w" is float64, but the graph has FLOAT'),

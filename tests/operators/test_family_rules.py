@@ -98,7 +98,7 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
             {"output_coordinates_tensor": ints(6, data_type="UINT32")},
             "OutputCoordinatesTensor.Sizes",
             "rows, and coordinates in a row, are two dimensions at least",
-            "has 1 dimensions",
+            "has 1 dimension",
         ),
         (IF, {"condition_tensor": ints(2, 3)}, "ConditionTensor.DataType", "ConditionTensor is UINT8", "is INT32"),
         (
@@ -114,9 +114,9 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
             {"condition_tensor": ints(6, data_type="UINT8")},
             "ConditionTensor.Sizes",
             "ATensor and ConditionTensor have one DimensionCount",
-            "has 1 dimensions",
+            "has 1 dimension",
         ),
-        (RESAMPLE, {"scales": [2]}, "Scales", "one entry a dimension (DimensionCount)", "has 1 entries"),
+        (RESAMPLE, {"scales": [2]}, "Scales", "one entry a dimension (DimensionCount)", "has 1 entry"),
         (RESAMPLE, {"scales": [2, 0]}, "Scales[1]", "it is a number above 0", "is 0"),
         (RESAMPLE, {"scales": [2, float("inf")]}, "Scales[1]", "it is a number above 0", "is inf"),
         (
@@ -136,7 +136,7 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
             "",
         ),
         (TILE, {"repeats": [1, 3]}, "OutputTensor.Sizes", "sizes are InputTensor's times Repeats", "must be [2, 9]"),
-        (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entries"),
+        (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entry"),
         (TILE, {"repeats": [1, -2]}, "Repeats[1]", UINT, "Repeats[1] is -2"),
         (
             PADDING,
@@ -184,7 +184,7 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
             {"indices_tensor": ints(1, 4, 3), "input_dimension_count": 2},
             "IndicesTensor.Sizes",
             "an index has at most as many coordinates as there are",
-            "IndicesTensor.Sizes[2] is 3, but there are 2 dimensions to index",
+            "IndicesTensor.Sizes[2] is 3, for 2 dimensions",
         ),
         (ND, {"output_tensor": f32(1, 4, 1)}, "OutputTensor.Sizes", PICKED, "must be [1, 1, 4]"),
         (
@@ -302,7 +302,7 @@ PICKED = "sizes are IndicesTensor's but the last, then InputTensor's that are no
             {"end_padding": []},
             "EndPadding",
             "one entry a dimension after N and C (DimensionCount)",
-            "EndPadding has 0 entries, but InputTensor has 1 spatial dimensions",
+            "EndPadding has 0 entries, but InputTensor has 1 spatial dimension",
         ),
     ],
 )

@@ -224,7 +224,7 @@ def test_what_does_not_fit(device, builder):
     y = dml.activation_identity(x)
     op = builder.build(dml.ExecutionFlags.NONE, [y])
     full = dml.Binding(x, np.ones(4))
-    assert "1 move(s), 0 B of scratch" in str(op)
+    assert "1 move, 0 B of scratch" in str(op)
     for call, error, message in (
         (lambda: dml.Binding(x, np.ones(5)), anydml.BindingError, "input 0 has 16 bytes, but data has 20"),
         (lambda: dml.Binding(y, np.ones(4)), anydml.BindingError, "expr is no input"),
@@ -238,7 +238,7 @@ def test_what_does_not_fit(device, builder):
         (lambda: dml.join([x], 9), anydml.DescError, "Axis is 9"),
         (lambda: dml.slice(x, [0], [1], [1]), anydml.DescError, "DML_SLICE1: .* entries"),
         (lambda: dml.slice(x, [0] * 4, [1, 1, 2, 2], [1, 1, 1, 0]), anydml.DescError, "DML_SLICE1"),
-        (lambda: dml.padding(x, dml.EDGE, 0, [1], [1]), anydml.DescError, "DML_PADDING: StartPadding has 1 entries"),
+        (lambda: dml.padding(x, dml.EDGE, 0, [1], [1]), anydml.DescError, "DML_PADDING: StartPadding has 1 entry"),
         (lambda: dml.gather(x, x, 7, 9), anydml.DescError, "DML_GATHER"),
         (lambda: dml.up_sample_2d(x, dml.Size2D(2, 2), dml.LINEAR), anydml.DescError, "InterpolationMode is LINEAR"),
         (

@@ -215,7 +215,7 @@ def test_lists_become_no_integers(values):
 
 def test_a_batch_is_checked_as_its_samples_are():
     x, indices = torch.zeros(2, 3), torch.zeros(2, 4, dtype=torch.int64)
-    with pytest.raises(DescError, match="axis is 1, but the array has 1 dimensions"):
+    with pytest.raises(DescError, match="axis is 1, but the array has 1 dimension"):
         torch.vmap(lambda a, i: anydml.torch.gather(a, i, 1))(x, indices)
     with pytest.raises(DescError, match="out_of_range is 'wrap'"):
         torch.vmap(lambda a, i: anydml.torch.gather(a, i, out_of_range="wrap"))(x, indices)

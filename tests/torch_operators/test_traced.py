@@ -37,7 +37,7 @@ WRONG = {
     "equal parts": (lambda x: dml.split(x, 5, 1), "does not divide into 5 equal parts"),
     "split_training": (lambda x: dml.split_training(x, x[0]), "split is float32 of shape (4,)"),
     "out": (lambda x: dml.join([x], out=x.new_empty(9)), "out is torch.float32 (9,), but the result is"),
-    "outs": (lambda x: dml.split(x, 3, out=[x]), "out has 1 arrays, but there are 3 parts"),
+    "outs": (lambda x: dml.split(x, 3, out=[x]), "out has 1 array for 3 parts"),
 }
 
 

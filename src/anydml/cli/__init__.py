@@ -22,7 +22,7 @@ from anydml.cli.output import fail, give_up, say, warn
 from anydml.cli.remarks import report
 from anydml.cli.stores_commands import rechunk, reshard, stores
 from anydml.engines import ENGINES
-from anydml.text import printable
+from anydml.text import counted, printable
 
 if TYPE_CHECKING:
     from anydml.dxdispatch import Model
@@ -251,12 +251,12 @@ def warmup(quiet: bool) -> None:
     start = time.perf_counter()
     every = [*kernels()]
     count = len(every)
-    with shown(count, progress=not quiet, show=lambda number: f"{number} kernels") as advance:
+    with shown(count, progress=not quiet, show=lambda number: counted(number, "kernel")) as advance:
         for _, compile_kernel in every:
             compile_kernel()
             advance(1)
     if not quiet:
-        say(f"{count} kernels are ready after {time.perf_counter() - start:.1f} s")
+        say(f"{counted(count, 'kernel')} are ready after {time.perf_counter() - start:.1f} s")
 
 
 @anydml.command(short_help="Show the operators and what each level supports.")

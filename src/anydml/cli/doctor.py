@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from anydml.cli.output import say
-from anydml.text import printable
+from anydml.text import bytes_text, counted, printable
 
 LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
 
@@ -55,33 +55,37 @@ def _versions() -> Iterator[Fact]:
 def _threads() -> Facts:
     from anydml.engines.cpu.machine import last_level_cache
     from anydml.engines.cpu.pool import available_cores, get_num_threads
-    from anydml.memory.limits import available_memory, text
+    from anydml.memory.limits import available_memory
 
     cores, every, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
     available = available_memory()
     facts = [
         ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
         ("threads", f"{threads} for work of {_shared_from()} and more"),
-        ("largest cache", text(last_level_cache())),
-        ("memory", "the system does not say" if available is None else f"{text(available)} available"),
+        ("largest cache", bytes_text(last_level_cache())),
+        ("memory", "the system does not say" if available is None else f"{bytes_text(available)} available"),
     ]
     slow = []
     if threads < cores:
-        slow.append(f"{threads} of {cores} cores work: unset ANYDML_NUM_THREADS, or call set_num_threads({cores})")
+        slow.append(
+            f"{threads} of {counted(cores, 'core')} work: unset ANYDML_NUM_THREADS, or call set_num_threads({cores})"
+        )
     if threads > cores:
-        slow.append(f"{threads} threads share {cores} core(s) and wait for each other: set ANYDML_NUM_THREADS={cores}")
+        slow.append(
+            f"{counted(threads, 'thread')} share {counted(cores, 'core')} and "
+            f"wait for each other: set ANYDML_NUM_THREADS={cores}"
+        )
     return facts, slow
 
 
 def _shared_from() -> str:
     from anydml.engines.cpu.compiler import NoCompilerError
     from anydml.engines.cpu.sharing_point import DEFAULT, shared_bytes
-    from anydml.memory.limits import text
 
     try:
-        return text(shared_bytes())
+        return bytes_text(shared_bytes())
     except NoCompilerError:
-        return text(DEFAULT)
+        return bytes_text(DEFAULT)
 
 
 def _kernels() -> Facts:

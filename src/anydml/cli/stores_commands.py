@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def stores(model: str) -> None:
     """List the arrays of MODEL: a .npy or .safetensors file, an index, a folder of these, or a Zarr array."""
     from anydml import stores as api
-    from anydml.stores.sizes import bytes_text
+    from anydml.text import bytes_text
 
     opened = api.open(model)
     is_checkpoint = isinstance(opened, api.Checkpoint)

@@ -18,7 +18,8 @@ from anydml.moves.pieces import Piece
 from anydml.moves.value import Value
 from anydml.stores.far import coordinates
 from anydml.stores.regions import Mapping
-from anydml.stores.sizes import bytes_text, parse_size
+from anydml.stores.sizes import parse_size
+from anydml.text import bytes_text
 
 MEMORY = "1GB"
 """Bytes of a task at most, where Dask's configuration says nothing of ``anydml.memory``."""

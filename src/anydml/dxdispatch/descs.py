@@ -28,7 +28,7 @@ from anydml.operators.computing import why_refused
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType, TensorDesc, TensorFlags
-from anydml.text import did_you_mean
+from anydml.text import counted, did_you_mean
 
 _OTHER_DISPATCHABLES = ("hlsl", "dmlserializedgraph")
 _LARGEST = 2**64
@@ -163,7 +163,7 @@ def _flags(value: Any, place: JsonPath) -> TensorFlags:
 
 def _check_count(fields: Mapping[str, Any], count: str, array: str, length: int, place: JsonPath) -> None:
     if count in fields and _integer(fields[count], place / count) != length:
-        raise (place / count).error(f"is {show(fields[count])}, but {array} has {length} entries")
+        raise (place / count).error(f"is {show(fields[count])}, but {array} has {counted(length, 'entry')}")
 
 
 def _missing(fields: Mapping[str, Any], name: str, place: JsonPath) -> Exception:

@@ -23,7 +23,7 @@ from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import OperatorDesc, Problem
 from anydml.tensor import DataType
-from anydml.text import did_you_mean
+from anydml.text import counted, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +191,9 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
         size = (initializer.byte_count + 3) & ~3
     if needed > size:
         at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""
-        raise (place / "sizeInBytes").error(f"{size} bytes are too few for {initializer.byte_count} bytes{at}")
+        raise (place / "sizeInBytes").error(
+            f"is {size}, too few for {counted(initializer.byte_count, 'byte')} of values{at}"
+        )
     return Resource(place, name, initializer, initializer.data_type, size)
 
 

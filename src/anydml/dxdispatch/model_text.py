@@ -10,6 +10,7 @@ from anydml.errors import ModelError
 from anydml.files.json_lines import JsonLines
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
+from anydml.text import bytes_text
 
 MOST_BYTES = 256 << 20
 """Of a model file; larger arrays belong into .npy files."""
@@ -66,11 +67,11 @@ def read_text(file: Path, place: JsonPath) -> str:
 
 def _check_size(size: int, place: JsonPath) -> None:
     if size > MOST_BYTES:
-        reason = f"has {limits.text(size)}, but a model file has at most {limits.text(MOST_BYTES)}"
+        reason = f"has {bytes_text(size)}, but a model file has at most {bytes_text(MOST_BYTES)}"
         raise place.error(f"{reason}; put its values into .npy files (sourcePath)")
     if size < SMALL:
         return
     needed, available = size * BYTES_PER_BYTE, limits.available_memory()
     if available is not None and needed > available:
-        have = f"{limits.text(available)} of memory are available"
-        raise place.error(f"reading it may take {limits.text(needed)}, but {have}; put its values into .npy files")
+        have = f"{bytes_text(available)} of memory are available"
+        raise place.error(f"reading it may take {bytes_text(needed)}, but {have}; put its values into .npy files")

@@ -25,7 +25,7 @@ from anydml.feature_level import FeatureLevel
 from anydml.files import npy
 from anydml.files.folder import write_whole
 from anydml.memory import limits
-from anydml.text import printable
+from anydml.text import bytes_text, printable
 
 if TYPE_CHECKING:
     from anydml.device import BoundOperator, CompiledOperator, Device
@@ -130,9 +130,9 @@ def _compiled(
 def _check_memory(model: Model, todo: Plan) -> None:
     needed, available = todo.bytes_needed, limits.available_memory()
     if available is not None and needed > available:
-        amounts = f"{limits.text(needed)}, but {limits.text(available)} are available"
+        amounts = f"{bytes_text(needed)}, but {bytes_text(available)} are available"
         largest = max(todo.sizes, key=lambda resource: todo.sizes[resource])
-        share = limits.text(todo.sizes[largest])
+        share = bytes_text(todo.sizes[largest])
         raise largest.place.error(f"the model's resources need {amounts}; this one needs {share}")
 
 
@@ -140,7 +140,7 @@ def _allocate(resource: Resource, size: int) -> Array:
     try:
         buffer = np.zeros(size, np.uint8)
     except (MemoryError, ValueError):
-        raise resource.place.error(f"{limits.text(size)} cannot be allocated") from None
+        raise resource.place.error(f"{bytes_text(size)} cannot be allocated") from None
     if resource.initializer:
         try:
             resource.initializer.fill(buffer[: resource.initializer.byte_count])

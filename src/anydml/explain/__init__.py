@@ -118,8 +118,8 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
           #0 input InputTensor: float32 [2, 3], 24 bytes
           #1 output OutputTensor: float32 [2, 1], 8 bytes
           2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
-        DML_SLICE on cpu: 8 B to read, 8 B to write, 1 thread(s)
-          numpy: 8 B in 1 move(s): too small for a kernel to pay
+        DML_SLICE on cpu: 8 B to read, 8 B to write, 1 thread
+          numpy: 8 B in 1 move: too small for a kernel to pay
             2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
     """
     from anydml.device import BoundOperator, CompiledOperator

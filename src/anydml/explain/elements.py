@@ -12,6 +12,7 @@ from anydml.explain.journeys import Cell, Journeys, Run
 from anydml.explain.section import Section, Tensor
 from anydml.explain.svg import COLOURS, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
+from anydml.text import counted
 
 WIDTH, HEIGHT, GAP, LABEL, MARGIN, MIDDLE, SMALL = 40, 26, 10, 22, 16, 150, 16
 MOST_MOVES = 24
@@ -159,7 +160,7 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
         attributes = f' data-f="{names[0]}" data-t="{names[1]}"' + (f' data-i="{by}"' if by else "")
         about = f"{element(section, source[0])} → {element(section, destination[0])}"
         if len(destination) > 1:
-            about += f", {len(destination)} elements"
+            about += f", {counted(len(destination), 'element')}"
         yield from arrow((x, y), (end, height), colour, about, attributes)
 
 

@@ -25,12 +25,14 @@ h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem;
 table{border-collapse:collapse;font-size:.85rem}
 caption{text-align:left;font-weight:600;padding:.3rem 0}
 th,td{border:1px solid #8888;padding:.15rem .5rem;text-align:left;vertical-align:top}
+th,td{white-space:nowrap}tr[data-row] td{white-space:normal}
 td.n{text-align:right;font-variant-numeric:tabular-nums}
 code,pre,td{font-family:ui-monospace,monospace}
 pre{overflow-x:auto;padding:.5rem;border:1px solid #8888}
 summary{cursor:pointer;font-weight:600}
 :focus-visible{outline:2px solid #4c8bf5;outline-offset:2px}
 tr:target,tr:focus,tr.on{background:#8883}
+@media (max-width:600px){body{padding:.5rem}.scroll svg{zoom:.69}}
 """
 
 _SCRIPT = """
@@ -119,12 +121,9 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
         yield "</section>"
         return
     if journeys is not None:
-        yield from _table(
-            "Where every element comes from",
-            ("element", "value", "source", "by index"),
-            _element_rows(section, journeys),
-            _written(journeys),
-        )
+        head = ("element", "value", "source", "by index")[: 4 if _has_indices(journeys) else 3]
+        rows = ((row, texts[: len(head)]) for row, texts in _element_rows(section, journeys))
+        yield from _table("Where every element comes from", head, rows, _written(journeys))
     yield from _table(
         "Tensors", ("#", "role", "name", "type", "sizes", "strides in bytes", "bytes"), _tensor_rows(section)
     )
@@ -164,6 +163,10 @@ def _table(
 
 def _written(journeys: Journeys) -> int:
     return sum(len(run.destination) for run in journeys.runs)
+
+
+def _has_indices(journeys: Journeys) -> bool:
+    return any(run.indices for run in journeys.runs)
 
 
 def _element_rows(section: Section, journeys: Journeys) -> Iterator[tuple[str | None, Sequence[object]]]:

@@ -14,6 +14,7 @@ from anydml.moves import Program, simplify
 from anydml.moves.move import Access, Move
 from anydml.moves.program import Operand, Role
 from anydml.tensor import packed_strides
+from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
@@ -74,7 +75,7 @@ class Tensor:
         )
 
     def __str__(self) -> str:
-        text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {self.bytes_spanned} bytes"
+        text = f"{self.role} {self.name}: {self.type_name} {list(self.sizes)}, {counted(self.bytes_spanned, 'byte')}"
         return text if self.is_packed else f"{text}, strides {list(self.strides)} bytes"
 
 

@@ -15,6 +15,7 @@ from anydml.explain.section import MOST_VALUES, Array, Section, Shape, section
 from anydml.moves import Program
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
+from anydml.text import counted
 
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
@@ -35,7 +36,9 @@ def of_desc(desc: OperatorDesc, arrays: Sequence[Any], device: str, compiled: st
     """
     desc.check()
     if len(arrays) > len(desc.inputs):
-        raise ValueError(f"{desc.OPERATOR} has {len(desc.inputs)} inputs, but {len(arrays)} arrays are given")
+        raise ValueError(
+            f"{desc.OPERATOR} has {counted(len(desc.inputs), 'input')}, but got {counted(len(arrays), 'array')}"
+        )
     values: dict[int, Array] = {}
     for number, ((name, tensor), array) in enumerate(zip(desc.inputs, arrays, strict=False)):
         given = np.asarray(array, tensor.data_type.dtype)

@@ -25,6 +25,7 @@ from anydml.functions.steps import PLANS, Plan, keep_step
 from anydml.memory.warm import CACHE
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
+from anydml.text import counted
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -325,7 +326,7 @@ def _check_targets(
     name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
 ) -> None:
     if len(targets) != len(shapes):
-        message = f"{name}: out has {len(targets)} arrays, but there are {len(shapes)} parts"
+        message = f"{name}: out has {counted(len(targets), 'array')} for {counted(len(shapes), 'part')}"
         raise BindingError(message, name, "out", "one array a part")
     for field, target, shape in zip(fields, targets, shapes, strict=True):
         if target.shape != shape or target.dtype != dtype:

@@ -13,6 +13,7 @@ import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
+from anydml.text import counted
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
 """What `registered_by` was given."""
@@ -109,6 +110,6 @@ def all_copied(name: str, results: Sequence[Any], out: Any) -> list[Any]:
     if results and is_lazy(results[0]):
         lazy_functions().check_out(name, out)
     if len(out) != len(results):
-        message = f"{name}: out has {len(out)} arrays, but there are {len(results)} parts"
+        message = f"{name}: out has {counted(len(out), 'array')} for {counted(len(results), 'part')}"
         raise BindingError(message, name, "out", "one array a part")
     return [copied(name, f"out[{i}]", *pair) for i, pair in enumerate(zip(results, out, strict=True))]

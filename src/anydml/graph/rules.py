@@ -18,6 +18,7 @@ from anydml.graph.parts import (
 )
 from anydml.operators.base import Problem
 from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
+from anydml.text import counted
 
 GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
 """Where compiled graphs and constant nodes begin."""
@@ -88,8 +89,8 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
             if name.endswith("NodeIndex"):
                 count = len(desc.nodes)
             if count is not None and not 0 <= number < count:
-                what = "nodes" if name.endswith("NodeIndex") else f"{name[5:-5].lower()}s of the graph"
-                message = f"{field}.{name} is {number}, but there are {count} {what}"
+                what = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
+                message = f"{field}.{name} is {number}, but the graph has {counted(count, what)}"
                 yield _problem(f"{field}.{name}", message, f"{name} is 0 to {count - 1}")
                 break
         else:
@@ -107,7 +108,7 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
         if isinstance(node, OperatorGraphNodeDesc):
             count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
-                what = f"{label} ({node.operator.OPERATOR}) has {count} {kind.lower()}s"
+                what = f"{label} ({node.operator.OPERATOR}) has {counted(count, kind.lower())}"
                 rule = f"{name} is 0 to {count - 1}: optional tensors that are left out are not counted"
                 yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {what}", rule)
         elif kind == "Input":

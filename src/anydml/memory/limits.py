@@ -133,12 +133,3 @@ def _address_space_limit() -> int | None:
         # Another system than Unix.
         return None
     return None if limit == resource.RLIM_INFINITY else limit
-
-
-def text(size: float) -> str:
-    """A number of bytes for a person: ``"23.4 GiB"``."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} PiB"

@@ -16,6 +16,7 @@ from anydml.moves.move import Access, Fill, Lookup, Move, components, every_look
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.notebooks import page
+from anydml.text import counted
 
 Role = Literal["input", "output", "constant", "scratch"]
 ROLES: tuple[Role, ...] = ("input", "output", "constant", "scratch")
@@ -89,7 +90,7 @@ class Program:
         >>> flip = dml.Slice1OperatorDesc(T("FLOAT32", [4]), T("FLOAT32", [4]), [0], [4], [-1])
         >>> program = flip.program()
         >>> print(program)
-        DML_SLICE1: 1 move(s), 0 B of scratch
+        DML_SLICE1: 1 move, 0 B of scratch
           #0 input InputTensor
           #1 output OutputTensor
           4 of 4 B: #1[4·c0] = #0[12 + -4·c0]
@@ -134,7 +135,8 @@ class Program:
                 yield f"there is no operand {end.operand}"
                 return
             if len(end.strides) != len(move.sizes):
-                yield f"it has {len(move.sizes)} dimensions, but an access has {len(end.strides)} strides"
+                strides = counted(len(end.strides), "stride")
+                yield f"it has {counted(len(move.sizes), 'dimension')}, but an access has {strides}"
                 return
         if self.operands[move.destination.operand].role not in ("output", "scratch"):
             yield "it writes what is neither output nor scratch"
@@ -155,13 +157,13 @@ class Program:
         return replace(self, moves=moves if isinstance(moves, tuple) else tuple(moves))
 
     def __repr__(self) -> str:
-        return f"Program({self.name}: {len(self.operands)} operands, {len(self.moves)} moves)"
+        return f"Program({self.name}: {counted(len(self.operands), 'operand')}, {counted(len(self.moves), 'move')})"
 
     def _repr_html_(self) -> str | None:
         return page(self, device="")
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {len(self.moves)} move(s), {self.scratch_bytes} B of scratch"]
+        lines = [f"{self.name}: {counted(len(self.moves), 'move')}, {self.scratch_bytes} B of scratch"]
         for number, operand in enumerate(self.operands):
             text = f"  #{number} {operand.role} {operand.name}"
             if operand.role == "scratch":

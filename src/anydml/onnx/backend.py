@@ -27,7 +27,7 @@ from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
 from anydml.onnx.read import read_node, read_nodes
 from anydml.onnx.tensors import Array
-from anydml.text import printable
+from anydml.text import counted, printable
 
 
 class Prepared(onnx.backend.base.BackendRep):
@@ -60,7 +60,8 @@ class Prepared(onnx.backend.base.BackendRep):
         needed = [name for name in every if name not in self.program.defaults]
         if len(values) not in (len(every), len(needed)):
             message = (
-                f"{len(values)} inputs are given, but the graph has {len(needed)} ({', '.join(map(printable, needed))})"
+                f"the graph has {counted(len(needed), 'input')} ({', '.join(map(printable, needed))}), "
+                f"but got {len(values)}"
             )
             raise ModelError(message, rule="one value an input")
         return dict(zip(every if len(values) == len(every) else needed, values, strict=True))

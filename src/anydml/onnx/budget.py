@@ -12,6 +12,7 @@ import numpy as np
 
 from anydml.errors import ModelError
 from anydml.memory import limits
+from anydml.text import bytes_text
 
 SMALL = 2**22
 """Bytes that are taken without asking the system once more what it has left: an answer takes it some 0.1 ms."""
@@ -59,8 +60,8 @@ class Budget:
         limit = available + self.held
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:
-            have = limits.text(max(0, self._limit - self.held))
-            message = f"{label}: {what} needs {limits.text(need)}, but {have} of memory are available"
+            have = bytes_text(max(0, self._limit - self.held))
+            message = f"{label}: {what} needs {bytes_text(need)}, but {have} of memory are available"
             raise ModelError(message, rule="what is alive at one time fits into memory")
 
     def hold(self, array: Array) -> None:

@@ -19,6 +19,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.external import external_tensors, find_external
 from anydml.onnx.walk import names
 from anydml.onnx.wire import count_messages
+from anydml.text import bytes_text
 
 MOST_BYTES = 2**31 - 1
 """Protobuf's limit for one message."""
@@ -89,7 +90,7 @@ def _check_size(size: int, place: JsonPath) -> None:
     if not size:
         raise place.error("the file is empty")
     if size > MOST_BYTES:
-        reason = f"has {limits.text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
+        reason = f"has {bytes_text(size)}, but an ONNX file has less than 2 GiB; store its tensors as external data"
         raise place.error(reason, rule="protobuf reads less than 2 GiB")
     _check_memory(size, place)
 
@@ -97,8 +98,8 @@ def _check_size(size: int, place: JsonPath) -> None:
 def _check_memory(size: int, place: JsonPath) -> None:
     available = limits.available_memory()
     if available is not None and 2 * size > available:
-        have = limits.text(available)
-        raise place.error(f"loading it takes {limits.text(2 * size)}, but {have} of memory are available")
+        have = bytes_text(available)
+        raise place.error(f"loading it takes {bytes_text(2 * size)}, but {have} of memory are available")
 
 
 def _check_messages(data: bytes, place: JsonPath) -> None:

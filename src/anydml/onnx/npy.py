@@ -16,6 +16,7 @@ from anydml.files.folder import write_whole
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
 from anydml.onnx.tensors import Array
+from anydml.text import bytes_text
 
 
 def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
@@ -34,8 +35,8 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
     if not plain.dtype.isnative:
         available = limits.available_memory()
         if available is not None and found.byte_count > available:
-            have = f"{limits.text(available)} of memory are available"
-            raise place.error(f"{path} takes {limits.text(found.byte_count)} in native byte order, but {have}")
+            have = f"{bytes_text(available)} of memory are available"
+            raise place.error(f"{path} takes {bytes_text(found.byte_count)} in native byte order, but {have}")
         plain = plain.astype(plain.dtype.newbyteorder("="))
     if dtype.kind == "V" and plain.dtype != dtype and plain.itemsize == dtype.itemsize and plain.dtype.kind in "Vu":
         return plain.view(dtype)

@@ -12,6 +12,7 @@ from anydml.functions.arguments import split_sizes
 from anydml.infer import part_sizes
 from anydml.onnx.graph import Node
 from anydml.onnx.tensors import check_rank
+from anydml.text import counted
 
 Sizes = tuple[int, ...]
 
@@ -49,7 +50,7 @@ def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
     if node.version >= 18 and equal is not None:
         raise node.error("has both split and num_outputs", "num_outputs", "either split or num_outputs is given")
     if len(given) != count:
-        message = f"split has {len(given)} entries, but there are {count} outputs"
+        message = f"split has {counted(len(given), 'entry')} for {counted(count, 'output')}"
         raise node.error(message, "split", "split has one entry an output")
     return axis, part_sizes(node.operator, given, whole, axis, "split")
 
@@ -60,12 +61,14 @@ def _equal_parts(node: Node, parts: int | None, count: int, whole: int, axis: in
     if parts is None:
         raise node.error("has neither split nor num_outputs", "num_outputs", "either split or num_outputs is given")
     if parts != count:
-        message = f"num_outputs is {parts}, but there are {count} outputs"
+        message = f"num_outputs is {parts}, but the node has {counted(count, 'output')}"
         raise node.error(message, "num_outputs", "num_outputs counts the outputs")
     size = -(-whole // parts)
     last = whole - size * (parts - 1)
     if last < 0:
-        message = f"axis {axis} has size {whole}, too few for {parts} parts of {size}, the last of them smaller"
+        message = (
+            f"axis {axis} has size {whole}, too few for {counted(parts, 'part')} of {size}, the last of them smaller"
+        )
         raise node.error(message, "num_outputs", "the last part may be smaller, but not negative")
     return (*(size,) * (parts - 1), last)
 

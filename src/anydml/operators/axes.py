@@ -14,6 +14,7 @@ from anydml.operators.function import Array, Arrays, Inferred, Ints, Parameters,
 from anydml.operators.slice import lower_slice, window
 from anydml.symbols import are_equal, holds, integers_or_symbols
 from anydml.tensor import Layout
+from anydml.text import counted
 
 
 def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
@@ -29,7 +30,7 @@ def _infer_permute(name: str, shapes: Sequence[Sizes], arguments: Parameters) ->
     (shape,), (axes,) = shapes, arguments
     found = _axes(name, "axes", len(shape), axes)
     if len(found) != len(shape):
-        message = f"{name}: axes has {len(found)} entries, but x has {len(shape)} dimensions"
+        message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
         raise DescError(message, name, "axes", "one entry a dimension")
     return Inferred((found,), [tuple(shape[axis] for axis in found)])
 
@@ -100,7 +101,7 @@ def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
     axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
     if len(shifts) not in (1, len(axes)):
-        message = f"{name}: shift has {len(shifts)} entries, but axis has {len(axes)}"
+        message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
         raise DescError(message, name, "shift", "one entry an axis, or one for all")
     by = [0] * len(shape)
     for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):

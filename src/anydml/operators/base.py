@@ -23,7 +23,7 @@ from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed, Problems
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
-from anydml.text import with_rule
+from anydml.text import counted, with_rule
 
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
@@ -259,8 +259,9 @@ class OperatorDesc(Printed):
             hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
             low, high = support.min_dimensions, support.max_dimensions
             if not low <= dimensions <= high:
-                rule = f"{dimension_text(low, high)} dimensions at {level}"
-                message = f"{name} has {dimensions} dimensions, but {level} supports {dimension_text(low, high)}{hint}"
+                supported = dimension_text(low, high)
+                rule = f"{supported} dimensions at {level}"
+                message = f"{name} has {counted(dimensions, 'dimension')}, but {level} supports {supported}{hint}"
                 yield Problem(self.OPERATOR, f"{name}.Sizes", message, rule, needs, is_of_level=True)
             if tensor.data_type not in support.data_types:
                 types = ", ".join(t.name for t in support.data_types)
@@ -279,7 +280,7 @@ class OperatorDesc(Printed):
 
     def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
         if len(tensor.sizes) != len(model.sizes):
-            counts = f"{name} has {len(tensor.sizes)} dimensions, but {first} has {len(model.sizes)}"
+            counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
             yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} have one DimensionCount")
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
@@ -310,7 +311,7 @@ class OperatorDesc(Printed):
 
     def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
         if not 0 <= axis < dimensions:
-            message = f"Axis is {axis}, but {tensor} has {dimensions} dimensions"
+            message = f"Axis is {axis}, but {tensor} has {counted(dimensions, 'dimension')}"
             yield self.problem("Axis", message, f"Axis is 0 to {tensor}.DimensionCount − 1")
 
     def _signed_axis(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
@@ -324,7 +325,7 @@ class OperatorDesc(Printed):
             message = f"{name}.DataType is {tensor.data_type}"
             yield self.problem(f"{name}.DataType", message, f"{name} is INT64")
         if tensor.sizes != (count,):
-            message = f"{name}.Sizes is {list(tensor.sizes)}, but there are {count} parts"
+            message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
             yield self.problem(f"{name}.Sizes", message, f"{name} has one dimension, one entry a part")
 
     def one_a_dimension(
@@ -332,7 +333,7 @@ class OperatorDesc(Printed):
     ) -> Iterator[Problem]:
         """One UINT, or signed number of any size, a dimension of `tensor`."""
         if len(values) != count:
-            message = f"{field} has {len(values)} entries, but {tensor} has {count} dimensions"
+            message = f"{field} has {counted(len(values), 'entry')}, but {tensor} has {counted(count, 'dimension')}"
             yield self.problem(field, message, "one entry a dimension (DimensionCount)")
         if is_signed:
             return

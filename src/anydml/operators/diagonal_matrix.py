@@ -19,6 +19,7 @@ from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
+from anydml.text import counted
 
 EVERY = UINT_MAX + 1
 """Beyond every diagonal."""
@@ -221,7 +222,9 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     (shape,) = shapes
     if len(shape) < 2:
-        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is matrices, of 2 dimensions or more")
+        raise DescError(
+            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x is matrices, of 2 dimensions or more"
+        )
     return Inferred(tuple(arguments), [tuple(shape)])
 
 

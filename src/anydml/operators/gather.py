@@ -26,6 +26,7 @@ from anydml.operators.function import (
 )
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
 from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.text import counted
 
 
 def gather_moves(source: Layout, indices: Layout, destination: Layout, axis: int, index_dtype: str) -> tuple[Move, ...]:
@@ -116,7 +117,7 @@ class GatherOperatorDesc(OperatorDesc):
             message = f"IndicesTensor.DataType is {self.indices_tensor.data_type}, which cannot index"
             broken.append(self.problem("IndicesTensor.DataType", message, f"indices are {types}"))
         if not 0 <= self.index_dimensions <= count:
-            message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {count} dimensions"
+            message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {counted(count, 'dimension')}"
             broken.append(self.problem("IndexDimensions", message, "IndexDimensions is 0 to DimensionCount"))
         yield from broken
         if not any(p.field in ("Axis", "IndexDimensions") or p.field.endswith(".Sizes") for p in broken):
@@ -139,7 +140,7 @@ class GatherOperatorDesc(OperatorDesc):
         whole, count = self._logical_sizes(), len(self.output_tensor.sizes)
         kept = self._kept()
         if len(kept) > count:
-            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {count} dimensions"
+            message = f"the gathered sizes {list(whole)} do not fit OutputTensor's {counted(count, 'dimension')}"
             yield self.problem("OutputTensor.Sizes", message, "only leading sizes of 1 may be cropped")
             return
         expected = (1,) * (count - len(kept)) + tuple(whole[d] for d in kept)

@@ -20,6 +20,7 @@ from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.symbols import holds, integers_or_symbols
 from anydml.tensor import DataType, Layout, TensorDesc
+from anydml.text import counted
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
 """Levels of the modes that are younger than the operator."""
@@ -232,7 +233,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     rank = len(shape)
     pads = integers_or_symbols(name, "pads", pads)
     if len(pads) != 2 * rank:
-        message = f"{name}: pads has {len(pads)} entries, but x has {rank} dimensions"
+        message = f"{name}: pads has {counted(len(pads), 'entry')}, but x has {counted(rank, 'dimension')}"
         raise DescError(message, name, "pads", "one start a dimension, then one end a dimension")
     start, end = pads[:rank], pads[rank:]
     for i, (size, before, after) in enumerate(zip(shape, start, end, strict=True)):

@@ -15,6 +15,7 @@ from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.grids import Axis, Grid, axis_of
 from anydml.tensor import Layout, TensorDesc
+from anydml.text import counted
 
 
 class ResampleBase(OperatorDesc):
@@ -54,7 +55,9 @@ class ResampleBase(OperatorDesc):
             fields |= {"InputPixelOffsets": of_input, "OutputPixelOffsets": of_output}
         for field, values in fields.items():
             if len(values) != rank:
-                message = f"{field} has {len(values)} entries, but InputTensor has {rank} dimensions"
+                message = (
+                    f"{field} has {counted(len(values), 'entry')}, but InputTensor has {counted(rank, 'dimension')}"
+                )
                 yield self.problem(field, message, "one entry a dimension (DimensionCount)")
             for i, value in enumerate(values):
                 is_scale = field == "Scales"

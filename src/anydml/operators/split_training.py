@@ -18,6 +18,7 @@ from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed,
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.split import compose_split, inferred_parts, lower_split
 from anydml.tensor import Layout, TensorDesc
+from anydml.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_
             raise DescError(message, name, "num_outputs", "an empty split makes num_outputs equal parts")
         return count
     if count not in (None, shape[0]):
-        message = f"{name}: split has {shape[0]} entries, but num_outputs is {count}"
+        message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {count}"
         raise DescError(message, name, "num_outputs", "split has one entry an output")
     return None
 

@@ -19,6 +19,7 @@ from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.function import Sizes
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
+from anydml.text import counted
 
 
 class Counts(NamedTuple):
@@ -36,7 +37,7 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
     for field, count in (("InputDimensionCount", counts.input), ("IndicesDimensionCount", counts.indices)):
         if not 1 <= count <= rank:
             broken = True
-            message = f"{field} is {count}, but the tensors have {rank} dimensions"
+            message = f"{field} is {count}, but the tensors have {counted(rank, 'dimension')}"
             yield desc.problem(field, message, f"{field} is 1 to DimensionCount")
     if not broken and not 0 <= counts.batch < min(counts.input, counts.indices):
         broken = True
@@ -59,7 +60,7 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
         yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes agree")
     most = counts.input - counts.batch
     if index[-1] > most:
-        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, but there are {most} dimensions to index"
+        message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {counted(most, 'dimension')}"
         yield desc.problem("IndicesTensor.Sizes", message, "an index has at most as many coordinates as there are")
 
 
@@ -74,7 +75,7 @@ def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: t
     name, picked = tensor
     count = len(picked.sizes)
     if len(sizes) > count:
-        message = f"the picked sizes {list(sizes)} do not fit {name}'s {count} dimensions"
+        message = f"the picked sizes {list(sizes)} do not fit {name}'s {counted(count, 'dimension')}"
         yield desc.problem(f"{name}.Sizes", message, "the picked sizes have at most DimensionCount dimensions")
         return
     rule = "sizes are IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
@@ -145,14 +146,17 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tu
     if not indices:
         raise DescError(f"{name}: indices are a scalar", name, "indices", "the last dimension holds coordinates")
     if not 0 <= batch_dims < len(indices) or batch_dims > len(shape):
-        message = f"{name}: batch_dims is {batch_dims}, but x has {len(shape)} dimensions and indices {len(indices)}"
+        have = f"x has {counted(len(shape), 'dimension')} and indices {len(indices)}"
+        message = f"{name}: batch_dims is {batch_dims}, but {have}"
         raise DescError(message, name, "batch_dims", "batch_dims is less than the indices' dimensions, at most x's")
     if not are_equal(shape[:batch_dims], indices[:batch_dims]):
         message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
         raise DescError(message, name, "indices", "the first batch_dims sizes agree")
     length = int(indices[-1])
     if length > len(shape) - batch_dims:
-        message = f"{name}: indices have {length} coordinates, but there are {len(shape) - batch_dims} dimensions"
+        message = (
+            f"{name}: indices have {counted(length, 'coordinate')} for {counted(len(shape) - batch_dims, 'dimension')}"
+        )
         raise DescError(message, name, "indices", "an index has at most as many coordinates as there are")
     picked = (*indices[:-1], *shape[batch_dims + length :])
     check_dimensions(name, "the result", len(picked))

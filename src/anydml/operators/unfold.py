@@ -18,6 +18,7 @@ from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
+from anydml.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class UnfoldOperatorDesc(OperatorDesc):
             ("EndPadding", self.end_padding, 0),
         ):
             if len(values) != len(spatial):
-                message = f"{field} has {len(values)} entries, but InputTensor has {len(spatial)} spatial dimensions"
+                have = counted(len(spatial), "spatial dimension")
+                message = f"{field} has {counted(len(values), 'entry')}, but InputTensor has {have}"
                 broken.append(self.problem(field, message, "one entry a dimension after N and C (DimensionCount)"))
                 continue
             broken += self.one_a_dimension(field, values, len(spatial))
@@ -197,7 +199,9 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     (shape,), (windows, strides, dilations, pads) = shapes, arguments
     rank = len(shape) - 2
     if rank < 1:
-        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is N, C and at least one more")
+        raise DescError(
+            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x is N, C and at least one more"
+        )
     windows = _spatial(name, "window_sizes", windows, rank, 1)
     strides = _spatial(name, "strides", (1,) * rank if strides is None else strides, rank, 1)
     dilations = _spatial(name, "dilations", (1,) * rank if dilations is None else dilations, rank, 1)
@@ -215,8 +219,8 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 def _spatial(name: str, field: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
     if len(values) != count or min(values) < least:
-        message = f"{name}: {field} is {list(values)}, but x has {count} numbers to say of its dimensions"
-        raise DescError(message, name, field, f"{count} entries of at least {least}")
+        message = f"{name}: {field} is {list(values)}, but x has {counted(count, 'number')} to say of its dimensions"
+        raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {least}")
     return tuple(values)
 
 

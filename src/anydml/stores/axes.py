@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.patterns import Pattern
+from anydml.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Axis:
         if self.heads is None or self.heads % ranks == 0:
             return 1
         if ranks % self.heads:
-            raise ModelError(f"{show(name)} has {self.heads} heads, which {ranks} ranks cannot share evenly")
+            raise ModelError(f"{show(name)} has {self.heads} heads, which {counted(ranks, 'rank')} cannot share evenly")
         return ranks // self.heads
 
 
@@ -94,6 +95,6 @@ class Axes:
         axis = found.axis + dimensions if found.axis < 0 else found.axis
         if not 0 <= axis < dimensions:
             raise place.error(
-                f"has {show(name)} with {dimensions} dimension(s), which is shared along axis {found.axis}"
+                f"has {show(name)} with {counted(dimensions, 'dimension')}, which is shared along axis {found.axis}"
             )
         return replace(found, axis=axis)

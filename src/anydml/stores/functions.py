@@ -16,6 +16,7 @@ from anydml.stores.targets import Target
 from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import ZarrTarget
 from anydml.tensor import Layout
+from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Result, results_of
 from anydml.tracing.structure import leaves, paired, rebuilt
@@ -118,7 +119,7 @@ def plan(
         raise BindingError(f"{name}: {sorted(desc.HOST)[0]} is read on the host, which no plan does", name)
     given = (*inputs, *outputs)
     if len(inputs) != len(desc.inputs) or len(outputs) != len(desc.outputs):
-        message = f"{name}: {len(inputs)} inputs and {len(outputs)} outputs were given"
+        message = f"{name}: {counted(len(inputs), 'input')} and {counted(len(outputs), 'output')} were given"
         raise BindingError(f"{message}, but it has {len(desc.inputs)} and {len(desc.outputs)}", name)
     layouts = []
     for number, ((field, tensor), each) in enumerate(zip(named, given, strict=True)):

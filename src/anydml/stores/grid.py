@@ -21,11 +21,12 @@ from anydml.stores.block_shapes import middle, shapes
 from anydml.stores.identities import identity
 from anydml.stores.planning import LEAST, SLOTS, Totals
 from anydml.stores.regions import Box, Mapping, Region
-from anydml.stores.sizes import bytes_text, parse_size
+from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.stores.zarr_format import ZarrStore, metadata_of
 from anydml.stores.zarr_target import ZarrTarget
+from anydml.text import bytes_text, counted
 
 SECONDS_A_BLOCK, SECONDS_A_CHUNK = 300e-6, 150e-6
 SECONDS_A_DECODED_BYTE = 1e-9
@@ -283,12 +284,14 @@ class GridPlanned:
         kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
         return "\n".join(
             [
-                f"{self.name}: {len(self.inputs)} array(s) to {len(self.outputs)} array(s), in {len(self.blocks)} "
-                f"block(s) of up to {' and '.join(str([*each.block]) for each in self.choices)}",
-                f"  reads {bytes_text(totals.bytes_read)} in {totals.reads} request(s), "
+                f"{self.name}: {counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
+                f"in {counted(len(self.blocks), 'block')} of up to "
+                f"{' and '.join(str([*each.block]) for each in self.choices)}",
+                f"  reads {bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
                 f"{bytes_text(totals.bytes_read_again)} of it decoded more than once{kept}",
-                f"  writes {bytes_text(totals.bytes_written)} in {totals.writes} request(s)",
+                f"  writes {bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
                 f"  buffers {bytes_text(totals.block_bytes + self.threads * self.need)} of {bytes_text(self.memory)}: "
-                f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of {self.threads} thread(s)",
+                f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of "
+                f"{counted(self.threads, 'thread')}",
             ]
         )

@@ -18,10 +18,11 @@ from anydml.stores.blocks import Cut, Work, laid_out
 from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.identities import identity
 from anydml.stores.indices import resolved
-from anydml.stores.sizes import bytes_text, parse_size
+from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.stores.transfers import Transfer
+from anydml.text import bytes_text, counted
 
 SLOTS = min(4, max(2, os.cpu_count() or 2))
 """Blocks that are in memory at once: while one is moved, others are read and written."""
@@ -173,11 +174,12 @@ class Planned:
         used = self.buffers * (totals.block_bytes + SPARE) + sum(each.nbytes for each in self.program.constants)
         return "\n".join(
             [
-                f"{self.name}: {len(self.inputs)} array(s) of {len(self.identities)} file(s) to "
-                f"{len(self.outputs)} array(s) of {len(self.files)} file(s), in {len(self.blocks)} block(s)",
-                f"  reads {bytes_text(totals.bytes_read)} in {totals.reads} request(s), "
+                f"{self.name}: {counted(len(self.inputs), 'array')} of {counted(len(self.identities), 'file')} to "
+                f"{counted(len(self.outputs), 'array')} of {counted(len(self.files), 'file')}, "
+                f"in {counted(len(self.blocks), 'block')}",
+                f"  reads {bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
                 f"{bytes_text(totals.bytes_read_again)} of it more than once",
-                f"  writes {bytes_text(totals.bytes_written)} in {totals.writes} request(s)",
+                f"  writes {bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
                 f"  buffers {bytes_text(used)} of {bytes_text(self.memory)}: {self.buffers} of "
                 f"{bytes_text(totals.block_bytes)}",
             ]

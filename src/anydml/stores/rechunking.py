@@ -17,6 +17,7 @@ from anydml.stores.store import Checkpoint
 from anydml.stores.targets import new_npy
 from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import new_zarr
+from anydml.text import counted
 
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
 
@@ -74,7 +75,7 @@ def rechunk(
     turns = tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in kept)
     order = [*range(len(kept))] if permute is None else [_axis(axis, len(kept), "permute", place) for axis in permute]
     if sorted(order) != [*range(len(kept))]:
-        raise BindingError(f"rechunk: {place}: permute is {order}, which are not {len(kept)} axes once each")
+        raise BindingError(f"rechunk: {place}: permute is {order}, which are not its {len(kept)} axes once each")
 
     def function(x: Any) -> Any:
         return x[index][turns].transpose(order)
@@ -100,7 +101,7 @@ def rechunk(
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
     if not -rank <= axis < rank:
-        raise BindingError(f"rechunk: {place}: {what} names axis {axis}, but there are {rank} axes")
+        raise BindingError(f"rechunk: {place}: {what} names axis {axis}, but the array has {counted(rank, 'axis')}")
     return axis % rank
 
 
@@ -109,7 +110,9 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     rank = len(shape)
     texts = [] if slices is None else slices.split(",")
     if len(texts) > rank:
-        raise BindingError(f"rechunk: {place}: {len(texts)} slices were given, but there are {rank} axes")
+        raise BindingError(
+            f"rechunk: {place}: {len(texts)} slices were given, but the array has {counted(rank, 'axis')}"
+        )
     found: list[Any] = []
     for text in texts:
         match = _PART.fullmatch(text.strip())

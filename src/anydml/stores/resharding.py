@@ -22,6 +22,7 @@ from anydml.stores.sizes import parse_size
 from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
 from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
+from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
@@ -164,7 +165,7 @@ def _check_output(out: Path, tp: int | None) -> bool:
     """Whether the output is one file."""
     is_file = out.name.endswith(".safetensors")
     if tp is not None and not 1 <= tp <= MOST_RANKS:
-        raise ModelError(f"reshard: {tp} ranks were asked for, where 1 to {MOST_RANKS} are possible")
+        raise ModelError(f"reshard: tp is {tp}, where 1 to {MOST_RANKS} ranks are possible")
     if tp is not None and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     return is_file
@@ -232,10 +233,13 @@ def _share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: i
     copies = axis.copies(count, name)
     ranks = count // copies
     if axis.heads is not None and size % axis.heads:
-        raise ModelError(f"{show(name)} has {size} rows along axis {axis.axis}, which {axis.heads} heads do not divide")
+        raise ModelError(
+            f"{show(name)} has {counted(size, 'row')} along axis {axis.axis}, which {axis.heads} heads do not divide"
+        )
     if size % ranks:
         raise ModelError(
-            f"{show(name)} has shape {list(tensor.shape)}, whose axis {axis.axis} {ranks} ranks cannot share evenly"
+            f"{show(name)} has shape {list(tensor.shape)}, whose axis {axis.axis} "
+            f"{counted(ranks, 'rank')} cannot share evenly"
         )
     starts, sizes = [0] * len(tensor.shape), [*tensor.shape]
     sizes[axis.axis] = size // ranks

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 
 from anydml.errors import BindingError
-from anydml.text import bytes_text
-
-__all__ = ["bytes_text", "parse_size"]
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{letter}B": 1000**k for k, letter in enumerate("KMGT", 1)}

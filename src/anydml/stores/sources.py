@@ -24,6 +24,7 @@ from anydml.stores.axes import Axes, Axis
 from anydml.stores.opening import INDEX, open, together
 from anydml.stores.safetensors_header import parse_json
 from anydml.stores.store import Checkpoint, Store
+from anydml.text import counted
 
 SHARDING = "DCP_SHARDING_INFO"
 DCP_KEYS = (SHARDING, "DCP_VERSION")
@@ -136,7 +137,7 @@ def _tensor(name: str, pieces: list[Piece]) -> Tensor:
     ends = [[s + n for s, n in zip(piece.start, piece.store.shape, strict=True)] for piece in unique]
     shape = tuple(max(end[k] for end in ends) for k in range(first.ndim))
     if sum(piece.store.size for piece in unique) != math.prod(shape) or _overlap(unique, ends):
-        raise place.error(f"has {len(unique)} piece(s), which overlap or leave holes in shape {list(shape)}")
+        raise place.error(f"has {counted(len(unique), 'piece')}, which overlap or leave holes in shape {list(shape)}")
     if len(unique) > MOST_PIECES:
         raise place.error(f"has {len(unique)} pieces; {MOST_PIECES} are the most")
     return Tensor(shape, first.dtype, tuple(unique))

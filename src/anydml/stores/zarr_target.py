@@ -13,6 +13,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.zarr_format import Chunks, ZarrStore, layout_of, require_zarr, zarr_array
+from anydml.text import counted
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
 """The attribute by which xarray names the axes of arrays of version 2."""
@@ -91,7 +92,7 @@ def new_zarr(
     if chunks is not None and (
         len(chunks) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in chunks)
     ):
-        raise place.error(f"chunks are {tuple(chunks)}, where {len(shape)} sizes from 1 are expected")
+        raise place.error(f"chunks are {tuple(chunks)}, where {counted(len(shape), 'size')} from 1 are expected")
     options: dict[str, Any] = {"shape": tuple(shape), "dtype": np.dtype(dtype)}
     if isinstance(like, ZarrStore):
         options |= _kept(like, tuple(shape), [*range(len(shape))] if axes is None else [*axes], chunks is None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import FuseIndexError
+from anydml.text import counted
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.shaping import broadcast, is_known, known_indices, looked_up, moved, picked, reshaped, sliced
 from anydml.tracing.trace import Sizes, TracedArray
@@ -43,7 +44,9 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
     if len(dots) > 1:
         raise broken("an index can only have a single ellipsis ('...')", FuseIndexError)
     if consumed > x.ndim:
-        raise broken(f"too many indices: {x!r} has {x.ndim} dimensions, but {consumed} were indexed", FuseIndexError)
+        raise broken(
+            f"too many indices: {x!r} has {counted(x.ndim, 'dimension')}, but {consumed} were indexed", FuseIndexError
+        )
     at = dots[0] if dots else len(items)
     items[at : at + len(dots)] = [slice(None)] * (x.ndim - consumed)
     return items

@@ -10,6 +10,7 @@ import numpy as np
 
 from anydml.arrays import received
 from anydml.errors import FuseIndexError
+from anydml.text import counted
 from anydml.tracing import numpy_axes, shaping
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.torch_axes import dimension
@@ -57,7 +58,7 @@ def along(trace: Trace, input: Any, dim: int, index: Any, *, sparse_grad: bool =
     if not by.count:
         return x.made(shaping.filled(x, by.shape, None, None).value)
     if max(x.ndim, 1) != max(by.ndim, 1):
-        raise broken(f"indices of {by.ndim} dimensions pick from {x.ndim}")
+        raise broken(f"indices of {counted(by.ndim, 'dimension')} pick from {x.ndim}")
     shape = by.shape
     x, by = (shaping.reshaped(each, each.shape or (1,)) for each in (x, by))
     if any(n > whole for k, (n, whole) in enumerate(zip(by.shape, x.shape, strict=True)) if k != place):
@@ -77,7 +78,7 @@ def take_along_dim(trace: Trace, input: Any, indices: Any, dim: Any = None) -> T
         known = None if known is None else known.reshape(-1)
     place = dimension(x, dim)
     if by.ndim != x.ndim:
-        raise broken(f"indices of {by.ndim} dimensions pick from {x.ndim}")
+        raise broken(f"indices of {counted(by.ndim, 'dimension')} pick from {x.ndim}")
     sizes = [*np.broadcast_shapes(*((*each.shape[:place], 1, *each.shape[place + 1 :]) for each in (x, by)))]
     wide, long = [*sizes], [*sizes]
     wide[place], long[place] = x.shape[place], by.shape[place]
@@ -106,7 +107,7 @@ def embedding(
         raise refused("embedding with max_norm")
     table = trace.array(weight)
     if table.ndim != 2:
-        raise broken(f"weight has {table.ndim} dimensions, but must have 2")
+        raise broken(f"weight has {counted(table.ndim, 'dimension')}, but must have 2")
     by = input if isinstance(input, TracedArray) else _known(input)
     return shaping.picked(table, _from_zero(by), 0)
 

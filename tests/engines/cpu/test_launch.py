@@ -129,7 +129,7 @@ def wrong_calls():
     yield "shape", x, [out[0], np.zeros((3, 10, 4), np.float32)], "out[1] is float32"
     yield "dimensions", x, [out[0], np.zeros((3, 30), np.float32)], "out[1] is float32"
     yield "strides", x, [out[0], np.broadcast_to(np.zeros((3, 10, 1), np.float32), (3, 10, 3))], "out[1]"
-    yield "few", x, out[:1], "out has 1 arrays"
+    yield "few", x, out[:1], "out has 1 array"
     yield "many", x, [*out, out[0].copy()], "out has 3 arrays"
     yield "a list", x, [out[0], [1, 2]], "out[1] is a list"
     yield "nothing", x, [out[0], None], "out[1] is a NoneType"
@@ -421,7 +421,7 @@ def test_a_step_found_by_the_same_arguments_is_not_for_other_arrays(dtype):
         (outs, "read-only"),
         ([x[:, :5], outs[1]], "overlap"),
         (outs[1:] * 2, "overlap"),
-        (outs[1:], "1 arrays"),
+        (outs[1:], "1 array"),
         (7, "int"),
     ):
         with pytest.raises(dml.BindingError, match=words):

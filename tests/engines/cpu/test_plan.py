@@ -18,6 +18,7 @@ from anydml.engines.cpu.machine import (
     processor,
 )
 from anydml.moves import simplify
+from anydml.text import counted
 
 FLOAT32, UINT8 = dml.DataType.FLOAT32, dml.DataType.UINT8
 
@@ -128,17 +129,17 @@ def test_pages_found_by_an_index_are_read_page_by_page(order):
 def test_small_work_is_numpys_and_says_why():
     operator = dml.Device("cpu").compile_operator(split((6, 2), 0, [2, 1, 3]))
     assert operator._program.steps is None
-    assert str(operator).splitlines()[1] == "  numpy: 48 B in 3 move(s): too small for a kernel to pay"
+    assert str(operator).splitlines()[1] == "  numpy: 48 B in 3 moves: too small for a kernel to pay"
 
 
 def test_explanations_count_bytes_and_threads():
     threads = dml.get_num_threads()
     small, large = split((100, 300), 1, [100] * 3), split((4096, 3072), 1, [1024] * 3)
     assert str(dml.Device().compile_operator(small)).startswith(
-        "DML_SPLIT on cpu: 120000 B to read, 120000 B to write, 1 thread(s)\n"
+        "DML_SPLIT on cpu: 120000 B to read, 120000 B to write, 1 thread\n"
     )
     assert str(dml.Device().compile_operator(large)).startswith(
-        f"DML_SPLIT on cpu: 50331648 B to read, 50331648 B to write, {threads} thread(s)\n"
+        f"DML_SPLIT on cpu: 50331648 B to read, 50331648 B to write, {counted(threads, 'thread')}\n"
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import engine, sharing_point
 from anydml.engines.cpu.sharing_point import DEFAULT, SIZES, VARIABLE, first_worth, shared_bytes
+from anydml.text import counted
 
 KIB = 1 << 10
 
@@ -147,4 +148,4 @@ def test_work_is_shared_from_there_on(monkeypatch, size):
     bound.dispatch()
     assert np.array_equal(x, y)
     threads = dml.get_num_threads() if size >= 256 else 1
-    assert f"{threads} thread(s)" in str(bound)
+    assert f"{counted(threads, 'thread')}" in str(bound)

@@ -86,12 +86,12 @@ def test_what_is_bound_says_when_kernels_have_taken_over(monkeypatch):
     operator = dml.Device("cpu").compile_operator(dml.ElementWiseIdentityOperatorDesc(tensor, tensor))
     made = operator.bind([x], [out])
     assert str(made) == str(operator)
-    assert "  numpy: 48 B in 1 move(s): too small for a kernel to pay" in str(made)
+    assert "  numpy: 48 B in 1 move: too small for a kernel to pay" in str(made)
     for _ in range(bound.ASKED):
         made.dispatch()
     (kernel,) = [step.kernel for step in plan.plan(simplify(operator.desc.moves()), 48)]
     assert str(made) == str(operator).replace(
-        "  numpy: 48 B in 1 move(s): too small for a kernel to pay", f"  {kernel}: runs of 48 B and more"
+        "  numpy: 48 B in 1 move: too small for a kernel to pay", f"  {kernel}: runs of 48 B and more"
     )
     x += 1
     made.dispatch()

@@ -156,7 +156,7 @@ def test_scalars_and_many_dimensions():
 def test_out_that_does_not_fit():
     x = as_array(put(np.zeros((4, 3), np.float32)))
     for out, message in (
-        ([np.zeros((2, 3), np.float32)], "out has 1 arrays, but there are 2 parts"),
+        ([np.zeros((2, 3), np.float32)], "out has 1 array for 2 parts"),
         ([np.zeros((2, 3), np.float32), np.zeros((2, 2), np.float32)], r"out\[1\] is float32 \(2, 2\)"),
         ([np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int32)], r"out\[1\] is int32"),
     ):

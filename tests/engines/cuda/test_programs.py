@@ -242,7 +242,7 @@ def test_a_scatter_explains_itself():
     program, arrays = scatter(np.random.default_rng(0), count=50, axis=7, inner=(3,))
     for text in (str(CudaProgram.of(program, GPU)), str(Bound(program, arrays).dispatch)):
         assert "scatter on cuda" in text.splitlines()[0]
-        assert "1 move(s) in 3 launch(es)" in text
+        assert "1 move in 3 launches" in text
         assert "clears the table of who writes last" in text
         assert "finds which coordinate is the last to write each of 7 elements" in text
         assert "one move, by the last coordinates that write each of 7 elements" in text

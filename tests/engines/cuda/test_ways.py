@@ -11,6 +11,7 @@ from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.engines.cuda.fields import Kind
 from anydml.functions.calling import PLANS
 from anydml.memory.device_array import as_array
+from anydml.text import counted
 
 
 def f32(*sizes):
@@ -35,8 +36,8 @@ BY_VALUE = [
     ([1, 2, 4] * 10 + [5, 6], "32 unequal parts: pointers and sizes by value"),
 ]
 BY_TABLE = [
-    ([8] * 33, "33 equal parts: too many to pass by value, one table of 1 columns, uploaded once per binding"),
-    ([8] * 300, "300 equal parts: too many to pass by value, one table of 1 columns, uploaded once per binding"),
+    ([8] * 33, "33 equal parts: too many to pass by value, one table of 1 column, uploaded once per binding"),
+    ([8] * 300, "300 equal parts: too many to pass by value, one table of 1 column, uploaded once per binding"),
     ([1, 2, 4] * 11, "33 unequal parts: too many to pass by value, one table of"),
     ([1, 2, 4] * 100, "300 unequal parts: too many to pass by value, one table of"),
 ]
@@ -46,7 +47,7 @@ BY_TABLE = [
 @pytest.mark.parametrize("sizes, way", BY_VALUE + BY_TABLE, ids=lambda value: str(value)[:24])
 def test_an_operator_says_its_way_and_why(make, sizes, way, device):
     lines = str(device.compile_operator(make(sizes))).splitlines()
-    assert f"{len(sizes)} move(s) in 1 launch(es)" in lines[0]
+    assert f"{counted(len(sizes), 'move')} in 1 launch" in lines[0]
     assert lines[1].strip().startswith(way)
 
 

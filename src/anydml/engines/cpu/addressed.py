@@ -8,6 +8,7 @@ from functools import partial
 from anydml.engines.cpu.kernel_call import KernelCall, Word, kernel_call, units_per_claim
 from anydml.moves.move import Access, Lookup, Move, components
 from anydml.moves.simplify import is_injective
+from anydml.text import counted
 
 SIZES = (1, 2, 4, 8, 16)
 """Elements, in bytes, that have a kernel of their own."""
@@ -65,9 +66,9 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     for number, (end, strides) in enumerate(zip(ends, columns, strict=True)):
         words += [(end.operand, end.offset), strides[-1], *(strides[d] for d in (*shared, *ordered))]
         words += _lookup_words(lookups[number - 2], targets, number) if number > 1 else padding
-    many = f"{len(lookups)} lookup(s)"
+    many = counted(len(lookups), "lookup")
     if to.lookups:
-        many += f", the last of several writes wins, {buckets} part(s) of the axis at once"
+        many += f", the last of several writes wins, {counted(buckets, 'part')} of the axis at once"
     reason = f"{element} B at addresses worked out one by one: {many}"
     return kernel_call("addressed", partial(kernels.addressed_kernel, size), reason, (move,), words)
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from anydml.engines.cpu.kernel_call import KernelCall, Word, kernel_call, units_per_claim
 from anydml.moves import Access, Move
+from anydml.text import counted
 
 INTERLEAVE_UNIT = 8192
 INTERLEAVE_BYTES = 512
@@ -149,5 +150,7 @@ def _interleaved(
     for _, _, k in columns:
         words += [(packed_ends[k].operand, packed_ends[k].offset), *packed_ends[k].strides[:-1]]
     verb = "put together" if zipped else "taken apart"
-    reason = f"{len(moves)} column(s) of {'+'.join(map(str, runs))} B every {step} B, {verb} {count} rows at a time"
+    reason = (
+        f"{counted(len(moves), 'column')} of {'+'.join(map(str, runs))} B every {step} B, {verb} {count} rows at a time"
+    )
     return kernel_call("interleave", partial(interleave_kernel, spec), reason, moves, words)

@@ -26,6 +26,7 @@ from anydml.engines.numpy.views import bind_views
 from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.host import address_of
 from anydml.moves import Fill, Move, Program, simplify, without_fills
+from anydml.text import counted
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
@@ -179,9 +180,9 @@ class CpuProgram:
         """What is moved, and by which kernels; None where NumPy does it."""
         threads = POOL.threads if self.shared else 1
         read = sum(move.bytes_read for move in self.moves)
-        lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {threads} thread(s)"]
+        lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {counted(threads, 'thread')}"]
         if steps is None:
-            reason = f"{self.bytes} B in {len(self.moves)} move(s): too small for a kernel to pay"
+            reason = f"{self.bytes} B in {counted(len(self.moves), 'move')}: too small for a kernel to pay"
             if self.bytes > SMALL_BYTES:
                 reason = "there is no kernel for it"
             lines.append(f"  numpy: {reason}")

@@ -22,6 +22,7 @@ from anydml.engines.numpy.views import bind_views
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray, as_array, device_array, is_cupy, is_on_device, is_tensor
 from anydml.moves import Access, Move, Program, simplify, without_fills
+from anydml.text import counted
 
 SHOWN = 8
 """Moves that an explanation lists."""
@@ -237,7 +238,7 @@ class CudaProgram:
     def _text(self, plans: Sequence[Plan]) -> str:
         moves = [move for launch in self._launches for move in launch.moves if _is_of_program(launch)]
         where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
-        lines = [f"{self.name} on {where}: {len(moves)} move(s) in {len(plans)} launch(es)"]
+        lines = [f"{self.name} on {where}: {counted(len(moves), 'move')} in {counted(len(plans), 'launch')}"]
         lines += [f"  {planned}" for planned in plans]
         lines += [f"  {move}" for move in moves[:SHOWN]]
         lines += [f"  … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []

@@ -11,6 +11,7 @@ from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, Winners
 from anydml.engines.cuda.tiles import Tiles, tiles
 from anydml.moves import Lookup
 from anydml.moves.move import every_lookup
+from anydml.text import counted
 
 LIMIT = 2**31
 """Offsets and row numbers below this are counted in 32 bits."""
@@ -80,13 +81,13 @@ class Plan:
         if self.winners and self.winners.are_found:
             if self.winners.operand == FINDINGS:
                 return "looks for an index that is out of range"
-            return f"finds which coordinate is the last to write each of {self.winners.entries} elements"
+            return f"finds which coordinate is the last to write each of {counted(self.winners.entries, 'element')}"
         if self.parts[0].to[0] == WINNERS:
             return "clears the table of who writes last"
         if self.parts[0].to[0] == FINDINGS:
             return "clears the table of indices that are out of range"
         if self.winners:
-            return f"one move, by the last coordinates that write each of {self.winners.entries} elements"
+            return f"one move, by the last coordinates that write each of {counted(self.winners.entries, 'element')}"
         parts = "equal parts" if self._has_equal_parts else "unequal parts"
         if count == 1:
             return "one move: no pointers, no table"
@@ -95,8 +96,14 @@ class Plan:
         if Kind.TABLE in kinds:
             size = len(self.fields.columns)
             if self.fields.has_addresses_in_table:
-                return f"{block}: too many to pass by value, one table of {size} columns, uploaded once per binding"
-            return f"{block}: too many to pass by value, one table of {size} columns, uploaded once for all bindings"
+                return (
+                    f"{block}: too many to pass by value, one table of "
+                    f"{counted(size, 'column')}, uploaded once per binding"
+                )
+            return (
+                f"{block}: too many to pass by value, one table of "
+                f"{counted(size, 'column')}, uploaded once for all bindings"
+            )
         if Kind.BY_VALUE in kinds:
             return f"{block}: " + ("pointers by value" if self._has_equal_parts else "pointers and sizes by value")
         return f"{block}: evenly spaced, no pointers, no table"
@@ -109,7 +116,7 @@ class Plan:
         tile = f"{self.tiles.rows} × {self.tiles.columns} vectors of {self.vector} B"
         together = f", {self.tiles.group} parts together" if self.tiles.group > 1 else ""
         bits = 64 if self.wide_offsets else 32
-        return f"{self.way}; {self.tiles.programs} programs of {tile}{together}; {bits}-bit offsets"
+        return f"{self.way}; {counted(self.tiles.programs, 'program')} of {tile}{together}; {bits}-bit offsets"
 
 
 def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:

@@ -15,6 +15,7 @@ from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, siz
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.nodes.shaping import repeated
 from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+from anydml.text import counted
 
 ORDERS = ("DCR", "CRD")
 
@@ -57,7 +58,11 @@ def space_to_depth(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     x, size = _image(node, inputs)
     n, c, h, w = x.shape
     if h % size or w % size:
-        raise node.error(f"{h} rows and {w} columns do not divide by {size}", "input", "both divide by blocksize")
+        raise node.error(
+            f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}",
+            "input",
+            "both divide by blocksize",
+        )
     order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
     (value,) = at.values(x)
     value = at.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
@@ -166,7 +171,11 @@ def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scal
         raise node.error("has both or none of scales and sizes", "scales", "one of them is given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
     if count != len(axes):
-        raise node.error(f"there are {count} scales or sizes for {len(axes)} axes", "scales", "one entry an axis")
+        raise node.error(
+            f"has {counted(count, 'scale')} or sizes for {counted(len(axes), 'axis')}",
+            "scales",
+            "one entry an axis",
+        )
     if sizes is not None:
         sizes_of(node, sizes, "sizes")
         scales = [new / size if size else 1.0 for new, size in zip(sizes, old, strict=True)]

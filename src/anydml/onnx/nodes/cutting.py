@@ -14,6 +14,7 @@ from anydml.onnx.nodes.picking import extended, picked
 from anydml.onnx.parameters import Window, slice_window, split_parts
 from anydml.onnx.values import Array, Flowing, Sizes, Tensor
 from anydml.operators.join import joined_shape
+from anydml.text import counted
 
 
 def split(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -123,7 +124,9 @@ def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> tuple[list[
     axes = [*range(rank)] if given is None else axes_of(node, given, rank)
     if pads is None or len(pads) != 2 * len(axes):
         count = 0 if pads is None else len(pads)
-        raise node.error(f"pads has {count} entries for {len(axes)} axes", "pads", "two entries for each axis")
+        raise node.error(
+            f"pads has {counted(count, 'entry')} for {counted(len(axes), 'axis')}", "pads", "two entries for each axis"
+        )
     before, after = [0] * rank, [0] * rank
     for k, axis in enumerate(axes):
         before[axis], after[axis] = pads[k], pads[k + len(axes)]
@@ -159,7 +162,11 @@ def center_crop_pad(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]
     given = node.integers("axes")
     axes = [*range(len(x.shape))] if given is None else axes_of(node, given, len(x.shape))
     if wanted is None or len(wanted) != len(axes):
-        raise node.error(f"shape has {len(wanted or ())} entries for {len(axes)} axes", "shape", "one entry an axis")
+        raise node.error(
+            f"shape has {counted(len(wanted or ()), 'entry')} for {counted(len(axes), 'axis')}",
+            "shape",
+            "one entry an axis",
+        )
     sizes = [*x.shape]
     for axis, size in zip(axes, sizes_of(node, wanted, "shape"), strict=True):
         sizes[axis] = size

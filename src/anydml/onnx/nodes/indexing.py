@@ -15,6 +15,7 @@ from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.parameters import picked_sizes
 from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.text import counted
 
 
 def pick(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -112,7 +113,9 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0) -> int
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
         raise node.error(message, "batch_dims", "the first batch_dims sizes agree")
     if not 1 <= indices[-1] <= len(data) - batch:
-        message = f"indices have {indices[-1]} coordinates, but data has {len(data) - batch} dimensions"
+        message = (
+            f"indices have {counted(indices[-1], 'coordinate')}, but data has {counted(len(data) - batch, 'dimension')}"
+        )
         raise node.error(message, "indices", "an index has 1 to as many coordinates as data has dimensions")
     return indices[-1]
 

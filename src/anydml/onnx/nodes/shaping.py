@@ -16,6 +16,7 @@ from anydml.onnx.moving import Moving, check_bytes, checked
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, scalar, sizes_of, vector
 from anydml.onnx.tensors import check_rank
 from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.text import counted
 
 
 def transpose(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -65,11 +66,11 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     if -1 in sizes:
         others = math.prod(size for size in sizes if size != -1)
         if not others or x.size % others:
-            message = f"shape is {list(wanted)}, but there are {x.size} elements"
+            message = f"shape is {list(wanted)}, but data has {counted(x.size, 'element')}"
             raise node.error(message, "shape", "the other sizes divide the number of elements")
         sizes[sizes.index(-1)] = x.size // others
     if math.prod(sizes) != x.size:
-        message = f"shape is {list(wanted)}, of {math.prod(sizes)} elements, but there are {x.size}"
+        message = f"shape is {list(wanted)}, of {counted(math.prod(sizes), 'element')}, but data has {x.size}"
         raise node.error(message, "shape", "the number of elements stays")
     return tuple(sizes)
 
