@@ -25,6 +25,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "shared_bytes",
             "prepare",
             "repeat",
+            "several_kernel",
             "rows_kernel",
             "row_blocks_kernel",
             "elements_kernel",
