@@ -146,7 +146,7 @@ def _step(function: Function) -> Iterator[str]:
     yield "    asked = None"
     if function.is_of_lists:
         tests, key, given = (
-            [f"type({x}) is list and {x} and type({x}[0]) is ndarray"],
+            [f"(type({x}) is list or type({x}) is tuple) and {x} and type({x}[0]) is ndarray"],
             [f"{x}[0].shape, len({x})"],
             f"*{x}, ",
         )

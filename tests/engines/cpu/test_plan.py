@@ -76,6 +76,11 @@ CASES = {
     "scalars by index": (gather((5000,), (50_000,), 0), "lookup elements"),
     "columns by index": (gather((512, 512), (512,), 1), "lookup lines"),
     "a table of indices": (gather((8, 512, 32), (8, 16), 1, "INT32"), "lookup rows"),
+    "one value": (dml.FillValueConstantOperatorDesc(tensor(300, 300), "FLOAT32", 7), "fill"),
+    "a choice": (
+        dml.ElementWiseIfOperatorDesc(tensor(300, 300, data_type=UINT8), *[tensor(300, 300)] * 3),
+        "select",
+    ),
 }
 
 

@@ -28,6 +28,8 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "several_kernel",
             "rows_kernel",
             "row_blocks_kernel",
+            "fill_kernel",
+            "select_kernel",
             "elements_kernel",
             "lines_kernel",
             "interleave_kernel",

@@ -23,12 +23,14 @@ INDEX_BITS = (32, -32, 64, -64)
 def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     """Names of kernels, and what compiles each (or takes it from the disk)."""
     from anydml.engines.cpu.kernels.elements import elements_kernel
+    from anydml.engines.cpu.kernels.fill import fill_kernel
     from anydml.engines.cpu.kernels.launch import launch, prepare, repeat
     from anydml.engines.cpu.kernels.lookup import elements_kernel as lookup_elements_kernel
     from anydml.engines.cpu.kernels.lookup import lines_kernel
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
     from anydml.engines.cpu.kernels.row_blocks import row_blocks_kernel
     from anydml.engines.cpu.kernels.rows import rows_kernel
+    from anydml.engines.cpu.kernels.select import select_kernel
     from anydml.engines.cpu.kernels.several import several_kernel
     from anydml.engines.cpu.kernels.table import table_kernel
     from anydml.engines.cpu.kernels.turn import turn_kernel
@@ -40,6 +42,9 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "several", several_kernel
     yield "rows", rows_kernel
     yield "row_blocks", row_blocks_kernel
+    yield "fill", fill_kernel
+    for size in (0, *WORDS):
+        yield f"select {size}", partial(select_kernel, size)
     for size in (0, *WORDS, *ODD):
         yield f"elements {size}", partial(elements_kernel, size)
     for size in SIZES:
