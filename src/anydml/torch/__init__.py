@@ -31,6 +31,7 @@ for _name, _operator in operators.OPERATORS.items():
     _operator.register_fake(shapes.fake(_function))
     _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
     _operator.register_vmap(_rules.batch)
+    operators.quicken(_function)
     transforms.RULES[_name], transforms.FUNCTIONS[_name] = _rules, _function
 
 if TYPE_CHECKING:
