@@ -197,7 +197,8 @@ def non_zero(rng):
 
 def resize(rng):
     shape = [*sizes(rng, rank=2, least=1), rng.randint(2, 6), rng.randint(2, 6)]
-    mode = rng.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])
+    modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+    mode = rng.choice([*modes, "half_pixel_symmetric", "tf_half_pixel_for_nn"])
     nearest = rng.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
     attributes = {"mode": "nearest", "coordinate_transformation_mode": mode, "nearest_mode": nearest}
     if rng.random() < 0.5:

@@ -49,18 +49,15 @@ class Launch(NamedTuple):
         start: does it.
         kept: what `start` needs kept alive.
         weight: bytes that are kept, about.
-        spans: bytes from each operand's first element to the one past its highest.
-        variant: the same for a tuple in which arguments of these types follow the arrays (integers, floats, words,
-            None, tuples of integers): those that are of other types are refused, too. That they are equal is the
+        with_arguments: the same for a tuple in which arguments of these types follow the arrays (integers, floats,
+            words, None, tuples of integers): those that are of other types are refused, too. That they are equal is the
             caller's to see.
-            With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
     """
 
     start: Start
     kept: object
     weight: int
-    spans: tuple[int, ...]
-    variant: Callable[[Sequence[object], type | None], Launch | None]
+    with_arguments: Callable[[Sequence[object]], Launch]
 
 
 class CompiledCall(Protocol):

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received
-from anydml.arrays.quick import QUICK
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.functions.steps import PLANS, Asked
+from anydml.functions.steps import PLANS
 from anydml.functions.traced import copied, fused_functions, registered_for
 
 
@@ -32,22 +31,17 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    key: tuple[Any, ...] = ()
+    asked = None
     if type(x) is np.ndarray:
-        key = COPY, x.shape, out is None
-        for step in PLANS.steps.get(key, ()):
+        asked = COPY, x.shape, out is None
+        step = PLANS.steps.get(asked)
+        if step is not None:
             result = step.make() if out is None else out
             given = x, result
             if not step.start(id(given)):
                 return result
             # The long way makes its own.
             del result, given
-    elif type(x) in QUICK and not QUICK[type(x)].is_traced():
-        key = (COPY, type(x), x.shape, out is None)
-        for step in PLANS.steps.get(key, ()):
-            taken = step.take((x,), (), None if out is None else (out,))
-            if taken is not None:
-                return taken[0]
     if (functions := fused_functions(x)) is not None:
         return copied("copy", "out", functions.copy(x), out)
     if type(x) is not np.ndarray and (registered := registered_for(x)) is not None:
@@ -56,5 +50,4 @@ def copy(x: Any, out: Any | None = None) -> Any:
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)
     array, adapter = (x, None) if type(x) is np.ndarray else received("copy", x)
-    asked = Asked(key, 0, adapter and adapter.array) if key else None
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter, None, asked)[0]

@@ -18,6 +18,7 @@ from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.directml.described import Described, NoTypeError
+from anydml.onnx.directml.following import FOLLOWED, Names, Unknown, can_be_followed, known_tensor, value_of
 from anydml.onnx.directml.inference import inferred
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, plain_domain
 from anydml.onnx.moving import Looking, NotKnownError
@@ -25,25 +26,11 @@ from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
-from anydml.onnx.values import Array, Flowing, Held, Tensor, Tensors
+from anydml.onnx.values import Flowing, Tensor, Tensors
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 
-FOLLOWED = 4096
-"""Elements of an integer tensor whose values are followed through the graph."""
-
 DESCS_HAVE_SIZES = "descs have known sizes"
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A value of which nothing is known.
-
-    Attributes:
-        why: what its sizes depend on.
-    """
-
-    why: str
 
 
 @dataclass(frozen=True)
@@ -137,7 +124,7 @@ class _Descriptions:
             tensor.name: self._initializer(tensor, needed) for tensor in self._model.graph.initializer
         }
         values.update((value.name, self._input(value)) for value in self._model.graph.input)
-        drops = last_use([_Names(proto) for _, proto in protos], ())
+        drops = last_use([Names(proto) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
             if isinstance(node, Node):
                 try:
@@ -170,7 +157,7 @@ class _Descriptions:
         found = Tensor(dtype, shape)
         is_here = tensor.data_location != TensorProto.EXTERNAL
         if tensor.name in needed and is_here and math.prod(shape) <= FOLLOWED and not dtype.hasobject:
-            return _known(found, to_array(tensor, self._budget), self._budget)
+            return known_tensor(found, to_array(tensor, self._budget), self._budget)
         return found
 
     def _input(self, value: ValueInfoProto) -> Flowing | Unknown:
@@ -193,7 +180,7 @@ class _Descriptions:
         return Tensor(dtype, shape)
 
     def _ours(self, node: Node, values: dict[str, Flowing | Unknown], needed: Set[str]) -> Iterator[Finding]:
-        inputs = [_value(values, node, name) for name in node.inputs]
+        inputs = [value_of(values, node, name) for name in node.inputs]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [value for value in inputs if not isinstance(value, Unknown)]
         if unknown is not None:
@@ -210,7 +197,7 @@ class _Descriptions:
                 message += f"; descs need it as a constant of at most {FOLLOWED} integers"
                 raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
             self._forget(node, values, Unknown(f"{node.label}, of which {message}"))
-            yield Finding(node.name, unchecked=message)
+            yield self._by_inputs(Described(node, known, (), self._dimensions, at, True), message)
             return
         except ComputesError:
             raise
@@ -244,17 +231,28 @@ class _Descriptions:
             if desc is not None:
                 yield Finding(node.name, desc)
 
+    def _by_inputs(self, known: Described, missing: str) -> Finding:
+        """A node whose results have sizes that only a run knows: a desc if its inputs are enough for one."""
+        node = known.node
+        try:
+            desc = node.entry.describe(known) if node.entry.describe else None
+        except NoTypeError as error:
+            return Finding(node.name, error=error)
+        except (NotKnownError, IndexError):
+            desc = None
+        return Finding(node.name, desc) if desc else Finding(node.name, unchecked=missing)
+
     def _outputs(self, node: Node, at: Looking, inputs: Sequence[Flowing | None], needed: Set[str]) -> list[Flowing]:
         try:
             outputs = [*node.entry.run(node, at, inputs)]
         except (DescError, BindingError, IndexError) as error:
             raise node.reworded(error) from None
-        if needed.isdisjoint(node.outputs) or not _can_be_followed(node, inputs, outputs):
+        if needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
             return outputs
         arrays = [None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, Tensors)]
         found = run_node(node, arrays, self._budget)
         return [
-            _known(tensor, array, self._budget) if isinstance(tensor, Tensor) and tensor.array is None else tensor
+            known_tensor(tensor, array, self._budget) if isinstance(tensor, Tensor) and tensor.array is None else tensor
             for tensor, array in zip(outputs, found, strict=True)
         ]
 
@@ -277,34 +275,3 @@ class _Descriptions:
     def _forget(self, node: Node, values: dict[str, Flowing | Unknown], unknown: Unknown) -> None:
         for name in filter(None, node.outputs):
             values[name] = self._as_declared(name) or unknown
-
-
-class _Names:
-    """A node as `last_use` needs it."""
-
-    def __init__(self, proto: NodeProto) -> None:
-        self.inputs, self.outputs = proto.input, proto.output
-
-
-def _known(tensor: Tensor, array: Array, budget: Budget) -> Tensor:
-    """A tensor whose elements are known."""
-    return Tensor(tensor.dtype, tensor.shape, array, held=Held(budget, array))
-
-
-def _value(values: Mapping[str, Flowing | Unknown], node: Node, name: str) -> Flowing | Unknown | None:
-    if not name:
-        return None
-    if name not in values:
-        raise node.error(f"nothing makes its input {show(name)} before it runs", name, "nodes come in order")
-    return values[name]
-
-
-def _can_be_followed(node: Node, inputs: Sequence[Flowing | None], outputs: Sequence[Flowing]) -> bool:
-    if node.operator == "Constant" and any(
-        attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
-    ):
-        return False
-    few = all(isinstance(each, Tensor) and each.size <= FOLLOWED and not each.dtype.hasobject for each in outputs)
-    is_made = all(isinstance(each, Tensor) and each.array is not None for each in outputs)
-    known = all(each is None or (isinstance(each, Tensor) and each.array is not None) for each in inputs)
-    return few and known and not is_made

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines import array_engine
-from anydml.engines.program_cache import ProgramCache
 from anydml.errors import BindingError, DescError
 from anydml.memory.warm import CACHE
 from anydml.moves.move import Access, Fill
-from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
+from anydml.onnx.compiling import compiled_of
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import POSITION, Moving, Write, moved_type
 from anydml.onnx.region import Region
@@ -37,12 +35,6 @@ MOST_WORK = 16 * MOST_FACTORS
 
 FOLDED = 64
 """Elements of inputs up to which a node that decides sizes runs at once, apart from the regions."""
-
-MOVE_WEIGHT = 1024
-"""Bytes that a program and its key keep for each move, about."""
-
-PROGRAMS = ProgramCache()
-"""Programs compiled before, by their moves."""
 
 
 class Running(Moving):
@@ -247,7 +239,7 @@ class Running(Moving):
         for tensor in results[len(region.written) :]:
             assert tensor.value is not None, "it is described in the region"
             region.output(tensor.maker, tensor.value)
-        made = _made(region)
+        made = compiled_of(region)
         if made.own_bytes:
             self.budget.ask(results[0].maker, "what is stored in between", made.own_bytes)
         if made.compiled is not None:
@@ -265,40 +257,6 @@ class Running(Moving):
                 tensor.held = Held(self.budget, tensor.array)
         if self._log and made.compiled is not None:
             self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.program()), '    ')}")
-
-
-class _Made:
-    """A region's program, compiled.
-
-    Attributes:
-        program: the program.
-        own_bytes: of its scratch and its constants.
-        compiled: None where nothing moves.
-    """
-
-    __slots__ = ("compiled", "own_bytes", "program")
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.own_bytes = program.scratch_bytes + sum(constant.nbytes for constant in program.constants)
-        self.compiled = array_engine(program.name, []).compile_program(program) if program.moves else None
-
-    @property
-    def weight(self) -> int:
-        """Bytes that are kept, about."""
-        own: int = MOVE_WEIGHT * (1 + 2 * len(self.program.moves)) + self.own_bytes
-        return own + (self.compiled.weight if self.compiled else 0)
-
-
-def _made(region: Region) -> _Made:
-    """A region's program; two are the same where their moves are, and they have no constants."""
-    key = region.key()
-    made: _Made | None = None if key is None else PROGRAMS.get(key)
-    if made is None:
-        made = _Made(region.program())
-        if key is not None:
-            PROGRAMS.keep(key, made)
-    return made
 
 
 def _is_looked_up(source: Access | Fill) -> bool:

@@ -56,7 +56,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "ScatterElements"): Entry((11, 13, 16, 18), scattering.scatter_elements, by_index.scatter_elements),
     ("", "ScatterND"): Entry((11, 13, 16, 18), scattering.scatter_nd, by_index.scatter_nd),
     ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
-    ("", "Where"): Entry((9, 16), scattering.where, as_values.other("DML_OPERATOR_ELEMENT_WISE_IF")),
+    ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
     # Blocks of pixels
     ("", "DepthToSpace"): Entry((1, 11, 13, 28), blocks.depth_to_space, as_layout.depth_to_space),
     ("", "Resize"): Entry((10, 11, 13, 18, 19), blocks.resize, as_layout.upsample, (1, 2, 3)),
@@ -65,7 +65,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     # Values
     ("", "Constant"): Entry((1, 9, 11, 12, 13, 19, *_RECENT), making.constant),
     ("", "ConstantOfShape"): Entry((9, 20, *_RECENT), making.constant_of_shape, as_values.constant_of_shape, (0,)),
-    ("", "NonZero"): Entry((9, 13), making.non_zero, as_values.other("DML_OPERATOR_NONZERO_COORDINATES")),
+    ("", "NonZero"): Entry((9, 13), making.non_zero, as_values.non_zero),
     ("", "Range"): Entry((11, 27), making.range_, as_values.range_, (0, 1, 2)),
     ("", "Shape"): Entry((1, 13, 15, 19, *_RECENT), making.shape),
     ("", "Size"): Entry((1, 13, 19, *_RECENT), making.size),

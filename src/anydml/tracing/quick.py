@@ -17,15 +17,14 @@ class QuickCall:
         program: what a call does.
 
     Attributes:
-        launch: does a whole call; None as long as nothing does.
-        start: its own.
+        start: does a whole call (see `Launch`); None as long as nothing does.
     """
 
-    __slots__ = ("_calls", "_launches", "_program", "_wait", "launch", "start")
+    __slots__ = ("_calls", "_kept", "_launches", "_program", "_wait", "start")
 
     def __init__(self, launches: Launches | None, program: Program) -> None:
         self.start: Start | None = None
-        self.launch: Launch | None = None
+        self._kept: Launch | None = None
         self._launches = launches
         self._program = program
         self._calls, self._wait = 0, OFTEN
@@ -52,5 +51,5 @@ class QuickCall:
         launches.ask(self._program, layouts, inputs, self._ready)
 
     def _ready(self, launch: Launch) -> None:
-        self.launch = launch
+        self._kept = launch
         self.start = launch.start

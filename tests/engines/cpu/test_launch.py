@@ -13,8 +13,7 @@ from refused import f32
 import anydml as dml
 from anydml.engines.cpu import compiler, launch
 from anydml.engines.cpu.launch import LOADER
-from anydml.functions.calling import PLANS
-from anydml.functions.planning import OFTEN
+from anydml.functions.calling import OFTEN, PLANS
 from anydml.memory import numpy_struct
 from anydml.memory.warm import CACHE
 

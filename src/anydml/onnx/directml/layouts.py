@@ -1,15 +1,18 @@
-"""ELEMENT_WISE_IDENTITY of strides, SPACE_TO_DEPTH1, DEPTH_TO_SPACE1, UPSAMPLE_2D."""
+"""ELEMENT_WISE_IDENTITY and ELEMENT_WISE_IF of strides, SPACE_TO_DEPTH1, DEPTH_TO_SPACE1, UPSAMPLE_2D, RESAMPLE2."""
 
 from __future__ import annotations
 
-from anydml.onnx.directml.described import Described, not_ours
-from anydml.onnx.moving import packed
-from anydml.onnx.nodes.blocks import block_order, resized_axes, whole_scales
+from anydml.onnx.directml.described import Described
+from anydml.onnx.moving import NotKnownError, packed
+from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
+from anydml.onnx.values import Tensor
 from anydml.operators import (
     DepthToSpace1OperatorDesc,
     ElementWiseIdentityOperatorDesc,
+    ElementWiseIfOperatorDesc,
     OperatorDesc,
+    Resample2OperatorDesc,
     SpaceToDepth1OperatorDesc,
     Upsample2dOperatorDesc,
 )
@@ -29,11 +32,23 @@ def transpose(known: Described) -> OperatorDesc | None:
 
 def expand(known: Described) -> OperatorDesc | None:
     """ELEMENT_WISE_IDENTITY that reads through strides of 0."""
-    x = known.input(0)
     output = known.descs(known.output)[0]
-    strides = tuple(0 if size == 1 else step for size, step in zip(x.shape, packed(x.shape, 1), strict=True))
+    return ElementWiseIdentityOperatorDesc(_broadcast(known, known.input(0), output), output)
+
+
+def where(known: Described) -> OperatorDesc | None:
+    """ELEMENT_WISE_IF that reads through strides of 0."""
+    output = known.descs(known.output)[0]
+    condition, a, b = (_broadcast(known, known.input(k), output) for k in range(3))
+    return ElementWiseIfOperatorDesc(condition, a, b, output)
+
+
+def _broadcast(known: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
+    """A tensor of the output's sizes that stands still along what it does not have."""
+    steps = packed(tensor.shape, 1)
+    strides = tuple(0 if size == 1 else step for size, step in zip(tensor.shape, steps, strict=True))
     own = (0,) * (len(output.sizes) - len(strides)) + strides
-    return ElementWiseIdentityOperatorDesc(TensorDesc(known.type_of(x), output.sizes, own), output)
+    return TensorDesc(known.type_of(tensor), output.sizes, own)
 
 
 ORDERS = {"DCR": "DEPTH_COLUMN_ROW", "CRD": "COLUMN_ROW_DEPTH"}
@@ -54,11 +69,50 @@ def space_to_depth(known: Described) -> OperatorDesc | None:
 
 
 def upsample(known: Described) -> OperatorDesc | None:
-    """UPSAMPLE_2D where whole rows and columns of images are repeated; other Resize nodes are RESAMPLE2."""
+    """UPSAMPLE_2D where whole rows and columns of images are repeated, else RESAMPLE2."""
     x = known.input(0)
     axes = resized_axes(known.node, known.at, x, known.inputs)
     times = whole_scales(known.node, x.shape, axes)
-    if times is None or len(times) < 2 or any(n != 1 for n in times[:-2]):
-        return not_ours("DML_OPERATOR_RESAMPLE2")
     source, output = known.descs(x, known.output)
-    return Upsample2dOperatorDesc(source, output, (times[-1], times[-2]), "NEAREST_NEIGHBOR")
+    if times is not None and len(times) >= 2 and all(n == 1 for n in times[:-2]):
+        return Upsample2dOperatorDesc(source, output, (times[-1], times[-2]), "NEAREST_NEIGHBOR")
+    direction, shift = ROUNDED[rounding(known.node)]
+    places = [_place(coordinates(known.node), axis, size) for axis, size in zip(axes, x.shape, strict=True)]
+    before = [(1.0, 0.0, 0.0)] * (len(output.sizes) - len(places))
+    scales, inputs, outputs = zip(*before, *places, strict=True)
+    offsets = [own + shift for own in inputs]
+    return Resample2OperatorDesc(source, output, "NEAREST_NEIGHBOR", direction, scales, offsets, outputs)
+
+
+ROUNDED = {
+    "round_prefer_floor": ("INCREASING", 0.5),
+    "round_prefer_ceil": ("DECREASING", -0.5),
+    "floor": ("DECREASING", 0.0),
+    "ceil": ("INCREASING", 0.0),
+}
+"""RESAMPLE2's direction, and what is added to its InputPixelOffsets, as ONNX Runtime's provider has them."""
+
+
+def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
+    """Scale, InputPixelOffset and OutputPixelOffset of an axis: (y − Output) / Scale − Input is its place in the input.
+
+    Raises:
+        NotKnownError: places may lie outside, where another value stands.
+    """
+    if axis == Scaled(size, 1.0):
+        # As it is, whatever the mode would make of it.
+        return 1.0, 0.0, 0.0
+    if axis.region != (0.0, 1.0):
+        raise NotKnownError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
+    if mode == "align_corners":
+        whole = axis.scale * size - 1
+        return (whole / (size - 1) if whole and size > 1 else 1.0), 0.0, 0.0
+    if mode == "tf_crop_and_resize":
+        return ((axis.size - 1) / (size - 1) if axis.size > 1 and size > 1 else 1.0), 0.0, 0.0
+    if mode == "asymmetric" or (mode == "pytorch_half_pixel" and axis.size <= 1):
+        return axis.scale, 0.0, 0.0
+    if mode == "tf_half_pixel_for_nn":
+        return axis.scale, 0.0, -0.5
+    if mode == "half_pixel_symmetric":
+        return axis.scale, 0.5 - size / 2 * (1 - axis.size / (axis.scale * size)), -0.5
+    return axis.scale, 0.5, -0.5

@@ -1,17 +1,19 @@
-"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX1; and what DirectML runs of which anydml has no desc."""
+"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX1, NONZERO_COORDINATES; and what anydml has no desc of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from anydml.onnx.directml.described import Described, not_ours
+from anydml.onnx.directml.described import Described, filled_up, not_ours
 from anydml.onnx.nodes.making import filling
 from anydml.operators import (
     DiagonalMatrix1OperatorDesc,
     FillValueConstantOperatorDesc,
     FillValueSequenceOperatorDesc,
+    NonzeroCoordinatesOperatorDesc,
     OperatorDesc,
 )
+from anydml.tensor import DataType, TensorDesc
 
 LEAST, MOST = -(2**31), 2**31 - 1
 """Of an INT."""
@@ -45,6 +47,15 @@ def trilu(known: Described) -> OperatorDesc | None:
     k = 0 if given is None else int(known.at.known(known.node, given, "k").reshape(()).item())
     begin, end = (LEAST, k) if known.node.integer("upper", 1) else (k + 1, MOST)
     return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
+
+
+def non_zero(known: Described) -> OperatorDesc | None:
+    """NONZERO_COORDINATES, as ONNX Runtime's provider has it: one count, and a row an element."""
+    x = known.input(0)
+    (source,) = known.descs(x)
+    rows = filled_up((x.size, max(1, len(x.shape))), known.count())
+    count = TensorDesc(DataType.UINT32, (1,) * known.count())
+    return NonzeroCoordinatesOperatorDesc(source, count, TensorDesc(DataType.UINT32, rows))
 
 
 def other(name: str) -> Callable[[Described], OperatorDesc | None]:

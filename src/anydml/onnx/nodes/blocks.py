@@ -115,7 +115,7 @@ def resize(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
 
 def whole_scales(node: Node, shape: Sizes, axes: Sequence[Scaled]) -> list[int] | None:
     """How often each element is repeated, where that is all that is done."""
-    if _coordinates(node) != "asymmetric" or _rounding(node) != "floor":
+    if coordinates(node) != "asymmetric" or rounding(node) != "floor":
         return None
     if any(not axis.scale.is_integer() or axis.size != old * axis.scale for old, axis in zip(shape, axes, strict=True)):
         return None
@@ -133,13 +133,15 @@ def _is_old(node: Node) -> bool:
     return node.operator == "Upsample" or node.version < 11
 
 
-def _coordinates(node: Node) -> str:
+def coordinates(node: Node) -> str:
+    """How places of results are those of the input."""
     if _is_old(node):
         return "asymmetric"
     return node.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
 
 
-def _rounding(node: Node) -> str:
+def rounding(node: Node) -> str:
+    """Which neighbour is the nearest."""
     return "floor" if _is_old(node) else node.text("nearest_mode", "round_prefer_floor", ROUNDINGS)
 
 
@@ -225,7 +227,7 @@ def _kept_ratio(
 
 
 def _regions(node: Node, at: Moving, inputs: Inputs, count: int) -> list[tuple[float, float]]:
-    if _coordinates(node) != "tf_crop_and_resize":
+    if coordinates(node) != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
     roi = required(node, inputs, 1, "roi")
     if roi.shape != (2 * count,) or roi.dtype.kind != "f":
@@ -246,7 +248,7 @@ def _outside(node: Node, x: Tensor) -> Array:
 
 def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     """The indices of the nearest neighbours, and how many at both ends have none inside."""
-    mode = _coordinates(node)
+    mode = coordinates(node)
     y, scale = np.arange(axis.size, dtype=np.float64), axis.scale
     # Exact where the scale is that of the sizes: a place halfway between two neighbours stays there.
     is_exact = scale == axis.size / size
@@ -280,7 +282,7 @@ def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
         "round_prefer_ceil": lambda: np.floor(x + 0.5),
         "floor": lambda: np.floor(x),
         "ceil": lambda: np.ceil(x),
-    }[_rounding(node)]()
+    }[rounding(node)]()
     indices = np.clip(rounded, 0, size - 1).astype(np.int64)
     inside = np.flatnonzero(~outside)
     if not inside.size:
