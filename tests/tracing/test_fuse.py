@@ -13,6 +13,7 @@ import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
 from anydml.engines.cpu.launch import LOADER
 from anydml.engines.program_cache import ProgramCache
+from anydml.tracing.plan import Plan
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 Pair = collections.namedtuple("Pair", "first second")
@@ -334,7 +335,9 @@ def test_large_results_are_the_same():
         np.testing.assert_array_equal(fused(x), np.concatenate([padded] * 2, 1))
 
 
-def test_threads_that_call_at_once_trace_once_a_key():
+def test_threads_that_call_at_once_trace_and_compile_once_a_key(monkeypatch):
+    compile_program, compiled = Plan.compile, []
+    monkeypatch.setattr(Plan, "compile", lambda *given: (compiled.append(1), compile_program(*given))[1])
     fused, runs = counted(lambda x: np.concatenate([x[::-1], np.roll(x, 1, 0)]))
     arrays = [np.arange(k * 7.0).reshape(7, k) for k in range(1, 5)]
     barrier, errors = threading.Barrier(8), []
@@ -343,7 +346,10 @@ def test_threads_that_call_at_once_trace_once_a_key():
         try:
             barrier.wait()
             for array in arrays * 5:
-                np.testing.assert_array_equal(fused(array), np.concatenate([array[::-1], np.roll(array, 1, 0)]))
+                out = np.zeros((array.shape[1], 14)).T
+                assert fused(array, out=out) is out
+                for found in (fused(array), out):
+                    np.testing.assert_array_equal(found, np.concatenate([array[::-1], np.roll(array, 1, 0)]))
         except BaseException as error:
             errors.append(error)
 
@@ -354,6 +360,8 @@ def test_threads_that_call_at_once_trace_once_a_key():
         thread.join()
     assert not errors
     assert len(runs) == len(arrays)
+    # For packed results, and for those with strides of their own; a single column is packed either way.
+    assert len(compiled) == 2 * len(arrays) - 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

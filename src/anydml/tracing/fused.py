@@ -125,9 +125,10 @@ class Fused:
         def kept(strides: Hashable, make: Callable[[], Any]) -> Any:
             compiled = self._plans.get((key, strides))
             if compiled is None:
-                compiled = make()
-                if compiled is not None:
-                    self._plans.keep((key, strides), compiled)
+                with self._turn:
+                    compiled = self._plans.get((key, strides)) or make()
+                    if compiled is not None:
+                        self._plans.keep((key, strides), compiled)
             return compiled
 
         return plan.run_to(out, call.inputs, call.adapters, kept)
