@@ -3,7 +3,6 @@
 Triton compiles for the driver's target; a driver that has no device is enough for that.
 """
 
-import functools
 import json
 import pathlib
 import re
@@ -16,7 +15,6 @@ import triton
 from measured import unmeasured
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
-from triton.runtime.jit import JITFunction
 
 import anydml as dml
 from anydml.engines.cuda.kernel import move_tiles
@@ -160,14 +158,8 @@ def kernels_of_changing_sizes(count):
     }
 
 
-def parse_once():
-    """Let Triton read the kernel's source once, not for every launch: compiling leaves what was read as it is."""
-    JITFunction.parse = functools.cache(JITFunction.parse)
-
-
 if __name__ == "__main__":
     driver.set_active(NoDevice(TARGETS[sys.argv[1]]))
-    parse_once()
     found = {name: [facts(kernel) for kernel in kernels_of(desc.moves())] for name, desc in DESCS.items()}
     of_moves = {name: [facts(kernel) for kernel in kernels_of([move])] for name, move in MOVES.items()}
     print(json.dumps({"kernels": found, "moves": of_moves, "of 24 changing sizes": kernels_of_changing_sizes(24)}))
