@@ -94,3 +94,21 @@ def test_looking_for_what_is_meant_takes_no_time():
     started = time.process_time()
     assert did_you_mean("x" * LONGEST, names) == did_you_mean("x" * 10**7, names) == ""
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: dml.join(X, X), "it must be an integer: pass the arrays as one list"),
+        (lambda: dml.fuse(3), "fuse takes a function, such as lambda x: x.T, not int"),
+        (lambda: dml.spilt, "module 'anydml' has no attribute 'spilt'; did you mean split?"),
+        (lambda: dml.Device("CPU"), "; did you mean cpu?"),
+        (lambda: dml.TensorDesc("float", [1]), "; did you mean FLOAT32?"),
+        (lambda: dml.explain("split.json"), "not str; anydml.dxdispatch.load reads a model file"),
+        (lambda: dml.dxdispatch.run("split.json"), "run takes a model: anydml.dxdispatch.load('split.json') reads one"),
+    ],
+)
+def test_what_newcomers_write_is_answered(call, text):
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        call()
+    assert text in str(caught.value)

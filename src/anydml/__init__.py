@@ -30,6 +30,7 @@ from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
+from anydml.text import did_you_mean
 from anydml.tracing import fuse
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ else:
     def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
         """A function, made when it is first asked for."""
         if name not in FUNCTIONS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            meant = "" if name.startswith("_") else did_you_mean(name, __all__)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
         return globals().setdefault(name, getattr(functions, name))
 
     def __dir__():  # noqa: ANN202  # as above

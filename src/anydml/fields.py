@@ -35,7 +35,9 @@ def integer(name: str, field: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise wrong(name, field, value, "an integer") from None
+        # The second of two arrays, where a list of them is expected, stands where the axis does.
+        is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
+        raise wrong(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}") from None
 
 
 def integers(name: str, field: str, values: Any) -> tuple[int, ...]:

@@ -12,6 +12,9 @@ SIMILAR = 0.55
 MOST_KNOWN = 1000
 """Names that are compared."""
 
+ALIKE = 5
+"""Names that may be as near as each other."""
+
 LONGEST = 100
 """Characters of a name that may be a misspelt one."""
 
@@ -20,8 +23,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name that was probably meant, whatever its case, or None."""
     first = [key for key in itertools.islice(known, MOST_KNOWN) if len(key) <= LONGEST]
     lower = {key.lower(): key for key in reversed(first)}
-    similar = difflib.get_close_matches(name.lower(), lower, 1, SIMILAR) if len(name) <= LONGEST else []
-    return lower[similar[0]] if similar else None
+    similar = difflib.get_close_matches(name.lower(), lower, ALIKE, SIMILAR) if len(name) <= LONGEST else []
+    # Of several that are as near: the one that is known first.
+    similar.sort(key=[key.lower() for key in first].index)
+    return lower[max(similar, key=lambda each: _likeness(each, name.lower()))] if similar else None
+
+
+def _likeness(known: str, name: str) -> float:
+    return difflib.SequenceMatcher(None, known, name).ratio()
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

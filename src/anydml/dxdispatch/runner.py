@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -79,6 +80,8 @@ def run(
     """
     from anydml.device import Device
 
+    if isinstance(model, str | os.PathLike):
+        raise TypeError(f"run takes a model: anydml.dxdispatch.load({str(model)!r}) reads one")
     for line in model.warnings:
         warn(line)
     timing = timing or Timing()

@@ -12,6 +12,7 @@ from importlib import import_module
 
 from anydml.engines.protocol import Array, ArrayEngine, CompiledProgram, Engine
 from anydml.memory.device_array import DeviceArray
+from anydml.text import did_you_mean
 
 ENGINES: Mapping[str, str] = {
     "cpu": "anydml.engines.cpu",
@@ -33,7 +34,7 @@ def open_engine(device: str) -> Engine:
     """
     package = ENGINES.get(device.partition(":")[0])
     if package is None:
-        hint = "; a GPU is 'cuda'" if "gpu" in device.lower() else ""
+        hint = "; a GPU is 'cuda'" if "gpu" in device.lower() else did_you_mean(device, ENGINES)
         raise ValueError(f"unknown device {device!r}: one of {', '.join(map(repr, ENGINES))}{hint}")
     engine: Engine = import_module(package).open_engine(device)
     return engine

@@ -6,6 +6,7 @@ same code.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +150,8 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     if type(thing).__name__ == "ModelProto":
         return _several("ONNX model", subjects.of_onnx(thing, device))
     message = f"explain takes a desc, an operator, a fused function, a program or a model, not {type(thing).__name__}"
+    if isinstance(thing, str | os.PathLike):
+        message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
 
 

@@ -71,6 +71,8 @@ def fuse(function: Callable[..., Any]) -> Fused:
         >>> halves(np.arange(6))
         array([3, 4, 5, 0, 1, 2])
     """
+    if not callable(function):
+        raise TypeError(f"fuse takes a function, such as lambda x: x.T, not {type(function).__name__}")
     return Fused(function)
 
 
