@@ -33,6 +33,21 @@ EXAMPLES = (
     "gather_5",
     "split_training",
     "concat_training",
+    "tile",
+    "padding_reflection",
+    "gather_elements",
+    "gather_nd",
+    "scatter",
+    "scatter_nd",
+    "slice_grad",
+    "depth_to_space",
+    "space_to_depth",
+    "reverse_subsequences",
+    "diagonal_matrix1",
+    "one_hot",
+    "fill_value_sequence",
+    "element_wise_if",
+    "upsample_2d",
 )
 
 
