@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from stores.breaking_headers import broken_files, packed
+from stores.breaking_stores import broken
 
 import anydml as dml
 from anydml import stores
@@ -236,3 +237,9 @@ def test_a_store_is_not_read_by_accident(tmp_path):
     (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
     with pytest.raises(dml.ModelError, match="shorter"):
         x.read()
+
+
+def test_broken_files_of_every_kind_are_refused_in_a_line():
+    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    codes = broken(4, 150)
+    assert sum(count for (_, code), count in codes.items() if code == 2) > 150

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.boxes import as_bytes, read_box, word
-from anydml.stores.decoding import Decoder
+from anydml.stores.decoding import Decoder, coder_of
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
 from anydml.stores.zarr_format import Chunks, ZarrStore, zarr_array
@@ -165,7 +165,7 @@ class ChunkWriter:
 
     def __init__(self, layout: Chunks, folder: Path) -> None:
         self.layout, self.folder = layout, folder
-        self._coder = layout.coder() if layout.is_own else None
+        self._coder = coder_of(layout.codec) if layout.is_own and layout.codec is not None else None
         self._array: Any = None if layout.is_own else zarr_array(folder, "r+")
         self._made: set[Path] = set()
 

@@ -28,10 +28,8 @@ class Decoder:
     """
 
     def __init__(self, codec: Mapping[str, Any], size: int) -> None:
-        import numcodecs
-
         self.size = size
-        self._coder = numcodecs.get_codec(dict(codec))
+        self._coder = coder_of(codec)
         self._stream = _stream(codec)
 
     def decode(self, data: bytes) -> Any:
@@ -67,6 +65,13 @@ class Decoder:
             # Zeros may fill a file up.
             left = stream.unused_data.lstrip(b"\0")
         return found
+
+
+def coder_of(codec: Mapping[str, Any]) -> Any:
+    """What decodes and encodes chunks, by numcodecs' configuration."""
+    import numcodecs
+
+    return numcodecs.get_codec(dict(codec))
 
 
 def _stream(codec: Mapping[str, Any]) -> Callable[[], Any] | None:

@@ -12,7 +12,8 @@ from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
 from anydml.stores.store import Checkpoint, Store
-from anydml.stores.zarr_format import is_zarr, open_zarr
+from anydml.stores.zarr_folders import is_zarr
+from anydml.stores.zarr_format import open_zarr
 
 INDEX = ".safetensors.index.json"
 """What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""

@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import json
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,31 +17,14 @@ import numpy as np
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.regions import Box
+from anydml.stores.zarr_folders import is_zarr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-METADATA = ("zarr.json", ".zarray", ".zgroup")
-"""Files of which a Zarr array or group has one."""
+MOST_BYTES = 1 << 62
+"""Of an array, and of a chunk; places in files are numbers of 64 bits."""
 
 _SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
-
-
-def is_zarr(path: Path) -> bool:
-    """Whether a folder is a Zarr array or group."""
-    return any((path / name).is_file() for name in METADATA)
-
-
-def is_zarr_array(path: Path) -> bool:
-    """Whether a folder is a Zarr array, and no group, which may hold others."""
-    if (path / ".zgroup").is_file():
-        return False
-    try:
-        said = json.loads((path / "zarr.json").read_bytes())
-    except FileNotFoundError:
-        return (path / ".zarray").is_file()
-    except (OSError, ValueError):
-        return False
-    return isinstance(said, dict) and said.get("node_type") == "array"
 
 
 def require_zarr(place: JsonPath) -> Any:
@@ -111,14 +95,6 @@ class Chunks:
     def box(self, number: Sequence[int]) -> Box:
         """A chunk's elements; at the edges fewer than a chunk has."""
         return tuple((k * c, min(size, (k + 1) * c)) for k, c, size in zip(number, self.chunk, self.shape, strict=True))
-
-    def coder(self) -> Any:
-        """What decodes and encodes chunks; None where they are plain."""
-        if self.codec is None:
-            return None
-        import numcodecs
-
-        return numcodecs.get_codec(dict(self.codec))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,10 +187,14 @@ def open_zarr(path: Path) -> ZarrStore:
     zarr = require_zarr(place)
     if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
         try:
-            array = zarr.open(str(path), mode="r")
+            # What it warns of is for whoever writes such metadata.
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                array = zarr.open(str(path), mode="r")
         except Exception as error:
             # Broken metadata raise whatever their reader happens to meet.
             raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
+        if not isinstance(array.metadata.attributes or {}, Mapping):
+            raise place.error("has attributes that are no object")
         if isinstance(array, zarr.Array):
             return store_of(array, path)
     inside = sorted(each.name for each in path.iterdir() if each.is_dir() and is_zarr(each))
@@ -249,10 +229,16 @@ def layout_of(array: Any) -> Chunks:
     encoding = said.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
     separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
+    shape, inner = tuple(map(int, array.shape)), tuple(map(int, array.chunks))
+    outer = inner if array.shards is None else tuple(map(int, array.shards))
+    if any(0 in (a, b) and size for a, b, size in zip(inner, outer, shape, strict=True)):
+        raise ModelError(f"{array.store_path}: has shape {[*shape]}, but chunks of sizes {[*inner]}: sizes are from 1")
+    if max(math.prod(max(1, size) for size in each) for each in (shape, outer)) * max(1, dtype.itemsize) >= MOST_BYTES:
+        raise ModelError(f"{array.store_path}: has shape {[*shape]} in chunks {[*outer]}, which no file system holds")
     fill = np.zeros((), dtype) if array.fill_value is None else np.array(array.fill_value).astype(dtype)
     return Chunks(
-        tuple(map(int, array.shape)),
-        tuple(map(int, array.shards or array.chunks)),
+        shape,
+        tuple(max(1, size) for size in outer),
         dtype,
         version,
         separator,
@@ -260,7 +246,7 @@ def layout_of(array: Any) -> Chunks:
         codec,
         is_own and 0 not in array.chunks and bool(array.shape),
         fill.tobytes(),
-        tuple(map(int, array.chunks)),
+        inner,
     )
 
 

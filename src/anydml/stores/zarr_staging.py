@@ -14,7 +14,7 @@ from anydml.files.json_path import JsonPath, names
 from anydml.stores.journal import sync_folder
 from anydml.stores.staging import JOURNAL, PART, Staging, beside
 from anydml.stores.targets import NewFile
-from anydml.stores.zarr_format import is_zarr_array
+from anydml.stores.zarr_folders import is_zarr_array
 from anydml.stores.zarr_target import ZarrTarget
 
 MANY_FILES = 1000
