@@ -5,6 +5,7 @@
 
 import collections
 import contextlib
+import copy
 import io
 import json
 import os
@@ -143,7 +144,7 @@ def _edited(rng, content, others):
             if rng.random() < 0.2:
                 del holder[key]
             else:
-                holder[key] = rng.choice([*VALUES, *others])
+                holder[key] = copy.deepcopy(rng.choice([*VALUES, *others]))
             break
     return content
 
