@@ -153,7 +153,7 @@ X = np.arange(6.0).reshape(2, 3)
         (lambda: dml.gather_elements(X, np.zeros((1, 4), int)), r"indices.shape\[1\] is 4"),
         (lambda: dml.scatter(X, [[0]], [[1.0, 2.0]]), "updates have shape"),
         (lambda: dml.scatter(X, [[0]], np.array([[1]])), "updates is int64, but x is float64"),
-        (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates, but there are 2 dimensions"),
+        (lambda: dml.gather_nd(X, [[0, 0, 0]]), "3 coordinates for 2 dimensions"),
         (lambda: dml.scatter_nd(X, [[0]], X[0]), "must have"),
         (lambda: dml.diagonal_matrix(X[0], 1), "diagonal_matrix: x has 1 dimension"),
         (lambda: dml.one_hot([0], X, 2), "one_hot: values have shape"),

@@ -57,14 +57,14 @@ def test_split_18_may_be_uneven():
     ("opset", "attributes", "split", "message"),
     [
         (13, {}, None, "does not divide into 5 equal parts"),
-        (13, {}, ints(1, 3), "split has 2 entries, but there are 5 outputs"),
+        (13, {}, ints(1, 3), "split has 2 entries for 5 outputs"),
         (13, {}, ints(1, 1, 1, 1, 1), "add up to 5, but axis 0 has size 4"),
         (13, {}, ints(5, -1, 0, 0, 0), "negative entry"),
         (13, {}, np.ones(5, np.int8), "split is int8"),
         (13, {"axis": 2}, None, "axis is 2, but the rank is 2"),
         (18, {}, None, "neither split nor num_outputs"),
         (18, {"num_outputs": 5}, ints(1, 1, 1, 1, 0), "both split and num_outputs"),
-        (18, {"num_outputs": 4}, None, "num_outputs is 4, but there are 5 outputs"),
+        (18, {"num_outputs": 4}, None, "num_outputs is 4, but the node has 5 outputs"),
         (11, {"split": [4]}, None, "split has 1 entry for 5 outputs"),
     ],
 )
