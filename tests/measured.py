@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-SECONDS = 1.0
+SECONDS = 2.0
 """Of a processor that coverage looks at cases which differ in numbers alone: it takes as long as the tests themselves,
 and such cases run the same lines. What is measured can only become less by it."""
 

@@ -19,9 +19,13 @@ MODULES = (
     "anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.pydirectml",
     "anydml.stores",
 )  # fmt: skip
+OPTIONAL = [f"anydml.{library}" for library in ("onnx", "torch") if importlib.util.find_spec(library)]
 NAMES = [
     f"{module}.{name}"
-    for module in (*MODULES, *(["anydml.onnx"] if importlib.util.find_spec("onnx") else []))
+    for module in (
+        *MODULES,
+        *(f"anydml.{library}" for library in ("onnx", "torch") if importlib.util.find_spec(library)),
+    )
     for name in importlib.import_module(module).__all__
     if not name.startswith("__")
 ]
@@ -32,9 +36,16 @@ def thing(name):
     return getattr(importlib.import_module(module), last)
 
 
+def examples(found):
+    return (inspect.getdoc(found) or "").partition("Examples:")[2]
+
+
 def has_text(name):
-    """Whether Python knows a docstring of its own: not of an alias of a type, nor of a list."""
+    """Whether Python knows a docstring of its own: not of an alias of a type, nor of a list; PyTorch's once."""
     found = thing(name)
+    if name.startswith("anydml.torch.") and examples(found) == examples(getattr(dml, found.__name__, None)):
+        assert examples(found), "it has no example"
+        return False
     return typing.get_origin(found) is None and not isinstance(found, list)
 
 

@@ -11,7 +11,7 @@ from odd_arrays import DTYPES, odd, random_array
 
 import anydml as dml
 from anydml.engines.cpu.engine import CpuProgram
-from anydml.functions import calling
+from anydml.functions import calling, planning
 from anydml.functions.operations import OPERATIONS
 from anydml.moves import simplify
 from anydml.operators.parts import packed_part_moves, part_moves
@@ -25,7 +25,7 @@ INDICES = ("i1", "i2", "i4", "i8", "u1", "u4", "u8", ">i4", ">u8")
 @contextlib.contextmanager
 def few_bytes(most):
     """Another limit for what NumPy does at once; plans that were made with the other one are forgotten."""
-    with mock.patch.object(calling, "FEW_BYTES", most):
+    with mock.patch.object(planning, "FEW_BYTES", most):
         calling.PLANS.clear()
         yield
     calling.PLANS.clear()
@@ -145,7 +145,7 @@ def calls(x):
         yield lambda given=given: dml.gather(x, np.arange(len(x)), out=given)
 
 
-FEW = calling.FEW_BYTES
+FEW = planning.FEW_BYTES
 TAKEN = FEW * OPERATIONS["gather"].few
 
 

@@ -252,6 +252,10 @@ SPELLINGS = {
     "append to all": lambda x: np.append(x, values=[1.0, 2.0]),
     "columns": lambda x: np.column_stack((x[0, 0], x[0].T, np.arange(4.0))),
     "rollaxis": lambda x: [np.rollaxis(x, k, start) for k in range(-3, 3) for start in range(-3, 4)],
+    "columns counted first": lambda x: [x.ravel("F"), x.flatten("F"), x.reshape((4, -1), order="F"), np.ravel(x, "F")],
+    "a shape by columns": lambda x: np.reshape(x[:, ::-1], (3, 2, 4), order="F"),
+    "a mask along an axis": lambda x: [x[np.array([False, True])], x[:, np.array([True, False, True])]],
+    "a mask of two axes": lambda x: x[np.eye(2, 3, dtype=bool)],
     "filled with a row": lambda x: np.full_like(x, [1.7, 2, 3, 4], dtype=np.int16),
     "filled with a column": lambda x: np.full_like(x, fill_value=np.arange(3)[:, None], shape=(3, 2)),
 }

@@ -65,7 +65,7 @@ COMPUTING = {
 }
 FITTING = {
     "reshape": lambda x: x.reshape(5, 2),
-    "reshape order": lambda x: x.reshape(12, order="F"),
+    "reshape order": lambda x: x.reshape(12, order="A"),
     "ravel order": lambda x: x.ravel("K"),
     "reshape two": lambda x: x.reshape(-1, -1),
     "transpose": lambda x: x.transpose(0, 0),
@@ -83,6 +83,11 @@ FITTING = {
     "float index": lambda x, m: x[x],
     "known index": lambda x: x[[0, 3]],
     "take": lambda x: np.take(x, 12),
+    "mask that is too short": lambda x: x[np.ones(2, bool)],
+    "mask that is too short for a later axis": lambda x: x[..., np.array([True, False])],
+    "order of memory": lambda x: x.ravel("K"),
+    "rows of a row": lambda x: np.vsplit(x[0], 1),
+    "planes of rows": lambda x: np.dsplit(x, 1),
     "mask of another shape": lambda x: x[np.ones((4, 4), bool)],
     "scalar iteration": lambda x: [*x[0, 0]],
     "pad": lambda x: np.pad(x, -1),

@@ -21,7 +21,7 @@ from fuzz.seen import Seen, TooManyKernels
 
 import anydml as dml
 from anydml.engines.cpu import engine, kernel_call
-from anydml.functions import calling
+from anydml.functions import planning
 
 THREADS, KERNELS = 16, 4
 AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
@@ -29,7 +29,7 @@ AS_FOUND = dataclasses.replace(CPU_WAYS[0], kernels="as found")
 
 def share_everything() -> None:
     """Let kernels do even small work, and four threads share it, a few KiB at a time."""
-    calling.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
+    planning.FEW_BYTES = engine.SMALL_BYTES = engine.SMALL_MOVES = -1
     engine.SHARED_BYTES = 0
     kernel_call.CHUNK = 4096
     dml.set_num_threads(4)

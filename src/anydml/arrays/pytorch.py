@@ -6,14 +6,18 @@ ever again. Results are tensors of PyTorch's making for the same reason.
 
 from __future__ import annotations
 
-from functools import cache
+import math
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
+from anydml.arrays.quick import QUICK, QuickKind
 from anydml.memory.device_array import device_array
+from anydml.memory.dlpack_struct import reader_of
 from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
 
 MOVED = ("cpu", "cuda")
@@ -73,8 +77,7 @@ class TorchAdapter(ArrayAdapter):
 
     def written(self) -> None:
         """Tell autograd, as PyTorch's own writes do."""
-        if not self.array.is_inference():
-            torch.autograd.graph.increment_version(self.array)
+        _written((self.array,))
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
         """The memory of a new tensor in host memory."""
@@ -166,3 +169,42 @@ _SIMPLE = {
     )
 }
 """NumPy's dtypes for those without lazy conjugates and without a scale."""
+
+
+def _can_use(tensor: Any, span: int) -> bool:
+    """Whether a tensor in host memory has no lazy sign, records nothing, and lies within its storage."""
+    if type(tensor) is not torch.Tensor or tensor.requires_grad or tensor.is_neg():
+        return False
+    try:
+        held: int = tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):
+        # Sparse, or a transform's.
+        return False
+    reaches: bool = held - tensor.storage_offset() * tensor.itemsize >= span
+    return reaches
+
+
+def _maker(shape: Sizes, like: Any) -> Callable[[], Any]:
+    # Said in full, so that no default and no context puts it elsewhere.
+    make = partial(torch.empty, *shape or [()], dtype=like.dtype, device=_CPU)
+    size = like.itemsize * math.prod(shape)
+    return make if size < HUGE else partial(_huge, make, size)
+
+
+def _huge(make: Callable[[], Any], size: int) -> Any:
+    tensor = make()
+    ask_for_huge_pages(tensor.data_ptr(), size)
+    return tensor
+
+
+def _written(tensors: Iterable[Any]) -> None:
+    for tensor in tensors:
+        if not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
+
+
+_CPU = torch.device("cpu")
+
+if reader_of(torch.Tensor):
+    # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.
+    QUICK[torch.Tensor] = QuickKind(torch.Tensor, torch.compiler.is_compiling, _can_use, _maker, _written)

@@ -49,15 +49,18 @@ class Launch(NamedTuple):
         start: does it.
         kept: what `start` needs kept alive.
         weight: bytes that are kept, about.
-        with_arguments: the same for a tuple in which arguments of these types follow the arrays (integers, floats,
-            words, None, tuples of integers): those that are of other types are refused, too. That they are equal is the
+        spans: bytes from each operand's first element to the one past its highest.
+        variant: the same for a tuple in which arguments of these types follow the arrays (integers, floats, words,
+            None, tuples of integers): those that are of other types are refused, too. That they are equal is the
             caller's to see.
+            With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
     """
 
     start: Start
     kept: object
     weight: int
-    with_arguments: Callable[[Sequence[object]], Launch]
+    spans: tuple[int, ...]
+    variant: Callable[[Sequence[object], type | None], Launch | None]
 
 
 class CompiledCall(Protocol):

@@ -119,7 +119,7 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
     Raises:
         DescError: it is none of them.
     """
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
         raise DescError(f"{name}: {field} is {value!r}; it is {text}", name, field, f"{field} is {text}")
 

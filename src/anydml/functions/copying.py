@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received
+from anydml.arrays.quick import QUICK
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.functions.steps import PLANS
+from anydml.functions.steps import PLANS, Asked
 from anydml.functions.traced import copied, fused_functions, registered_for
 
 
@@ -31,17 +32,22 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    asked = None
+    key: tuple[Any, ...] = ()
     if type(x) is np.ndarray:
-        asked = COPY, x.shape, out is None
-        step = PLANS.steps.get(asked)
-        if step is not None:
+        key = COPY, x.shape, out is None
+        for step in PLANS.steps.get(key, ()):
             result = step.make() if out is None else out
             given = x, result
             if not step.start(id(given)):
                 return result
             # The long way makes its own.
             del result, given
+    elif type(x) in QUICK and not QUICK[type(x)].is_traced():
+        key = (COPY, type(x), x.shape, out is None)
+        for step in PLANS.steps.get(key, ()):
+            taken = step.take((x,), (), None if out is None else (out,))
+            if taken is not None:
+                return taken[0]
     if (functions := fused_functions(x)) is not None:
         return copied("copy", "out", functions.copy(x), out)
     if type(x) is not np.ndarray and (registered := registered_for(x)) is not None:
@@ -50,4 +56,5 @@ def copy(x: Any, out: Any | None = None) -> Any:
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)
     array, adapter = (x, None) if type(x) is np.ndarray else received("copy", x)
+    asked = Asked(key, 0, adapter and adapter.array) if key else None
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter, None, asked)[0]

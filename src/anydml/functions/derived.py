@@ -13,17 +13,21 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
+from anydml.arrays.quick import QUICK
 from anydml.fields import integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
-from anydml.functions.steps import PLANS
+from anydml.functions.step_source import plain_names, step_lines
+from anydml.functions.steps import PLANS, Asked
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Element, Function, Parameter
 
 _NAMES: dict[str, Any] = {
+    "Asked": Asked,
     "Element": Element,
     "PLANS": PLANS,
+    "QUICK": QUICK,
     "all_copied": all_copied,
     "all_parts": arguments.all_parts,
     "call": call,
@@ -58,42 +62,62 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
         function: what it does.
         operation: the same for `calling`.
     """
-    source = "\n".join(_source(function)) + "\n"
-    # Inside of the package, so that errors that name the caller's line look further.
-    file = str(Path(__file__).with_name(f"<{function.name}>"))
-    names = {**_NAMES, "FUNCTION": function, "OPERATION": operation or OPERATIONS[function.name]}
-    exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
-    made: Any = names[function.name]
     stub = function.stub
+    code = stub.__code__
+    count = code.co_argcount
+    plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
+    first = f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
+    made = _compiled(function, operation or OPERATIONS[function.name], function.name, [first, *_source(function)])
     made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
     made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
     made.__module__ = "anydml.functions"
-    # Tracebacks show its lines.
-    linecache.cache[file] = len(source), None, source.splitlines(True), file
     found: Callable[..., Any] = made
     return found
 
 
+def peeking(function: Function, operation: Operation) -> Callable[..., Any] | None:
+    """The same for other libraries' arrays where there is a step for what is given; else it gives None.
+
+    It takes all arguments but `out` by their places. None where the function has no steps.
+    """
+    lines = [*step_lines(function, of_numpy=False)]
+    if not lines:
+        return None
+    first = f"def {function.name}({', '.join([each.name for each in function.parameters])}):"
+    made = _compiled(function, operation, f"step of {function.name}", [first, "    out = None", *lines])
+    made.__defaults__ = tuple([each.default for each in function.parameters if each.has_default])
+    found: Callable[..., Any] = made
+    return found
+
+
+def _compiled(function: Function, operation: Operation, title: str, lines: Iterable[str]) -> Any:
+    source = "\n".join(lines) + "\n"
+    # Inside of the package, so that errors that name the caller's line look further.
+    file = str(Path(__file__).with_name(f"<{title}>"))
+    names = {**_NAMES, "FUNCTION": function, "OPERATION": operation}
+    exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
+    # Tracebacks show its lines.
+    linecache.cache[file] = len(source), None, source.splitlines(True), file
+    return names[function.name]
+
+
 def _source(function: Function) -> Iterator[str]:
     label = repr(function.label)
-    code = function.stub.__code__
-    count = code.co_argcount
-    plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
-    yield f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
     # Results are of the library and dtype of the first that is data.
     first, *others = function.arrays
-    step = [*_step(function)]
-    yield from step
+    steps = [*step_lines(function)]
+    yield from steps
     yield "    adapter = None"
     yield from _first(function, first, label)
-    for each in others:
-        yield from _other(function, each, first, label)
+    for other in others:
+        yield from _other(function, other, first, label)
     yield from _numbers(function, label)
     data = [each.name for each in function.arrays if not each.is_index]
     indices = [each.name for each in function.arrays if each.is_index]
     rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
     rest += [f"{name}.dtype" for name in indices]
-    more = f", None, asked, {len(_plain_names(function))}" if step else ""
+    asked = f"Asked(asked, {len(plain_names(function))}, adapter and adapter.array)"
+    more = f", None, asked and {asked}" if steps else ""
     inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
     if len(data) > 1:
         yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
@@ -101,7 +125,7 @@ def _source(function: Function) -> Iterator[str]:
     yield f"    inputs = {inputs}"
     for each in function.parameters:
         if each.kind == "OutOfRange":
-            yield f"    if {each.name} != 'clamp':"
+            yield f"    if type({each.name}) is not str or {each.name} != 'clamp':"
             yield f"        check_outside(FUNCTION, {each.name!r}, {each.name}, inputs, arguments)"
     if indices:
         yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {packing.APART}:"
@@ -117,69 +141,6 @@ def _source(function: Function) -> Iterator[str]:
     if function.lengths is not None:
         made = f"with_lengths(FUNCTION, {made}, inputs, arguments, adapter)"
     yield f"    return {made}"
-
-
-_STEPPED = {ARRAY, ARRAYS, INDICES, MASK, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
-_STEPPED |= {"int | Ints", "int | Ints | None", "Scalar"}
-"""Kinds of parameters whose types and values say all."""
-
-
-def _each(names: Iterable[str]) -> str:
-    return "".join(f"{name}, " for name in names)
-
-
-def _plain_names(function: Function) -> list[str]:
-    """The arguments of a step that are no arrays."""
-    return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
-
-
-def _step(function: Function) -> Iterator[str]:
-    """The call as one step, where there is one for what was given (see `steps`).
-
-    Results that a step refused go before the long way makes its own: both together would be twice the memory.
-    """
-    first = function.arrays[0]
-    is_first_data = first.kind in (ARRAY, ARRAYS)
-    if function.lengths or not is_first_data or any(each.kind not in _STEPPED for each in function.parameters):
-        return
-    x, plain = first.name, _plain_names(function)
-    yield "    asked = None"
-    if function.is_of_lists:
-        tests, key, given = (
-            [f"(type({x}) is list or type({x}) is tuple) and {x} and type({x}[0]) is ndarray"],
-            [f"{x}[0].shape, len({x})"],
-            f"*{x}, ",
-        )
-    else:
-        arrays = [each.name for each in function.arrays]
-        tests = [f"type({name}) is ndarray" for name in arrays]
-        key = [f"{name}.shape" for name in arrays]
-        given = _each(arrays)
-    tests += [f"{each.name} == 'clamp'" for each in function.parameters if each.kind == "OutOfRange"]
-    yield f"    if {' and '.join(tests)}:"
-    for each in function.parameters:
-        if "Ints" in each.kind:
-            yield f"        if type({each.name}) is list:"
-            yield f"            {each.name} = tuple({each.name})"
-    yield f"        asked = OPERATION, {', '.join([*key, *plain])}, out is None"
-    yield "        try:"
-    yield "            step = PLANS.steps.get(asked)"
-    yield "        except TypeError:"
-    yield "            asked = step = None"
-    is_list = " and (out is None or type(out) is list)" if function.has_parts else ""
-    yield f"        if step is not None{is_list}:"
-    if function.has_parts:
-        yield "            results = [make() for make in step.makes] if out is None else [*out]"
-        yield f"            given = ({given}*results, {_each(plain)})"
-        yield "            if not step.start(id(given)):"
-        yield "                return results"
-        yield "            del results, given"
-    else:
-        yield "            result = step.make() if out is None else out"
-        yield f"            given = ({given}result, {_each(plain)})"
-        yield "            if not step.start(id(given)):"
-        yield "                return result"
-        yield "            del result, given"
 
 
 def _first(function: Function, first: Parameter, label: str) -> Iterator[str]:
@@ -270,5 +231,4 @@ def _numbers(function: Function, label: str) -> Iterator[str]:
         elif each.kind == "Scalar":
             yield f"    {x} = Element.of({label}, {field}, {x}, {data}.dtype)"
         elif each.kind == "Literal":
-            yield f"    if {x} not in {each.words!r}:"
-            yield f"        check_word({label}, {field}, {x}, {each.words!r})"
+            yield f"    check_word({label}, {field}, {x}, {each.words!r})"

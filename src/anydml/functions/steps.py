@@ -1,4 +1,4 @@
-"""Calls on NumPy's arrays in one step, found by what the caller gave, before anything is looked at.
+"""Calls in one step, found by what the caller gave, before anything is looked at: on NumPy's arrays, and on PyTorch's.
 
 A step is found by the first shapes and the other arguments as they are. Compiled code sees whether all else fits: the
 arrays' layouts, and that an argument which equals a planned one is of its type, too (``1.0`` equals ``1``). Whatever
@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.arrays.quick import QUICK, QuickKind
 from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import Launch, Start
 from anydml.functions.operations import Inferred
@@ -25,11 +26,15 @@ PLANS = ProgramCache()
 MOST_STEPS = 4096
 """Steps that are found at once, at most: several may be one plan's."""
 
+MOST_ALIKE = 4
+"""Steps that are found by the same arguments, at most: they differ in what those do not say, such as strides."""
+
 Made = Callable[[], Any]
+Sizes = tuple[int, ...]
 
 
 class Step:
-    """A plan's work on the tuple of a call's arrays, results and other arguments.
+    """A plan's work on the tuple of a call's arrays, results and other arguments, of NumPy's arrays.
 
     Attributes:
         start: does it (see `Launch`).
@@ -39,14 +44,60 @@ class Step:
 
     __slots__ = ("_launch", "make", "makes", "start")
 
-    def __init__(self, launch: Launch, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]) -> None:
+    def __init__(self, launch: Launch, shapes: Sequence[Sizes], dtypes: Sequence[np.dtype[Any]]) -> None:
         self._launch = launch
         self.start: Start = launch.start
-        self.makes = [_maker(shape, dtype) for shape in shapes]
+        self.makes = [*map(_maker, shapes, dtypes)]
         self.make = self.makes[0] if self.makes else None
 
+    def take(self, arrays: Sequence[Any], plain: tuple[object, ...], out: Sequence[Any] | None) -> list[Any] | None:
+        """As `GuestStep`; callers that count every tenth of a microsecond do the same themselves."""
+        results = [make() for make in self.makes] if out is None else [*out]
+        given = (*arrays, *results, *plain)
+        return None if self.start(id(given)) else results
 
-def _maker(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Made:
+
+class GuestStep:
+    """The same of another library's arrays."""
+
+    __slots__ = ("_input_spans", "_kind", "_launch", "_makes", "_output_spans", "_start")
+
+    def __init__(self, launch: Launch, shapes: Sequence[Sizes], kind: QuickKind, likes: Sequence[Any]) -> None:
+        self._launch = launch
+        self._start: Start = launch.start
+        self._kind = kind
+        self._makes = [*map(kind.maker, shapes, likes)]
+        inputs = len(launch.spans) - len(shapes)
+        self._input_spans, self._output_spans = launch.spans[:inputs], launch.spans[inputs:]
+
+    def take(self, arrays: Sequence[Any], plain: tuple[object, ...], out: Sequence[Any] | None) -> list[Any] | None:
+        """The results of a call, or None where it does not fit: then nothing was done.
+
+        Args:
+            arrays: the inputs.
+            plain: the arguments that are no arrays.
+            out: the caller's arrays to write to; None for new ones.
+        """
+        can_use = self._kind.can_use
+        for array, span in zip(arrays, self._input_spans, strict=False):
+            if not can_use(array, span):
+                return None
+        if out is None:
+            results = [make() for make in self._makes]
+            # Compiled code sees how many there are.
+            given = (*arrays, *results, *plain)
+            return None if self._start(id(given)) else results
+        for array, span in zip(out, self._output_spans, strict=False):
+            if not can_use(array, span):
+                return None
+        given = (*arrays, *out, *plain)
+        if self._start(id(given)):
+            return None
+        self._kind.written(out)
+        return [*out]
+
+
+def _maker(shape: Sizes, dtype: np.dtype[Any]) -> Made:
     size = dtype.itemsize
     for each in shape:
         size *= each
@@ -63,10 +114,10 @@ class Plan:
         is_empty: whether there is nothing to do.
         sizes: bytes of the results, if there are such as may be had warm.
         start: does a whole call on NumPy's arrays, where there is such a step (see `Launch`).
-        step: the same for what the caller gave, once it was asked for.
+        steps: the same for what callers gave, by their arrays' type, once it was asked for.
     """
 
-    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "step", "wait")
+    __slots__ = ("calls", "compiled", "dtype", "inferred", "is_empty", "launch", "sizes", "start", "steps", "wait")
 
     def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool, wait: int) -> None:
         self.inferred = inferred
@@ -78,14 +129,14 @@ class Plan:
         self.sizes = sizes if max(sizes, default=0) >= LEAST else None
         self.launch: Launch | None = None
         self.start: Start | None = None
-        self.step: Step | None = None
+        self.steps: dict[type, Step | GuestStep | None] = {}
 
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
         kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
-        # Once for `start`, and once for `step`.
-        return kept + (2 * self.launch.weight if self.launch else 0)
+        # Once for `start`, and once for each kind of arrays.
+        return kept + (3 * self.launch.weight if self.launch else 0)
 
     def ready(self, key: Hashable, launch: Launch) -> None:
         """Have a step for whole calls from now on."""
@@ -94,33 +145,55 @@ class Plan:
         self.start = launch.start
 
 
-def keep_step(key: tuple[Hashable, ...], plan: Plan, plain: int) -> None:
-    """Let a plan that has a step be found by what its callers give.
+class Asked(NamedTuple):
+    """By what callers look for the step of a plan.
 
-    Args:
-        key: by which they look for it: the operation, shapes and what the caller gave, and whether there is no `out`.
-        plan: a `Plan`, which has a launch.
+    Attributes:
+        key: the operation, shapes and what the caller gave, and whether there is no `out`.
         plain: how many arguments that are no arrays the key has before its last word.
+        like: the first array, of another library; None for NumPy's.
     """
-    # Other things than Python's own could never take the step, and a key would keep them alive.
-    if not all(map(_is_plain, key[1:-1])):
-        return
-    arguments = key[len(key) - 1 - plain : -1]
-    step = plan.step
-    # Equal elements may be given as numbers of several types, of which a step takes one.
-    if step is None or float in map(type, arguments):
-        if plan.launch is None:
+
+    key: tuple[Hashable, ...]
+    plain: int
+    like: Any = None
+
+    def keep(self, plan: Plan) -> None:
+        """Let a plan's step be found, if it has one."""
+        # Other things than Python's own could never take the step, and a key would keep them alive.
+        key = tuple([tuple(each) if isinstance(each, tuple) else each for each in self.key])
+        if plan.launch is None or not all(map(_is_plain, key[1:-1])):
             return
-        launch = plan.launch.with_arguments(arguments)
-        step = plan.step = Step(launch, plan.inferred.shapes, plan.dtype)
-    steps = PLANS.steps
-    if len(steps) >= MOST_STEPS:
-        steps.clear()
-    steps[key] = step
+        arguments = key[len(key) - 1 - self.plain : -1]
+        kind = np.ndarray if self.like is None else type(self.like)
+        # Equal elements may be given as numbers of several types, of which a step takes one.
+        if kind not in plan.steps or float in map(type, arguments):
+            plan.steps[kind] = _step(plan, plan.launch, arguments, kind, self.like)
+        step = plan.steps[kind]
+        if step is None:
+            return
+        steps = PLANS.steps
+        if len(steps) >= MOST_STEPS:
+            steps.clear()
+        others = [each for each in steps.get(key, ()) if each is not step]
+        steps[key] = (step, *others[: MOST_ALIKE - 1])
+
+
+def _step(plan: Plan, launch: Launch, arguments: Sequence[object], kind: type, like: Any) -> Step | GuestStep | None:
+    made = launch.variant(arguments, None if like is None else kind)
+    if made is None:
+        return None
+    if like is None:
+        return Step(made, plan.inferred.shapes, [plan.dtype] * len(plan.inferred.shapes))
+    return GuestStep(made, plan.inferred.shapes, QUICK[kind], [like] * len(plan.inferred.shapes))
 
 
 def _is_plain(argument: object) -> bool:
     """Whether types alone tell such an argument from others that are equal."""
     if type(argument) is tuple:
         return all(type(each) is int for each in argument)
-    return argument is None or type(argument) in (int, str, float, bool)
+    return (
+        argument is None
+        or type(argument) in (int, str, float, bool)
+        or (isinstance(argument, type) and argument in QUICK)
+    )

@@ -31,6 +31,7 @@ for _name, _operator in operators.OPERATORS.items():
     _operator.register_fake(shapes.fake(_function))
     _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
     _operator.register_vmap(_rules.batch)
+    operators.quicken(_function)
     transforms.RULES[_name], transforms.FUNCTIONS[_name] = _rules, _function
 
 if TYPE_CHECKING:
@@ -55,6 +56,19 @@ def consolidate_safetensors_files(
 
     Raises:
         ModelError: a file is broken or cannot be written, or has no tensor of a name.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from anydml import stores
+        >>> from anydml.torch import consolidate_safetensors_files
+        >>> Path("shards").mkdir()
+        >>> Path("whole").mkdir()
+        >>> np.save("x.npy", np.arange(6))
+        >>> saved = stores.create("shards/shard.safetensors", {"weight": (6,)}, np.int64)
+        >>> dml.fuse(np.copy).plan(stores.open("x.npy"), saved["weight"]).run()
+        >>> consolidate_safetensors_files("shards", "whole", {"weight": 1})
+        >>> stores.open("whole")["weight"].read()
+        array([0, 1, 2, 3, 4, 5])
     """
     from anydml.stores.resharding import consolidate
 

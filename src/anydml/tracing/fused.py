@@ -13,28 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays import ArrayAdapter
-from anydml.arrays.receive import as_numpy, check_place, guest_of
+from anydml.arrays.receive import check_place, guest_of
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
-from anydml.fields import check_dimensions
-from anydml.functions.traced import is_lazy, lazy_functions
+from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
+from anydml.tracing.call import Call
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
 from anydml.tracing.refusing import broken
-from anydml.tracing.structure import argument_names, rebuilt, static_key
+from anydml.tracing.stepping import MISSED, FusedSteps, key_of
+from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
-from anydml.tracing.trace import Trace, TracedArray, check_dtype
+from anydml.tracing.trace import Trace, check_dtype
 
 Array = np.ndarray[Any, Any]
-
-_ARRAYS = {np.ndarray}
-_OWN = (None,)
-"""The types and the adapters of a call with NumPy's arrays alone."""
-
-_STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
-"""Types of arguments that are part of a call's key as they are."""
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
@@ -99,20 +92,20 @@ class Fused:
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._plans = ProgramCache()
+        self._steps = FusedSteps()
         self._last: tuple[Hashable, Plan] | None = None
         self._turn = threading.RLock()
         _ALL.add(self)
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
-        if out is None and not keywords and {*map(type, arguments)} == _ARRAYS:
-            # What most calls are, without looking any closer.
-            layouts = tuple([(array.shape, array.strides, array.dtype) for array in arguments])
-            found = self._plans.get(layouts)
-            if found is None:
-                found = self._planned(layouts, arguments, {}, arguments, (None,) * len(arguments))
-            return found.run(arguments, _OWN)
-        call = _Call(self._name)
+        # What most calls are, without looking any closer.
+        quick = key_of(arguments, keywords)
+        if quick:
+            found = self._steps.take(quick, arguments, out)
+            if found is not MISSED:
+                return found
+        call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             return self._function(*arguments, **keywords)
@@ -121,6 +114,8 @@ class Fused:
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
+        if quick and plan.launch is not None:
+            self._steps.keep(quick, arguments, plan)
         if out is None:
             return plan.run(call.inputs, call.adapters)
 
@@ -141,7 +136,7 @@ class Fused:
 
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """As `lower`, with the arrays that are its inputs, and the shapes and dtypes of its outputs."""
-        plan, call = self._asked(arguments, keywords), _Call(self._name)
+        plan, call = self._asked(arguments, keywords), Call(self._name)
         call.key(arguments, keywords)
         return plan.program, call.inputs, [*plan.shapes]
 
@@ -172,7 +167,7 @@ class Fused:
         return self if instance is None else functools.partial(self, instance)
 
     def _asked(self, arguments: Any, keywords: dict[str, Any]) -> Plan:
-        call = _Call(self._name)
+        call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the program around it")
@@ -180,7 +175,7 @@ class Fused:
             raise broken("a call on Dask arrays is a program for each chunk: call the function, and look at its graph")
         return self._plan(key, call, arguments, keywords)
 
-    def _plan(self, key: Hashable, call: _Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
+    def _plan(self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
         plan: Plan | None = self._plans.get(key)
         return plan or self._planned(key, arguments, keywords, call.inputs, call.adapters)
 
@@ -230,69 +225,6 @@ class Fused:
         finally:
             trace.is_over = True
         return Plan(trace, tree, results, engine, names)
-
-
-class _Call:
-    """The arrays of a call, in order.
-
-    Attributes:
-        inputs: as the engines see them.
-        adapters: whose they are.
-        is_traced: whether one is traced: the call is part of another function's.
-        is_lazy: whether one is Dask's: results are, too.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.inputs: list[Array] = []
-        self.adapters: list[ArrayAdapter | None] = []
-        self.is_traced = self.is_lazy = False
-
-    def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
-        """What tells calls that need another program."""
-        key = tuple([self._key(item) for item in arguments])
-        if not keywords:
-            return key
-        return key, tuple([(name, self._key(item)) for name, item in keywords.items()])
-
-    def _key(self, item: Any) -> Hashable:
-        kind = type(item)
-        if kind is np.ndarray:
-            self.inputs.append(item)
-            self.adapters.append(None)
-            return item.shape, item.strides, item.dtype
-        if kind in _STATIC:
-            return static_key(item)
-        if isinstance(item, (list, tuple)):
-            return kind, tuple([self._key(each) for each in item]), None
-        if isinstance(item, dict):
-            return kind, tuple([(name, self._key(each)) for name, each in item.items()]), None
-        if isinstance(item, TracedArray):
-            self.is_traced = True
-            return None
-        return self._array_key(item)
-
-    def _array_key(self, item: Any) -> Hashable:
-        if is_lazy(item):
-            self.is_lazy = True
-            return None
-        adapter, field = guest_of(item), f"array {len(self.inputs)}"
-        if adapter is None and not isinstance(item, np.ndarray):
-            try:
-                return static_key(item)
-            except TypeError:
-                raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
-        if adapter is None:
-            view = as_numpy(self.name, field, item)
-            self.inputs.append(view)
-            self.adapters.append(None)
-            return view.shape, view.strides, view.dtype
-        check_dimensions(self.name, field, getattr(adapter.array, "ndim", 0))
-        view = adapter.view(self.name, field)
-        self.inputs.append(view)
-        self.adapters.append(adapter)
-        dtype = getattr(adapter.array, "dtype", None)
-        return type(adapter), str(adapter.device), dtype, view.shape, view.strides, view.dtype
 
 
 @functools.cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,13 +52,27 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
     return items
 
 
+class _OfMask(NamedTuple):
+    """Where a mask is true along one of its axes, and how long that is."""
+
+    indices: Any
+    size: int
+
+    def indices_in(self, whole: int, axis: int) -> Any:
+        """The indices, if the mask is as long as what it picks from."""
+        if self.size != whole:
+            message = f"a mask of size {self.size} does not fit axis {axis}, whose size is {whole}"
+            raise broken(message, FuseIndexError)
+        return self.indices
+
+
 def _known_items(item: Any) -> list[Any]:
     """An index that is known: an int, an array of ints, or the arrays of ints that a mask stands for."""
     array = np.asarray(item)
     if array.dtype == bool:
         if not array.ndim:
             raise broken("a single bool is no index", FuseIndexError)
-        return [*array.nonzero()]
+        return [_OfMask(found, size) for found, size in zip(array.nonzero(), array.shape, strict=True)]
     if not array.ndim:
         return [operator.index(array.item())]
     return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]
@@ -86,7 +100,8 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
             advanced.append((number, len(shape)))
         else:
             start, size, step = 0, whole, 1
-            arrays.append((len(shape), item, whole))
+            indices = item.indices_in(whole, axis) if isinstance(item, _OfMask) else item
+            arrays.append((len(shape), indices, whole))
             advanced.append((number, len(shape)))
             shape.append(whole)
         starts.append(start)

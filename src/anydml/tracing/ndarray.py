@@ -37,7 +37,7 @@ class TracedNdarray(TracedArray):
         return taken(self, key)
 
     def reshape(self, *shape: Any, **named: Any) -> TracedArray:
-        """As NumPy's, in row-major order."""
+        """As NumPy's, in order 'C' or 'F'."""
         return self._called(np.reshape, shape[0] if len(shape) == 1 else shape, **named)
 
     def transpose(self, *axes: Any) -> TracedArray:
@@ -49,11 +49,11 @@ class TracedNdarray(TracedArray):
         return self._called(np.swapaxes, axis1, axis2)
 
     def ravel(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in row-major order."""
+        """As NumPy's, in order 'C' or 'F'."""
         return self._called(np.ravel, order)
 
     def flatten(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in row-major order."""
+        """As NumPy's, in order 'C' or 'F'."""
         return self._called(np.ravel, order)
 
     def squeeze(self, axis: Any = None) -> TracedArray:

@@ -24,19 +24,20 @@ def no_out(out: Any) -> None:
         raise refused("an assignment into out", "take the result instead")
 
 
-def in_order(order: Any) -> None:
-    """Elements are counted in row-major order.
+def is_column_major(order: Any) -> bool:
+    """Whether elements are counted in column-major order; else in row-major order.
 
     Raises:
-        FuseError: another is asked for, or that in which an argument happens to lie.
+        FuseError: they are to be counted in the order in which an argument happens to lie.
     """
-    if order not in (None, "C"):
-        raise broken(f"order {order!r}: elements are counted in row-major order: transpose before and after")
+    if order not in (None, "C", "F"):
+        raise broken(f"order {order!r} depends on how an argument lies: elements are counted in order 'C' or 'F'")
+    return bool(order == "F")
 
 
 def reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any = None, newshape: Any = None) -> Any:
-    """As NumPy's, in row-major order."""
-    in_order(order)
+    """As NumPy's, in order 'C' or 'F'."""
+    is_turned = is_column_major(order)
     wanted = shape if shape is not None else newshape
     sizes = [*map(operator.index, wanted)] if hasattr(wanted, "__len__") else [operator.index(wanted)]
     rest = math.prod(size for size in sizes if size != -1)
@@ -44,13 +45,12 @@ def reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any
         sizes[sizes.index(-1)] = x.count // rest
     if min(sizes, default=0) < 0 or math.prod(sizes) != x.count:
         raise broken(f"cannot reshape {x!r} into shape {wanted}")
-    return shaping.reshaped(x, sizes)
+    return transpose(shaping.reshaped(transpose(x), sizes[::-1])) if is_turned else shaping.reshaped(x, sizes)
 
 
 def ravel(x: TracedArray, order: Any = "C") -> TracedArray:
-    """As NumPy's, in row-major order."""
-    in_order(order)
-    return shaping.reshaped(x, (x.count,))
+    """As NumPy's, in order 'C' or 'F'."""
+    return shaping.reshaped(transpose(x) if is_column_major(order) else x, (x.count,))
 
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:

@@ -85,6 +85,9 @@ def split_at(axis: int) -> Callable[..., Any]:
     """NumPy's ``hsplit`` and its like: along an axis of their own."""
 
     def given(x: TracedArray, indices_or_sections: Any) -> list[TracedArray]:
+        least = (2, 1, 3)[axis]
+        if x.ndim < least:
+            raise broken(f"{'vhd'[axis]}split only works on arrays of {least} or more dimensions")
         return split(x, indices_or_sections, 0 if axis == 1 and x.ndim == 1 else axis)
 
     return given

@@ -13,7 +13,7 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, target_array
 from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
-from anydml.engines.protocol import ArrayEngine, CompiledCall
+from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
 from anydml.errors import BindingError
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
@@ -63,6 +63,8 @@ class Plan:
 
     Attributes:
         program: what writes packed results.
+        is_one: whether the function returns one array.
+        is_simple: whether it returns that, or a tuple or list of arrays alone.
     """
 
     def __init__(
@@ -77,8 +79,9 @@ class Plan:
         self._sized = sized if max([size for _, _, size in sized], default=0) >= LEAST else None
         self._trace = trace
         self._engine = engine
-        self._is_one = isinstance(tree, Result)
+        self.is_one = isinstance(tree, Result)
         self._is_flat = type(tree) in (tuple, list) and [*tree] == [*results]
+        self.is_simple = self.is_one or self._is_flat
         self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)
@@ -95,12 +98,21 @@ class Plan:
         """What runs a program; None where nothing moves."""
         return self._engine.compile_program(program) if program.moves else None
 
+    @property
+    def launch(self) -> Launch | None:
+        """What does a whole call in one step, once calls came often enough."""
+        return self._quick.launch
+
+    def in_shape(self, arrays: list[Any]) -> Any:
+        """Results as the function returns them, where that is simple."""
+        return arrays[0] if self.is_one else arrays if type(self.tree) is list else tuple(arrays)
+
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """New results."""
         if adapters[0] is None and self._is_numpys:
             arrays = [*starmap(CACHE.array, self._sized)] if self._sized else [*starmap(np.empty, self.shapes)]
             self._dispatch(self.compiled, (*inputs, *arrays))
-            return arrays[0] if self._is_one else self._put_together(arrays)
+            return arrays[0] if self.is_one else self._put_together(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self.results, self.shapes, strict=True):
             source, adapter = inputs[result.like or 0], adapters[result.like or 0]
@@ -109,7 +121,7 @@ class Plan:
             operands += places
         self._dispatch(self.compiled, (*inputs, *operands))
         found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
-        return found[0] if self._is_one else self._put_together(found, adapters[0])
+        return found[0] if self.is_one else self._put_together(found, adapters[0])
 
     def run_to(
         self, out: Any, inputs: Sequence[Array], adapters: Guests, kept: Callable[[Any, Callable[[], Any]], Any]
@@ -127,8 +139,8 @@ class Plan:
         """
         if self._quick.start is not None and adapters[0] is None:
             # What does not fit in any way is seen by the step itself; then the long way says what it is.
-            fits = self._is_one or (self._is_flat and type(out) is type(self.tree))
-            if fits and self._quick.run((*inputs, out) if self._is_one else (*inputs, *out)):
+            fits = self.is_one or (self._is_flat and type(out) is type(self.tree))
+            if fits and self._quick.run((*inputs, out) if self.is_one else (*inputs, *out)):
                 return out
         try:
             pairs = [*paired(self.tree, out, Result, "out")]

@@ -17,14 +17,15 @@ class QuickCall:
         program: what a call does.
 
     Attributes:
-        start: does a whole call (see `Launch`); None as long as nothing does.
+        launch: does a whole call; None as long as nothing does.
+        start: its own.
     """
 
-    __slots__ = ("_calls", "_kept", "_launches", "_program", "_wait", "start")
+    __slots__ = ("_calls", "_launches", "_program", "_wait", "launch", "start")
 
     def __init__(self, launches: Launches | None, program: Program) -> None:
         self.start: Start | None = None
-        self._kept: Launch | None = None
+        self.launch: Launch | None = None
         self._launches = launches
         self._program = program
         self._calls, self._wait = 0, OFTEN
@@ -51,5 +52,5 @@ class QuickCall:
         launches.ask(self._program, layouts, inputs, self._ready)
 
     def _ready(self, launch: Launch) -> None:
-        self._kept = launch
+        self.launch = launch
         self.start = launch.start

@@ -13,7 +13,8 @@ from refused import f32
 import anydml as dml
 from anydml.engines.cpu import compiler, launch
 from anydml.engines.cpu.launch import LOADER
-from anydml.functions.calling import OFTEN, PLANS
+from anydml.functions.calling import PLANS
+from anydml.functions.planning import OFTEN
 from anydml.memory import numpy_struct
 from anydml.memory.warm import CACHE
 

@@ -26,6 +26,7 @@ from anydml.engines.numpy.views import bind_views
 from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.host import address_of
 from anydml.moves import Fill, Move, Program, simplify, without_fills
+from anydml.moves.move import Lookup
 from anydml.text import counted
 
 if TYPE_CHECKING:
@@ -163,15 +164,18 @@ class CpuProgram:
         Raises:
             NoCompilerError: there is no compiler.
         """
-        if self._source and not _has_constants_alone(self._source):
+        is_small = self.bytes <= SMALL_BYTES
+        if self._source and not is_small and any(operand.role == "scratch" for operand in self._source.operands):
+            # Only what runs under the GIL runs once at a time, and so can do with one scratch.
             return None
         steps, kernels = self._plan
         if steps is None:
             steps, kernels = _loaded(self.moves, self.bytes, Admission())
         if steps is None:
             return None
-        constants = self._source.constants if self._source else ()
-        return launch_of(steps, kernels, layouts, inputs, constants, self.bytes <= SMALL_BYTES, _pays)
+        constants = scratch_arrays(self._source) if self._source else ()
+        checks = _checks(self._source) if self._source else ()
+        return launch_of(steps, kernels, layouts, inputs, constants, checks, is_small, _pays)
 
     def __str__(self) -> str:
         return self._text(self.steps)
@@ -215,12 +219,15 @@ def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Pla
     return steps, kernels
 
 
-def _has_constants_alone(program: Program) -> bool:
-    """Whether kernels need no more than a program's operands and constants: no scratch, no indices to be refused."""
-    is_scratch = any(operand.role == "scratch" for operand in program.operands)
-    return not is_scratch and all(
-        lookup.outside != "refuse" for move in program.moves for lookup in move.every_lookup()
-    )
+def _checks(program: Program) -> list[tuple[Lookup, tuple[int, ...]]]:
+    """The lookups that refuse indices, and the sizes of their moves."""
+    return [
+        (lookup, move.sizes)
+        for move in program.moves
+        if 0 not in move.sizes
+        for lookup in move.every_lookup()
+        if lookup.outside == "refuse"
+    ]
 
 
 def _pays(effort: int) -> bool:

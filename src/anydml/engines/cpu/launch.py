@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import math
 import os
 import time
 from collections import deque
@@ -22,8 +23,10 @@ from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start
+from anydml.memory.dlpack_struct import clear_address, dtype_word, reader_of
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
+from anydml.moves.move import Lookup
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 OFTEN, OFTEN_WITH_COMPILER = 1000, 16
 """Calls after which kernels pay: Numba takes half a second to import, a kernel some milliseconds to load."""
 
+
+MOST_CHECKED = 1 << 14
+"""Indices that are looked at while no other thread of Python can go on, at most."""
 
 MOST_FREE, MOST_PENDING = 4, 256
 """Tables that are kept for the next call of a plan, and plans that wait for their kernels, at most."""
@@ -49,6 +55,7 @@ def launch_of(
     layouts: Sequence[ArrayLayout],
     inputs: int,
     constants: Sequence[Array],
+    checks: Sequence[tuple[Lookup, tuple[int, ...]]],
     is_small: bool,
     pays: Callable[[int], bool],
 ) -> Launch | None:
@@ -60,6 +67,7 @@ def launch_of(
         layouts: of the operands, inputs first.
         inputs: how many of them are inputs.
         constants: operands that follow those, the same in every call.
+        checks: lookups whose indices must lie inside their axis, and the sizes of their moves.
         is_small: whether other threads of Python can wait for all of it.
         pays: whether so much effort is worth sharing between threads.
 
@@ -69,40 +77,82 @@ def launch_of(
     from anydml.engines.cpu.kernels import launch
 
     is_too_large = len(layouts) > launch.MOST_OPERANDS
-    if not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
+    checked = _checked(checks, inputs)
+    if checked is None or not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
         return None
     from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
-    words = [len(layouts), inputs, id(np.ndarray), len(steps), 0, 0, 0, id(tuple), id(int), id(float)]
+    operands: list[int] = []
+    spans: list[int] = []
     for shape, strides, dtype in layouts:
         reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)] if 0 not in shape else []
         low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
-        words += [len(shape), id(dtype), -low, high + (0 if 0 in shape else dtype.itemsize), *shape, *strides]
-    words[launch.FIRST] = len(words)
+        spans.append(high + (0 if 0 in shape else dtype.itemsize))
+        operands += [len(shape), id(dtype), -low, spans[-1], *shape, *strides]
+    calls: list[int] = []
     for step, kernel in zip(steps, kernels, strict=True):
         is_bound = (step.operands >= 0) & (step.operands < len(layouts))
         places = [int(place) for place in np.flatnonzero(is_bound)]
         # The operands of a call add nothing to the constants' addresses.
         known = [*[0] * len(layouts), *map(address_of, constants)]
-        words += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
+        calls += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
         for place in places:
-            words += [place, int(step.operands[place])]
-    words[launch.KINDS] = len(words)
+            calls += [place, int(step.operands[place])]
     works = [] if is_small else [_work(steps, kernels, *group) for group in grouped(steps, pays)]
     run = quick_entry(launch.launch() if is_small else launch.prepare())
 
-    def with_arguments(arguments: Sequence[object]) -> Launch:
-        every = [*words]
-        every[launch.WORDS] = len(arguments)
+    def variant(arguments: Sequence[object], kind: type | None) -> Launch | None:
+        described = operands if kind is None else _described(layouts, operands)
+        reader = 0 if kind is None else reader_of(kind)
+        if described is None or (kind is not None and not reader):
+            return None
+        head = [0] * launch.OPERANDS
+        head[launch.COUNT], head[launch.OUTPUTS], head[launch.KIND] = len(layouts), inputs, id(kind or np.ndarray)
+        head[launch.STEPS], head[launch.FIRST] = len(steps), launch.OPERANDS + len(operands)
+        head[launch.WORDS] = len(arguments)
+        head[launch.KINDS] = launch.OPERANDS + len(operands) + len(calls) + len(checked)
+        head[launch.TUPLE], head[launch.INTEGER], head[launch.FLOAT] = id(tuple), id(int), id(float)
+        head[launch.READER], head[launch.CLEAR] = reader, clear_address()
+        head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
+        every = [*head, *described, *calls, *checked]
         for each in arguments:
             every += [id(type(each)), _told_apart(each)]
         block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
         begin = partial(run, address_of(block))
-        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants
+        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind
         start = begin if is_small else _large(begin, works, launch.TABLE * len(steps))
-        return Launch(start, kept, 1024 + block.nbytes + 32 * len(words), with_arguments)
+        return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant)
 
-    return with_arguments(())
+    return variant((), None)
+
+
+def _checked(checks: Sequence[tuple[Lookup, tuple[int, ...]]], inputs: int) -> list[int] | None:
+    """The words of lookups that refuse; None where one is looked up itself, or is of too many indices."""
+    from anydml.engines.cpu.kernels.launch import DTYPES
+
+    words: list[int] = []
+    for lookup, sizes in checks:
+        box = [(size, stride) for size, stride in zip(sizes, lookup.strides, strict=True) if stride]
+        many = math.prod(size for size, _ in box) > MOST_CHECKED
+        if lookup.lookups or lookup.dtype not in DTYPES or lookup.operand >= inputs or many:
+            return None
+        words += [lookup.operand, lookup.offset, DTYPES[lookup.dtype], lookup.size, len(box)]
+        words += [*[size for size, _ in box], *[stride for _, stride in box]]
+    return words
+
+
+def _described(layouts: Sequence[ArrayLayout], operands: Sequence[int]) -> list[int] | None:
+    """The words of operands as DLPack describes them: dtypes above the dimensions, and strides in elements."""
+    words, at = [*operands], 0
+    for shape, strides, dtype in layouts:
+        found = dtype_word(dtype)
+        if found is None or any(stride % dtype.itemsize for stride in strides):
+            return None
+        words[at + 1] = found | len(shape)
+        at += 4 + len(shape)
+        words[at : at + len(strides)] = [stride // dtype.itemsize for stride in strides]
+        at += len(strides)
+    return words
 
 
 def _told_apart(argument: object) -> int:

@@ -16,38 +16,28 @@ from anydml.engines.cpu.choices import choice, parted
 from anydml.engines.cpu.columns import Admits, interleave, unrolled
 from anydml.engines.cpu.fills import fill, is_fill
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
+from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, lookup
 from anydml.engines.cpu.machine import most_cached
-from anydml.engines.cpu.permute import STREAMED_BYTES, permuted, permuted_rows
+from anydml.engines.cpu.permute import permuted, permuted_rows
 from anydml.engines.cpu.permuted_blocks import LINE
 from anydml.moves import Move, reordered, stages
 
-ELEMENT = 64
-"""Longest run, in bytes, that counts as an element; longer ones are rows."""
-
-SHORT_ROW = 512
 PACKED_UNIT = 1024
-"""Longest row, in bytes, that passes through scratch on its way with non-temporal stores; bytes of rows at a time."""
+"""Bytes of short rows that leave at a time."""
 
 LONG_ROW = 4096
 """Rows so long, in bytes, that it does not matter how far from each other they are read: each is a page of its own."""
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
-ELEMENT_UNIT = 8192
-LINE_BLOCK = 256 << 10
-LINE_BLOCKS = 64
-"""Elements of a unit; bytes of source, and lines, of a block of lines that share indices."""
+"""Elements of a unit."""
 
 COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
-LOOKUP_SIZES = (1, 2, 4, 8, 16)
 """Bytes of elements that have kernels of their own in any case."""
 
 SHORT_LINE = 64
 PERMUTED_BYTES = 16 << 10
 """Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
-
-LEAST_LINES, LEAST_SEGMENT = 8, 1024
-"""Lines that share indices, and looked-up elements, of a unit at least: what begins one counts little then."""
 
 
 def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[KernelCall, ...] | None:
@@ -81,7 +71,7 @@ def _planned(moves: Sequence[Move], steps: list[KernelCall], streamed: bool, adm
         for move in stage:
             if not move.has_lookups:
                 boxes.setdefault(move.sizes, []).append(move)
-            elif step := _lookup(move, streamed, admits) if _has_one_lookup(move) else addressed(move, streamed):
+            elif step := lookup(move, streamed, admits) if has_one_lookup(move) else addressed(move, streamed):
                 steps.append(step)
             else:
                 return True
@@ -90,15 +80,6 @@ def _planned(moves: Sequence[Move], steps: list[KernelCall], streamed: bool, adm
         if number:
             steps[done:] = [step._replace(stage=number) for step in steps[done:]]
     return False
-
-
-def _has_one_lookup(move: Move) -> bool:
-    """Whether a move looks up one axis of its source and no more."""
-    if move.destination.lookups or len(move.reads.lookups) != 1:
-        return False
-    (lookup,) = move.reads.lookups
-    # Indices to refuse have been looked for before: those that are left lie inside.
-    return lookup.outside != "skip" and not lookup.lookups and lookup.dtype != "uint8"
 
 
 def _all(kernel: str, moved: int) -> bool:
@@ -270,52 +251,3 @@ def _elements(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelCa
         words.append(move.element_size)
         words += [stride for pair in zip(to.strides[:-1], source.strides[:-1], strict=True) for stride in pair]
     return kernel_call("elements", partial(elements_kernel, constant), reason, moves, words)
-
-
-def _page_by_page(move: Move) -> Move:
-    """A move in which all rows that one index finds follow each other, if they lie side by side in the source."""
-    source, (lookup,) = move.reads, move.reads.lookups
-    dimensions = range(len(move.sizes))
-    page = [d for d in dimensions if not lookup.strides[d]]
-    order = [*(d for d in dimensions if d not in page), *page]
-    if order == [*dimensions] or any(abs(source.strides[d]) * move.sizes[d] > abs(lookup.stride) for d in page):
-        return move
-    return reordered(move, order)
-
-
-def _lookup(move: Move, streamed: bool, admits: Admits) -> KernelCall:
-    from anydml.engines.cpu.kernels import lookup as kernels
-
-    if ELEMENT < move.element_size <= SHORT_ROW and (paged := _page_by_page(move)) is not move:
-        # Lines of many rows at a time would drive each other out, if they did not leave whole.
-        numbers = (move.element_size, move.destination.offset, *move.destination.strides)
-        streamed = streamed or (move.bytes_written > STREAMED_BYTES and not any(number % LINE for number in numbers))
-        move = paged
-    to, source, (lookup,) = move.destination, move.reads, move.reads.lookups
-    starts: list[Word] = [(to.operand, to.offset), (source.operand, source.offset), (lookup.operand, lookup.offset)]
-    sizes = move.sizes or (1,)
-    columns = [list(strides or (0,)) for strides in (to.strides, source.strides, lookup.strides)]
-    size, inner, lines, block = move.element_size, sizes[-1], 1, 1
-    bits = int(lookup.dtype[-2:]) * (-1 if lookup.dtype[0] == "i" else 1)
-    outer = list(sizes[:-1])
-    kernel, segment = "lookup rows", kernels.ROW_SEGMENT
-    load = partial(kernels.rows_kernel, bits)
-    special = size <= ELEMENT and (size in LOOKUP_SIZES or admits(f"lookup {size} {bits}", move.bytes_written))
-    if special and outer and not columns[2][-2] and columns[2][-1]:
-        lines, kernel, segment = outer.pop(), "lookup lines", kernels.LINE_SEGMENT
-        block = max(1, min(lines, LINE_BLOCK // max(abs(columns[1][-2]), 1), LINE_BLOCKS))
-        load = partial(kernels.lines_kernel, size, bits)
-    elif special:
-        kernel, segment = "lookup elements", ELEMENT_UNIT
-        load = partial(kernels.elements_kernel, size, bits)
-    # Not so few units that one thread does all of them.
-    piece = chunk_bytes(move.bytes_written)
-    block = min(block, max(LEAST_LINES, piece // (min(segment, inner) * size)))
-    segment = max(1, min(segment, inner, max(LEAST_SEGMENT if special else 1, piece // size)))
-    units = math.prod(outer) * -(-lines // block) * -(-inner // segment)
-    words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(outer)]
-    words += [inner, segment, lines, block, size, lookup.size, lookup.stride, *outer]
-    for start, column in zip(starts, columns, strict=True):
-        words += [start, column[-1], column[len(outer)] if lines > 1 else 0, *column[: len(outer)]]
-    reason = f"{size} B by {lookup.dtype} index" + (f", {block} lines at a time" if lines > 1 else "")
-    return kernel_call(kernel, load, reason, (move,), words)

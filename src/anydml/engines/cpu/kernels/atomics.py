@@ -128,6 +128,17 @@ def call_plain(typing: Any, function: Any) -> Any:
 
 
 @intrinsic
+def call_of_two(typing: Any, function: Any, first: Any, second: Any) -> Any:
+    """The C int that a function of two addresses returns, by its address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(I32, [I64] * 2)
+        return builder.sext(builder.call(_pointer(builder, arguments[0], kind), arguments[1:]), I64)
+
+    return types.int64(types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
 def call_of_four(typing: Any, function: Any, first: Any, second: Any, third: Any, fourth: Any) -> Any:
     """What a function of C with four arguments returns, by its address; it need not take all of them."""
 

@@ -3,18 +3,24 @@
 A call is described by a block of words, which `anydml.engines.cpu.launch` writes:
 
 - COUNT, OUTPUTS: how many operands there are, and how many of them, from the front, are inputs.
-- KIND: the address of NumPy's type of arrays.
+- KIND: the address of the arrays' type: NumPy's, or another library's.
 - STEPS, FIRST: how many kernel calls there are, and the number of the first one's first word.
 - WORDS, KINDS: how many arguments that are no arrays follow the operands, and the number of the first one's first word.
 - TUPLE, INTEGER, FLOAT: the addresses of Python's types.
+- READER, CLEAR: for another library's arrays, the addresses of its function that describes one, as DLPack says it, and
+  of the one that forgets the exception of an array that it cannot describe; 0 for NumPy's.
+- CHECKS, FIRST_CHECK: how many lookups refuse indices outside their axis, and the number of the first one's first word.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
-  strides;
+  strides. Of another library's arrays, DLPack's words: the dtype above the dimensions, and strides in elements;
 - for each kernel call: the kernel's address, how many words its table has, how many of them are addresses, the table
   with offsets in those places, and for each of those its place and its operand;
+- for each lookup that refuses: its operand, the offset there, its dtype's number (see `DTYPES`), the axis's size, the
+  number of dimensions, sizes, strides;
 - for each argument that is no array: its type, and of a tuple, whose items are integers, how many there are, of a
   float its bits.
 
-What is read of arrays lies where `anydml.memory.numpy_struct` says, and is read under the GIL: so nobody changes it.
+What is read of arrays lies where `anydml.memory.numpy_struct` and `anydml.memory.dlpack_struct` say, and is read under
+the GIL: so nobody changes it.
 """
 
 from __future__ import annotations
@@ -24,24 +30,35 @@ from typing import Any
 
 from numba import uint64
 
-from anydml.engines.cpu.kernels.atomics import call_kernel
-from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import copy, helper, load, scratch, store
+from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_two, call_plain
+from anydml.engines.cpu.kernels.driver import code_of, compiled, walk, word
+from anydml.engines.cpu.kernels.ir import copy, helper, is_outside, load, scratch, store
+from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, ITEMS, SHAPE, STRIDES, TYPE, WRITEABLE
 
 CODE = code_of("atomics.py"), HEADER
 """Part of the names of what is compiled here."""
 
-COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT = range(10)
-OPERANDS = 10
+COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
+OPERANDS = 14
 STEP_HEADER = 3
 
 MOST_OPERANDS = 128
 MOST_WORDS = 512
 """Operands of a call, and words of one kernel's table, at most."""
 
-BOUNDS, TABLE = 16 * MOST_OPERANDS, 8 * MOST_WORDS
-"""Bytes of what is kept of the operands' bounds, and of a table."""
+BOUND = 24
+BOUNDS, TABLE = BOUND * MOST_OPERANDS, 8 * MOST_WORDS
+"""Bytes of what is kept of an operand (its lowest byte, the one past its highest, its first element) and of all of
+them, and of a table."""
+
+DESCRIPTION = dlpack.SIZE
+"""Bytes of an array's description."""
+
+DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
+"""Numbers of indices' dtypes."""
+
+CHECK_HEADER = 5
 
 ALL = 1 << 62
 
@@ -81,49 +98,121 @@ def are_of_kinds(block, given):
 
 
 @helper
-def fit(block, operands):
+def are_strides_alike(sizes, left, right, rank):
+    """Whether as many strides are the same, but for those of dimensions with one place."""
+    for k in range(rank):
+        at = uint64(8) * uint64(k)
+        if load(left + at) != load(right + at) and load(sizes + at) != uint64(1):
+            return False
+    return True
+
+
+@helper
+def is_as_planned(planned, rank, kind, shape, strides):
+    """Whether an array has an operand's dtype, shape and strides, whose addresses are given; its rank is known."""
+    if kind != word(planned, 1):
+        return False
+    sizes = planned + uint64(32)
+    if not are_alike(sizes, shape, rank):
+        return False
+    return are_strides_alike(sizes, sizes + uint64(8) * rank, strides, rank)
+
+
+@helper
+def first_of(block, planned, array, description):
+    """The address of an array's first element, or 0 if it is not what was planned for."""
+    rank = word(planned, 0)
+    reader = word(block, READER)
+    if reader == uint64(0):
+        if load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF) != rank:
+            return uint64(0)
+        shape, strides = load(array + uint64(SHAPE)), load(array + uint64(STRIDES))
+        if not is_as_planned(planned, rank, load(array + uint64(DTYPE)), shape, strides):
+            return uint64(0)
+        return load(array + uint64(DATA))
+    if call_of_two(reader, array, description) != 0:
+        call_plain(word(block, CLEAR))
+        return uint64(0)
+    if load(description + uint64(dlpack.DEVICE)) & uint64(0xFFFFFFFF) != uint64(dlpack.HOST):
+        return uint64(0)
+    kind = load(description + uint64(dlpack.DIMENSIONS))
+    shape, strides = load(description + uint64(dlpack.SHAPE)), load(description + uint64(dlpack.STRIDES))
+    if not is_as_planned(planned, rank, kind, shape, strides):
+        return uint64(0)
+    return load(description + uint64(dlpack.DATA)) + load(description + uint64(dlpack.OFFSET))
+
+
+@helper
+def fit(block, operands, bounds):
     """Whether a tuple holds what a block was made for, outputs can be written, and outputs lie apart from all."""
     count, outputs, kind = word(block, COUNT), word(block, OUTPUTS), word(block, KIND)
     if load(operands + uint64(HEADER)) != count + word(block, WORDS):
         return False
     if not are_of_kinds(block, operands + uint64(ITEMS) + uint64(8) * count):
         return False
-    bounds = scratch(BOUNDS)
+    description = scratch(DESCRIPTION)
     lowest, highest = ~uint64(0), uint64(0)
     planned = block + uint64(8 * OPERANDS)
+    own = bounds
     for k in range(count):
         array = load(operands + uint64(ITEMS) + uint64(8) * uint64(k))
         if load(array + uint64(TYPE)) != kind:
             return False
-        rank = word(planned, 0)
-        if load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF) != rank:
+        first = first_of(block, planned, array, description)
+        if first == uint64(0):
             return False
-        if load(array + uint64(DTYPE)) != word(planned, 1):
-            return False
-        sizes = planned + uint64(32)
-        if not are_alike(sizes, load(array + uint64(SHAPE)), rank):
-            return False
-        if not are_alike(sizes + uint64(8) * rank, load(array + uint64(STRIDES)), rank):
-            return False
-        first = load(array + uint64(DATA))
         low, high = first - word(planned, 2), first + word(planned, 3)
         if uint64(k) >= outputs:
-            if load(array + uint64(FLAGS)) & uint64(WRITEABLE) == uint64(0):
+            if word(block, READER) == uint64(0) and load(array + uint64(FLAGS)) & uint64(WRITEABLE) == uint64(0):
                 return False
             if low < highest and lowest < high:
-                for other in range(k):
-                    pair = bounds + uint64(16) * uint64(other)
-                    if low < load(pair + uint64(8)) and load(pair) < high:
+                other = bounds
+                while other < own:
+                    if low < load(other + uint64(8)) and load(other) < high:
                         return False
-        store(bounds + uint64(16) * uint64(k), low)
-        store(bounds + uint64(16) * uint64(k) + uint64(8), high)
+                    other += uint64(BOUND)
+        store(own, low)
+        store(own + uint64(8), high)
+        store(own + uint64(16), first)
         lowest, highest = min(lowest, low), max(highest, high)
-        planned += uint64(32) + uint64(16) * rank
+        planned += uint64(32) + uint64(16) * word(planned, 0)
+        own += uint64(BOUND)
     return True
 
 
 @helper
-def place(step, operands, table):
+def is_refused(spot, axis, kind):
+    """Whether the index at an address, whose dtype has a number, lies outside the axis."""
+    if kind == uint64(0):
+        return is_outside(spot, axis, -32) != uint64(0)
+    if kind == uint64(1):
+        return is_outside(spot, axis, 32) != uint64(0)
+    if kind == uint64(2):
+        return is_outside(spot, axis, -64) != uint64(0)
+    return is_outside(spot, axis, 64) != uint64(0)
+
+
+@helper
+def are_inside(block, bounds):
+    """Whether no index lies outside an axis that refuses it."""
+    check = block + uint64(8) * word(block, FIRST_CHECK)
+    for _ in range(word(block, CHECKS)):
+        first = load(bounds + uint64(BOUND) * word(check, 0) + uint64(16)) + word(check, 1)
+        kind, axis, rank = word(check, 2), word(check, 3), word(check, 4)
+        sizes = check + uint64(8 * CHECK_HEADER)
+        strides = sizes + uint64(8) * rank
+        count = uint64(1)
+        for d in range(rank):
+            count *= load(sizes + uint64(8) * uint64(d))
+        for index in range(count):
+            if is_refused(first + walk(sizes, rank, uint64(index), strides, uint64(8)), axis, kind):
+                return False
+        check = strides + uint64(8) * rank
+    return True
+
+
+@helper
+def place(step, bounds, table):
     """Write a step's table with the addresses of these operands."""
     words, addresses = word(step, 1), word(step, 2)
     template = step + uint64(8 * STEP_HEADER)
@@ -131,8 +220,7 @@ def place(step, operands, table):
     pair = template + uint64(8) * words
     for _ in range(addresses):
         at = table + uint64(8) * load(pair)
-        array = load(operands + uint64(ITEMS) + uint64(8) * load(pair + uint64(8)))
-        store(at, load(at) + load(array + uint64(DATA)))
+        store(at, load(at) + load(bounds + uint64(BOUND) * load(pair + uint64(8)) + uint64(16)))
         pair += uint64(16)
 
 
@@ -147,12 +235,13 @@ def launch() -> Any:
     """Do a block's work on the arrays of a tuple: small work, under the GIL."""
 
     def launch(block, operands):
-        if not fit(block, operands):
+        bounds = scratch(BOUNDS)
+        if not fit(block, operands, bounds) or not are_inside(block, bounds):
             return uint64(REFUSED)
         table = scratch(TABLE)
         step = block + uint64(8) * word(block, FIRST)
         for _ in range(word(block, STEPS)):
-            place(step, operands, table)
+            place(step, bounds, table)
             call_kernel(word(step, 0), table, uint64(0), uint64(ALL))
             step = after(step)
         return uint64(DONE)
@@ -165,11 +254,12 @@ def prepare() -> Any:
     """Write a block's tables for the arrays of a tuple, one after the other, `MOST_WORDS` apart."""
 
     def prepare(block, operands, tables):
-        if not fit(block, operands):
+        bounds = scratch(BOUNDS)
+        if not fit(block, operands, bounds) or not are_inside(block, bounds):
             return uint64(REFUSED)
         step = block + uint64(8) * word(block, FIRST)
         for k in range(word(block, STEPS)):
-            place(step, operands, tables + uint64(TABLE) * uint64(k))
+            place(step, bounds, tables + uint64(TABLE) * uint64(k))
             step = after(step)
         return uint64(DONE)
 

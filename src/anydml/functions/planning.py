@@ -1,0 +1,138 @@
+"""What a function's call does, decided from layouts and arguments alone, or refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from anydml.binding import check_strides
+from anydml.engines.protocol import ArrayEngine
+from anydml.errors import BindingError
+from anydml.functions.arguments import is_movable, joined_dtype
+from anydml.functions.operations import Inferred, Operation, constant_operands
+from anydml.functions.steps import Plan
+from anydml.moves import Operand, Program
+from anydml.tensor import Layout
+from anydml.text import counted
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int, ...]
+
+FEW_BYTES = 4 << 10
+"""Results of numbers up to here are made by NumPy at once: to bind a program would take longer than that."""
+
+FEW_OPERANDS = 32
+"""Inputs and results that programs are remembered for to have."""
+
+NUMBERS = "biufc"
+"""NumPy's kinds of dtypes whose elements are numbers."""
+
+OFTEN = 16
+"""Calls of a plan after which it is asked whether they should become a single step."""
+
+
+def out_names(operation: Operation, out: Sequence[Any] | None) -> list[str]:
+    """What errors call the arrays of `out`."""
+    return [f"out[{i}]" for i in range(0 if out is None else len(out))] if operation.has_parts else ["out"]
+
+
+def planned(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    arguments: tuple[Any, ...],
+    targets: Sequence[Array] | None,
+    engine: ArrayEngine,
+) -> Plan:
+    """The plan of a call.
+
+    Args:
+        name: what errors call it.
+        operation: what it does.
+        inputs: arrays as the engines see them.
+        arguments: the others.
+        targets: the caller's arrays to write to; None for new ones.
+        engine: where it runs.
+
+    Raises:
+        DescError: the arguments break a rule of the operation.
+        BindingError: targets do not fit.
+    """
+    inferred = operation.infer(name, [array.shape for array in inputs], arguments)
+    dtype = inputs[0].dtype
+    is_joined = False
+    if not operation.input_names and any(array.dtype != dtype for array in inputs):
+        # Strings of several lengths, which NumPy pads.
+        dtype, is_joined = joined_dtype(inputs) or dtype, True
+    if targets is not None:
+        _check_targets(name, out_names(operation, targets), inferred.shapes, dtype, targets)
+    written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
+    if not written:
+        return Plan(inferred, dtype, None, is_empty=True, wait=0)
+    is_numpys_own = is_joined or not is_movable(dtype)
+    wait = 0 if is_numpys_own or engine.launches is None else OFTEN
+    if engine.is_numpys and (is_numpys_own or _is_few(operation, inputs, inferred, written)):
+        return Plan(inferred, dtype, None, is_empty=False, wait=wait)
+    program = program_of(name, operation, inputs, targets, inferred, dtype)
+    compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
+    return Plan(inferred, dtype, compiled, is_empty=False, wait=wait)
+
+
+def program_of(
+    name: str,
+    operation: Operation,
+    inputs: Sequence[Array],
+    targets: Sequence[Array] | None,
+    inferred: Inferred,
+    dtype: np.dtype[Any],
+) -> Program:
+    """The program of a call, whose results are packed, or the caller's."""
+    layouts = [Layout.of(array) for array in inputs]
+    results = [Layout.of(array) for array in targets or ()]
+    results = results or [Layout.packed(shape, dtype.itemsize) for shape in inferred.shapes]
+    is_packed = all(array.flags.c_contiguous for array in (*inputs, *(targets or ())))
+    moves = operation.lower(layouts, results, inferred.parameters, is_packed)
+    make = _few_operands if len(inputs) + len(results) <= FEW_OPERANDS else _operands
+    operands = make(operation.input_names, len(inputs), len(results))
+    if operation.constants is not None:
+        operands = (*operands, *constant_operands(operation.constants(layouts, results, inferred.parameters)))
+    return Program(name, operands, moves)
+
+
+def _operands(names: tuple[str, ...], inputs: int, results: int) -> tuple[Operand, ...]:
+    """Operands by the names of inputs, or by their numbers where they have none."""
+    fields = names or [f"arrays[{i}]" for i in range(inputs)]
+    outputs = [Operand("output", f"result {k}") for k in range(results)]
+    return (*[Operand("input", field) for field in fields], *outputs)
+
+
+_few_operands = lru_cache(64)(_operands)
+
+
+def _is_few(operation: Operation, inputs: Sequence[Array], inferred: Inferred, written: int) -> bool:
+    """Whether the results are so few numbers that NumPy should make them."""
+    first = inputs[0]
+    if first.dtype.kind not in NUMBERS or written > operation.few * FEW_BYTES:
+        return False
+    if not operation.copies_all:
+        return True
+    # Without dimensions it would be a scalar, which has no byte order.
+    is_read_in_place = first.nbytes <= FEW_BYTES or (first.flags.c_contiguous and first.flags.aligned)
+    return is_read_in_place and inferred.shapes[0] != ()
+
+
+def _check_targets(
+    name: str, fields: Sequence[str], shapes: Sequence[Sizes], dtype: np.dtype[Any], targets: Sequence[Array]
+) -> None:
+    if len(targets) != len(shapes):
+        message = f"{name}: out has {counted(len(targets), 'array')} for {counted(len(shapes), 'part')}"
+        raise BindingError(message, name, "out", "one array a part")
+    for field, target, shape in zip(fields, targets, shapes, strict=True):
+        if target.shape != shape or target.dtype != dtype:
+            message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
+            raise BindingError(message, name, field, "out has the result's shape and dtype")
+        check_strides(name, field, target)

@@ -1,0 +1,85 @@
+"""The lines with which a derived function begins: the call as one step, where there is one for what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function
+
+_STEPPED = {ARRAY, ARRAYS, INDICES, MASK, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
+_STEPPED |= {"int | Ints", "int | Ints | None", "Scalar"}
+"""Kinds of parameters whose types and values say all."""
+
+
+def items(names: Iterable[str]) -> str:
+    """Names as items of a tuple."""
+    return "".join(f"{name}, " for name in names)
+
+
+def plain_names(function: Function) -> list[str]:
+    """The arguments of a step that are no arrays."""
+    return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
+
+
+def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
+    """The call as one step, where there is one for what was given (see `steps`).
+
+    Results that a step refused go before the long way makes its own: both together would be twice the memory.
+    """
+    first = function.arrays[0]
+    is_first_data = first.kind in (ARRAY, ARRAYS)
+    if function.lengths or not is_first_data or any(each.kind not in _STEPPED for each in function.parameters):
+        return
+    x, plain = first.name, plain_names(function)
+    arrays = [each.name for each in function.arrays]
+    if function.is_of_lists:
+        of_own = [f"(type({x}) is list or type({x}) is tuple) and {x} and type({x}[0]) is ndarray"]
+        of_guest = [f"(type({x}) is list or type({x}) is tuple) and {x} and type({x}[0]) in QUICK"]
+        of_guest += [f"not QUICK[type({x}[0])].is_traced()"]
+        kind, shapes, given = f"type({x}[0])", [f"{x}[0].shape, len({x})"], f"*{x}, "
+    else:
+        of_own = [f"type({name}) is ndarray" for name in arrays]
+        of_guest = [f"type({x}) in QUICK and not QUICK[type({x})].is_traced()"]
+        of_guest += [f"type({name}) is type({x})" for name in arrays if name != x]
+        kind, shapes, given = f"type({x})", [f"{name}.shape" for name in arrays], items(arrays)
+    words = [each.name for each in function.parameters if each.kind == "OutOfRange"]
+    clamps = [f"type({name}) is str and {name} == 'clamp'" for name in words]
+    if function.has_parts:
+        clamps += ["(out is None or type(out) is list)"]
+
+    yield "    asked = None"
+    if of_numpy:
+        yield f"    if {' and '.join([*of_own, *clamps])}:"
+        yield from _found(function, shapes, plain)
+    if of_numpy and function.has_parts:
+        yield "            results = [make() for make in step.makes] if out is None else [*out]"
+        yield f"            given = ({given}*results, {items(plain)})"
+        yield "            if not step.start(id(given)):"
+        yield "                return results"
+        yield "            del results, given"
+    elif of_numpy:
+        yield "            result = step.make() if out is None else out"
+        yield f"            given = ({given}result, {items(plain)})"
+        yield "            if not step.start(id(given)):"
+        yield "                return result"
+        yield "            del result, given"
+    yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *clamps])}:"
+    yield from _found(function, [kind, *shapes], plain)
+    out = "out" if function.has_parts else "None if out is None else (out,)"
+    yield f"            taken = step.take(({given}), ({items(plain)}), {out})"
+    yield "            if taken is not None:"
+    yield f"                return {'taken' if function.has_parts else 'taken[0]'}"
+
+
+def _found(function: Function, shapes: Sequence[str], plain: Sequence[str]) -> Iterator[str]:
+    """The look for steps, and the loop over those found."""
+    for parameter in function.parameters:
+        if "Ints" in parameter.kind:
+            yield f"        if type({parameter.name}) is list:"
+            yield f"            {parameter.name} = tuple({parameter.name})"
+    yield f"        asked = OPERATION, {', '.join([*shapes, *plain])}, out is None"
+    yield "        try:"
+    yield "            quick = PLANS.steps.get(asked, ())"
+    yield "        except TypeError:"
+    yield "            asked, quick = None, ()"
+    yield "        for step in quick:"
