@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import numpy as np
-import pictures
 import pytest
+import screenshots
 from in_browser import chromium
 
 import anydml as dml
@@ -167,15 +167,15 @@ SEEN = {
 def test_a_page_looks_as_before(show, name, look, scheme, viewport):
     pytest.importorskip("PIL", reason="needs Pillow")
     page = show(SEEN[name](), scheme, viewport)
-    pictures.check(page, f"explain_{name}_{look}")
+    screenshots.check(page, f"explain_{name}_{look}")
 
 
 def test_another_look_is_noticed(show):
     pytest.importorskip("PIL", reason="needs Pillow")
     page = show(example("split"))
-    before = pictures.small(page)
-    assert pictures.far(before, pictures.small(page)) == 0
+    before = screenshots.small(page)
+    assert screenshots.far(before, screenshots.small(page)) == 0
     page.evaluate("document.querySelectorAll('.cell.f1').forEach(cell => cell.remove())")
-    assert pictures.far(before, pictures.small(page)) > pictures.MOST_FAR / 10
+    assert screenshots.far(before, screenshots.small(page)) > screenshots.MOST_FAR / 10
     page.emulate_media(color_scheme="dark")
-    assert pictures.far(before, pictures.small(page)) > 0.5
+    assert screenshots.far(before, screenshots.small(page)) > 0.5
