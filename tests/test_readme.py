@@ -1,6 +1,7 @@
 """The README's code runs and prints what it shows, and its commands and links are right."""
 
 import inspect
+import json
 import re
 import shutil
 import subprocess
@@ -85,3 +86,11 @@ def test_the_second_command_is_what_is_checked():
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)|`((?:src|examples)/[\w/.]*)`", TEXT))
 def test_paths_exist(target):
     assert (ROOT / "".join(target)).exists()
+
+
+def test_the_cells_in_which_others_are_faster_are_those_of_the_kept_grid():
+    cells = json.loads((ROOT / "benchmarks/results/sizes.json").read_text(encoding="utf-8"))["cells"]
+    below = [cell["ratio"] < 0.99 for cell in cells if cell["state"] == "hot"]
+    large = [cell["ratio"] < 0.99 for cell in cells if cell["state"] == "hot" and cell["size"] >= 64 << 10]
+    assert TEXT.count(f"{sum(below)} of {len(below)}") == 2
+    assert f"{sum(large)} of {len(large)}" in TEXT
