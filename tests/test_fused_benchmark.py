@@ -49,7 +49,7 @@ def test_what_it_prints_and_keeps(tmp_path, capsys):
     path = tmp_path / "fused.json"
     assert fused.main(["--case", "F3", "--quick", "--rounds", "1", "--no-compile", "--json", str(path)]) == 0
     printed = capsys.readouterr().out
-    assert re.search(r"^F3 .* 9 move\(s\), 0 B of scratch$", printed, re.M)
+    assert re.search(r"^F3 .* 9 moves, 0 B of scratch$", printed, re.M)
     assert "torch.compile took no part: not asked for" in printed
     kept = json.loads(path.read_text())
     (case,) = kept["cases"]

@@ -63,7 +63,9 @@ def bytes_text(count: int) -> str:
     """Bytes for people: ``"1.50 GB"``; a few are told exactly."""
     if count < EXACT_BYTES:
         return f"{count} B"
-    letter, unit = next(each for each in zip("TGMk", (10**12, 10**9, 10**6, 10**3), strict=True) if count >= each[1])
+    letter, unit = next(
+        each for each in zip("PTGMk", (10**15, 10**12, 10**9, 10**6, 10**3), strict=True) if count >= each[1]
+    )
     return f"{count / unit:.2f} {letter}B"
 
 

@@ -112,7 +112,7 @@ def test_booleans_are_bytes(run):
 
 def test_a_misspelt_input_is_told(run):
     (found,) = run(dispatch(x="a"))
-    assert found.endswith("commands[0].bindings: unknown bind point x; did you mean x1?")
+    assert found.endswith("commands[0].bindings: unknown bind point x; did you mean x0?")
 
 
 @pytest.mark.parametrize(

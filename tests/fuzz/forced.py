@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.engines.cpu import admission, columns, engine, kernel_call, plan
-from anydml.functions import calling
+from anydml.engines.cpu import admission, columns, engine, kernel_call, lookups, plan
+from anydml.functions import calling, planning
 
 from .case import How
 from .seen import Seen
@@ -46,7 +46,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     always, never = -1, 1 << 62
     by_numpy = how.kernels in ("few", "numpy")
     settings = [
-        (calling, "FEW_BYTES", never if how.kernels == "few" else always),
+        (planning, "FEW_BYTES", never if how.kernels == "few" else always),
         (engine, "SMALL_BYTES", never if by_numpy else always),
         (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
@@ -57,7 +57,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (admission, "MOST", never),
     ]
     if how.kernels == "rows":
-        settings += [(plan, "ELEMENT", 0), (plan, "SHORT_ROW", 0)]
+        settings += [(module, name, 0) for module in (plan, lookups) for name in ("ELEMENT", "SHORT_ROW")]
     if how.kernels == "elements":
         settings.append((columns, "INTERLEAVE_BYTES", 0))
     planned = engine.plan

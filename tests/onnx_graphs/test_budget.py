@@ -56,7 +56,7 @@ def test_little_is_taken_without_asking(monkeypatch):
 def test_many_small_ones_come_to_much(available, count):
     available(8 * MIB)
     held, arrays = Budget(), []
-    with pytest.raises(ModelError, match=r"^it: this needs 100\.2 KiB, but .* of memory are available: what is alive"):
+    with pytest.raises(ModelError, match=r"^it: this needs 102\.66 kB, but .* of memory are available: what is alive"):
         for _ in range(count * 10):
             held.ask("it", "this", 100 * 1024)
             arrays.append(np.empty(100 * 1024, np.uint8))
@@ -89,7 +89,7 @@ def test_others_take_memory_while_a_graph_runs(available):
     available(16 * MIB)
     held.ask("it", "this", 9 * MIB)
     available(1000 * MIB)
-    with pytest.raises(ModelError, match=r"needs 11\.0 MiB, but 10\.0 MiB"):
+    with pytest.raises(ModelError, match=r"needs 11\.53 MB, but 10\.49 MB"):
         held.ask("it", "this", 11 * MIB)
     available(None)
     held.ask("it", "this", 2**60)
@@ -117,10 +117,10 @@ def grown(times, outputs, operator="Concat"):
         (
             grown(4, 20),
             40,
-            r"node \"Concat_\d+\" \(Concat\): the result of shape \[2097152\] needs 2\.0 MiB, but [12]\.",
+            r"node \"Concat_\d+\" \(Concat\): the result of shape \[2097152\] needs 2\.10 MB, but [12]\.",
         ),
         # 8 MiB, one of whose 5 names goes out as it is.
-        (grown(7, 5, "Identity"), 40, r"output \"o4\": a copy of its own needs 8\.0 MiB, but [78]\.\d MiB of memory"),
+        (grown(7, 5, "Identity"), 40, r"output \"o4\": a copy of its own needs 8\.39 MB, but [78]\.\d\d MB of memory"),
     ],
 )
 def test_results_and_copies_are_counted_together(available, model, need, message):
@@ -282,19 +282,19 @@ def test_constants_and_inputs_are_counted(available):
     available(5 * MIB)
     values = ", ".join(["1"] * 120_000)
     model = parsed(f"g () => (int64[N] y) {{ y = Constant <value_ints = [{values}]> () }}")
-    with pytest.raises(ModelError, match=r'node "Constant_0" \(Constant\): reading its value needs 5\.5 MiB'):
+    with pytest.raises(ModelError, match=r'node "Constant_0" \(Constant\): reading its value needs 5\.76 MB'):
         backend.run_model(model, [])
     strings = parsed("g (string[N] x) => (string[N] y) { y = Identity (x) }")
     with pytest.raises(ModelError, match=r'input "x": reading it needs'):
         backend.run_model(strings, [np.full(80_000, "abc")])
     large = parsed("g () => (float[N] y) <float[2] w = {1, 2}> { y = Identity (w) }")
     large.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.zeros(2 * MIB, np.float32), "w"))
-    with pytest.raises(ModelError, match=r"the model: checking it needs 16\.0 MiB, but 5\.0 MiB"):
+    with pytest.raises(ModelError, match=r"the model: checking it needs 16\.78 MB, but 5\.24 MB"):
         backend.prepare(large)
     available(20 * MIB)
     ready = backend.prepare(large)
     available(7 * MIB)
-    with pytest.raises(ModelError, match=r'output "y": a copy of its own needs 8\.0 MiB, but 7\.0 MiB'):
+    with pytest.raises(ModelError, match=r'output "y": a copy of its own needs 8\.39 MB, but 7\.34 MB'):
         ready.run({})
 
 
