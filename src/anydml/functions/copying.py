@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,10 @@ def copy(x: Any, out: Any | None = None) -> Any:
             # The long way makes its own.
             del result, given
     elif type(x) in QUICK and not QUICK[type(x)].is_traced():
-        key = (COPY, type(x), x.shape, out is None)
-        for step in PLANS.steps.get(key, ()):
+        # A nested tensor has no shape.
+        with suppress(RuntimeError):
+            key = (COPY, type(x), x.shape, out is None)
+        for step in PLANS.steps.get(key, ()) if key else ():
             taken = step.take((x,), (), None if out is None else (out,))
             if taken is not None:
                 return taken[0]

@@ -77,9 +77,10 @@ def _found(function: Function, shapes: Sequence[str], plain: Sequence[str]) -> I
         if "Ints" in parameter.kind:
             yield f"        if type({parameter.name}) is list:"
             yield f"            {parameter.name} = tuple({parameter.name})"
-    yield f"        asked = OPERATION, {', '.join([*shapes, *plain])}, out is None"
+    # Lists cannot be looked for, and nested tensors have no shape.
     yield "        try:"
+    yield f"            asked = OPERATION, {', '.join([*shapes, *plain])}, out is None"
     yield "            quick = PLANS.steps.get(asked, ())"
-    yield "        except TypeError:"
+    yield "        except (TypeError, RuntimeError):"
     yield "            asked, quick = None, ()"
     yield "        for step in quick:"

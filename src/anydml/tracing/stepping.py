@@ -76,4 +76,8 @@ def key_of(arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...
     for each in arguments:
         if type(each) is not kind:
             return ()
-    return kind, *[each.shape for each in arguments]
+    try:
+        return kind, *[each.shape for each in arguments]
+    except RuntimeError:
+        # A nested tensor has no shape.
+        return ()
