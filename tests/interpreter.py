@@ -11,7 +11,11 @@ import dataclasses
 import functools
 import inspect
 
-from measured import unmeasured
+try:
+    from measured import unmeasured
+except ModuleNotFoundError:
+    # `python -m tests.fuzz` has the root on its path, not this folder.
+    from .measured import unmeasured
 
 from anydml.engines.cuda.available import is_interpreted
 

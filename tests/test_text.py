@@ -66,7 +66,7 @@ def test_one_thing_is_no_plural(text):
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(0, "0 B"), (9999, "9999 B"), (10_000, "10.00 kB"), (2**30, "1.07 GB"), (10**16, "10000.00 TB")],
+    [(0, "0 B"), (9999, "9999 B"), (10_000, "10.00 kB"), (2**30, "1.07 GB"), (10**16, "10.00 PB")],
 )
 def test_bytes_are_decimal(size, text):
     assert bytes_text(size) == text
