@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from anydml.engines.protocol import Array
+from anydml.memory.host import window
 from anydml.memory.warm import CACHE
 from anydml.moves.move import Lookup
-from anydml.moves.program import Program
+from anydml.moves.program import AtOnce, FindNonzero, Formula, Program
 
 LINE, WORD = 64, np.dtype(np.uint64)
 
@@ -28,3 +31,29 @@ def scratch_arrays(program: Program) -> list[Array]:
     lines = [math.ceil(size / LINE) for size in scratch]
     words = [CACHE.array((count * LINE // 8,), WORD, count * LINE) for count in lines]
     return constants + [each.view(np.uint8)[:size] for each, size in zip(words, scratch, strict=True)]
+
+
+class ProgramAtOnce:
+    """A program whose operator knows a way on host memory that takes fewer passes than its moves."""
+
+    def __init__(self, program: Program, at_once: AtOnce, formula: Formula, find: FindNonzero, engine: str) -> None:
+        self._text = f"{program.name} on {engine}: {at_once.about}"
+        self._work, self._tensors, self._find = at_once.work, formula.tensors, find
+
+    @classmethod
+    def of(cls, program: Program, find: FindNonzero, engine: str) -> ProgramAtOnce | None:
+        """The program, or None where nothing but moves does it."""
+        if program.at_once is None or program.formula is None:
+            return None
+        return cls(program, program.at_once, program.formula, find, engine)
+
+    def bind(self, operands: Sequence[Array]) -> Callable[[], None]:
+        """Views of the operands; `operands` are the inputs and outputs."""
+        views = [
+            window(operand, 0, sizes, strides, dtype)
+            for operand, (sizes, strides, dtype) in zip(operands, self._tensors, strict=False)
+        ]
+        return partial(self._work, views, self._find)
+
+    def __str__(self) -> str:
+        return self._text

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from anydml.arrays import received
 from anydml.functions.traced import fused_functions
 from anydml.memory.device_array import DeviceArray, as_tensor, is_cupy, is_tensor
@@ -39,7 +37,9 @@ def nonzero_coordinates(x: Any) -> Any:
     array, adapter = received("nonzero_coordinates", x)
     if isinstance(array, DeviceArray):
         return _on_device(array.owner, array.gpu)
-    found = np.argwhere(array)
+    from anydml.engines.cpu.nonzero import argwhere
+
+    found = argwhere(array)
     return found if adapter is None else adapter.give_lengths(found)
 
 

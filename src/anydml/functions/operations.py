@@ -31,6 +31,7 @@ class Operation:
         input_names: what errors call the inputs, where it is not ``arrays[i]``.
         has_parts: whether there are several results.
         few: how many times as many bytes as others NumPy makes as fast as a program.
+        written_by_numpy: bytes of results from which `by_numpy` takes less time than a program; None: never.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
         constants: operands that follow the results, as `Function` says.
         new: the same as `by_numpy` for few numbers, where NumPy makes the results itself in less time.
@@ -42,6 +43,7 @@ class Operation:
     input_names: tuple[str, ...] = ("x",)
     has_parts: bool = False
     few: int = 1
+    written_by_numpy: int | None = None
     copies_all: bool = False
     new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
     constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Array, ...]] | None = None
@@ -52,8 +54,8 @@ def operation(function: Function) -> Operation:
     names = () if function.is_of_lists else tuple(each.name for each in function.arrays)
     lower = function.lower if function.few else partial(_lowered, function)
     by_numpy = function.by_numpy or partial(_by_positions, function)
-    few, copies_all = function.few, function.copies_all
-    kinds = function.has_parts, few, copies_all, function.new, function.constants
+    few = function.few, function.written_by_numpy
+    kinds = function.has_parts, *few, function.copies_all, function.new, function.constants
     return Operation(function.infer, lower, by_numpy, names, *kinds)
 
 

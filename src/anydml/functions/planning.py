@@ -73,7 +73,8 @@ def planned(
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
         return Plan(inferred, dtype, None, is_empty=True, wait=0)
-    is_numpys_own = is_joined or not is_movable(dtype)
+    most = operation.written_by_numpy
+    is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
     wait = 0 if is_numpys_own or engine.launches is None else OFTEN
     if engine.is_numpys and (is_numpys_own or _is_few(operation, inputs, inferred, written)):
         return Plan(inferred, dtype, None, is_empty=False, wait=wait)

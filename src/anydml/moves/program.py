@@ -75,6 +75,22 @@ class Formula(NamedTuple):
     tensors: tuple[tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]], ...]
 
 
+FindNonzero = Callable[[np.ndarray[Any, Any], "np.dtype[Any]"], np.ndarray[Any, Any]]
+"""Gives the coordinates of all elements that are not zero, as numbers of a dtype: a row each, in row-major order."""
+
+
+class AtOnce(NamedTuple):
+    """All work of a program on host memory, where moves would take many passes.
+
+    Attributes:
+        work: does it, on views of the operands as the formula has them, by what an engine finds elements by.
+        about: how, for people.
+    """
+
+    work: Callable[[Sequence[np.ndarray[Any, Any]], FindNonzero], None]
+    about: str
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """Moves between operands: inputs first, then outputs, constants and scratch.
@@ -84,6 +100,7 @@ class Program:
         operands: those that moves refer to, by number.
         moves: in order.
         formula: the document that the moves come from, if there is one.
+        at_once: what does the same on host memory in less time, if anything does.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -100,6 +117,7 @@ class Program:
     operands: tuple[Operand, ...]
     moves: tuple[Move, ...]
     formula: Formula | None = None
+    at_once: AtOnce | None = None
 
     @property
     def scratch_bytes(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Move, Operand, Program
-from anydml.moves.program import Element, Formula, ReadIndex
+from anydml.moves.program import AtOnce, Element, Formula, ReadIndex
 from anydml.operators.readers import READERS
 from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed, Problems
@@ -120,6 +120,11 @@ class OperatorDesc(Printed):
         return ()
 
     @property
+    def at_once(self) -> AtOnce | None:
+        """What does all of it on host memory in less time than the moves, if anything does."""
+        return None
+
+    @property
     def scratch(self) -> tuple[tuple[int, str], ...]:
         """Operands that follow the constants: bytes of memory that the moves write and read, and why."""
         return ()
@@ -178,7 +183,8 @@ class OperatorDesc(Printed):
             for layout, (_, tensor) in zip(every, named, strict=True)
         ]
         tensors += [(value.shape, value.strides, value.dtype) for value in constants]
-        return Program(self.OPERATOR, tuple(operands), self.moves(every), Formula(self.elements, tuple(tensors)))
+        formula = Formula(self.elements, tuple(tensors))
+        return Program(self.OPERATOR, tuple(operands), self.moves(every), formula, self.at_once)
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
         """What is wrong with the values of inputs that are read on the host at bind, or None.

@@ -19,7 +19,7 @@ from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
 
-PIECE = 1 << 16
+PIECE = 1 << 13
 """Elements of a sequence that are computed at a time."""
 
 
@@ -73,18 +73,32 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
 def numbers_of(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
     """``start + k · delta`` for the first `count` k: integers modulo their bits; others in 64 bits, rounded once."""
-    dtype = start.dtype
-    wide = np.complex128 if dtype.kind == "c" else np.float64
-    result = np.empty(count, dtype)
-    with np.errstate(all="ignore"):
-        # A piece at a time, as the numbers of elements take more memory than they do.
-        for first in range(0, count, PIECE):
-            k = np.arange(first, min(first + PIECE, count), dtype=np.uint64)
-            if dtype.kind in "fc":
-                result[first : first + PIECE] = k.astype(wide) * wide(delta) + wide(start)
-            else:
-                result[first : first + PIECE] = k.astype(dtype) * delta + start
+    result = np.empty(count, start.dtype)
+    put_numbers(result, start, delta)
     return result
+
+
+def put_numbers(target: np.ndarray[Any, Any], start: Any, delta: Any) -> None:
+    """Write the same to a contiguous array, in row-major order."""
+    flat, dtype = target.reshape(-1), start.dtype
+    # A piece at a time, so that what stands between is read from the nearest caches.
+    many = min(flat.size, PIECE)
+    with np.errstate(all="ignore"):
+        if dtype.kind not in "fc":
+            numbers = np.arange(many, dtype=np.uint64).astype(dtype) * delta + start
+            for first in range(0, flat.size, PIECE):
+                piece = flat[first : first + PIECE]
+                np.add(numbers[: piece.size], np.uint64(first).astype(dtype) * delta, out=piece)
+            return
+        wide = np.dtype(np.complex128 if dtype.kind == "c" else np.float64).type
+        counted, numbers = np.arange(many, dtype=np.float64), np.empty(many, wide)
+        for first in range(0, flat.size, PIECE):
+            piece = flat[first : first + PIECE]
+            values = numbers[: piece.size]
+            np.add(counted[: piece.size], first, out=values)
+            values *= wide(delta)
+            values += wide(start)
+            piece[...] = values
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,13 @@ import numpy as np
 
 from anydml.errors import DescError
 from anydml.moves import Move
-from anydml.operators.fill_value import numbers_of
+from anydml.operators.fill_value import numbers_of, put_numbers
 from anydml.operators.function import Array, Element, Inferred, Parameters, Scalar, Sizes, function
 from anydml.operators.regions import copied, filled
 from anydml.tensor import Layout
+
+SEQUENCE_BYTES = 128 << 10
+"""Sequences from here on are computed where they go; shorter ones are kept, and copied."""
 
 
 def _infer_fill(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -67,6 +70,15 @@ def _sequence(
     return (numbers.astype(parameters[0].dtype, copy=False),)
 
 
+def _write_sequence(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
+    (output,), (start, delta) = outputs, inferred.parameters
+    first, step = (np.frombuffer(each.pattern, each.dtype)[0] for each in (start, delta))
+    if output.flags.c_contiguous:
+        put_numbers(output, first, step)
+    else:
+        output[...] = numbers_of(first, step, output.size).reshape(output.shape)
+
+
 def _lower_sequence(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
@@ -75,7 +87,9 @@ def _lower_sequence(
     return (copied((2, packed), (1, output)),)
 
 
-@function(_infer_sequence, _lower_sequence, constants=_sequence)
+@function(
+    _infer_sequence, _lower_sequence, constants=_sequence, by_numpy=_write_sequence, written_by_numpy=SEQUENCE_BYTES
+)
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
     """An array like x with ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 

@@ -186,6 +186,7 @@ class Function:
             looked up where the moves put numbers.
         new: the same for few numbers, where NumPy makes the results itself in less time.
         few: how many times 4 KiB NumPy makes as fast as a program, by `by_numpy`, `new` or views.
+        written_by_numpy: bytes of results from which `by_numpy` writes them in less time than a program; None: never.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
         lengths: of the inputs, from shapes and parameters, where they are a second result.
         check: raises IndexError for indices (and the sizes of x, and `infer`'s parameters) that lie outside.
@@ -207,6 +208,7 @@ class Function:
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
     new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
     few: int = 0
+    written_by_numpy: int | None = None
     copies_all: bool = False
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
     check: Callable[[str, Any, Sizes, Parameters], None] | None = None

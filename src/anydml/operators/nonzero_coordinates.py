@@ -17,7 +17,7 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Fill, Lookup, Move, unless
-from anydml.moves.program import Element, ReadIndex
+from anydml.moves.program import AtOnce, Element, FindNonzero, ReadIndex
 from anydml.operators.base import OperatorDesc, Problem
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
 from anydml.tensor import DataType, Layout, TensorDesc
@@ -149,6 +149,11 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         moves.append(Move((), Access(COUNT, 0, ()), Access(RANKS, total * WIDTH, ()), WIDTH))
         return tuple(moves)
 
+    @property
+    def at_once(self) -> AtOnce:
+        """Engines on host memory find elements in two passes over the input."""
+        return AtOnce(_found, "all elements that are not zero are counted, then their coordinates are written")
+
     def _masks(self, source: Layout) -> Iterator[Lookup]:
         """All bytes of an element are 0, but for a float's sign."""
         size = source.element_size
@@ -171,6 +176,15 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
                     yield COORDINATES, (*before, found, k), _word(place), ()
                 found += 1
         yield COUNT, (0,) * len(self.output_count_tensor.sizes), _word(found), ()
+
+
+def _found(tensors: Sequence[np.ndarray[Any, Any]], find: FindNonzero) -> None:
+    x, count, rows = tensors[: COORDINATES + 1]
+    width = rows.shape[-1]
+    # Leading sizes of 1 may have no coordinate.
+    found = find(x.reshape(x.shape[x.ndim - width :]), np.dtype(np.uint32))
+    rows[(0,) * (rows.ndim - 2)][: len(found)] = found
+    count[...] = len(found)
 
 
 def _word(number: int) -> bytes:

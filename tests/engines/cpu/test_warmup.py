@@ -29,6 +29,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "rows_kernel",
             "row_blocks_kernel",
             "fill_kernel",
+            "nonzero_kernel",
             "select_kernel",
             "elements_kernel",
             "lines_kernel",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common import scratch_arrays
+from anydml.engines.common import ProgramAtOnce, scratch_arrays
 from anydml.engines.cpu import sharing_point
 from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.bound import SmallCall
@@ -23,7 +23,7 @@ from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.cpu.together import bind_several, grouped
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
-from anydml.engines.protocol import Array, ArrayLayout, Launch
+from anydml.engines.protocol import Array, ArrayLayout, CompiledProgram, Launch
 from anydml.memory.host import address_of
 from anydml.moves import Fill, Move, Program, simplify, without_fills
 from anydml.moves.move import Lookup
@@ -59,8 +59,13 @@ def program(name: str, moves: Sequence[Move], patient: bool = False) -> CpuProgr
 class CpuEngine:
     """Runs moves on host memory."""
 
-    def compile(self, program: Program) -> CpuProgram:
-        """Simplify, and choose kernels."""
+    def compile(self, program: Program) -> CompiledProgram:
+        """Simplify, and choose kernels, where nothing does it at once."""
+        if program.at_once is not None:
+            from anydml.engines.cpu.nonzero import argwhere
+
+            if found := ProgramAtOnce.of(program, argwhere, "cpu"):
+                return found
         return CpuProgram.of(program)
 
 
@@ -117,7 +122,7 @@ class CpuProgram:
     @property
     def shared(self) -> bool:
         """Whether a part of the work is large enough for more than one thread."""
-        return any(is_shared for _, is_shared in grouped(self.steps or (), _pays))
+        return any(is_shared for _, is_shared in grouped(self.steps or (), pays))
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
         """Tables with the operands' addresses, or NumPy views, made once."""
@@ -133,7 +138,7 @@ class CpuProgram:
             calls.append(views)
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
-        for group, is_shared in grouped(steps, _pays):
+        for group, is_shared in grouped(steps, pays):
             these = slice(group.start, group.stop)
             if len(group) > 1:
                 calls.append(bind_several(steps[these], kernels[these], addresses, operands))
@@ -175,7 +180,7 @@ class CpuProgram:
             return None
         constants = scratch_arrays(self._source) if self._source else ()
         checks = _checks(self._source) if self._source else ()
-        return launch_of(steps, kernels, layouts, inputs, constants, checks, is_small, _pays)
+        return launch_of(steps, kernels, layouts, inputs, constants, checks, is_small, pays)
 
     def __str__(self) -> str:
         return self._text(self.steps)
@@ -214,7 +219,7 @@ def _loaded(moves: tuple[Move, ...], written: int, admission: Admission) -> _Pla
     import_kernels()
     steps = plan(moves, written, admission)
     kernels = [step.load() for step in steps or ()]
-    if any(is_shared for _, is_shared in grouped(steps or (), _pays)):
+    if any(is_shared for _, is_shared in grouped(steps or (), pays)):
         POOL.prepare()
     return steps, kernels
 
@@ -230,7 +235,7 @@ def _checks(program: Program) -> list[tuple[Lookup, tuple[int, ...]]]:
     ]
 
 
-def _pays(effort: int) -> bool:
+def pays(effort: int) -> bool:
     """Whether work that takes as long as a plain copy of so many bytes is worth sharing."""
     if SHARED_BYTES is not None:
         return effort >= SHARED_BYTES

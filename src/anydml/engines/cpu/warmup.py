@@ -28,6 +28,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.lookup import elements_kernel as lookup_elements_kernel
     from anydml.engines.cpu.kernels.lookup import lines_kernel
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
+    from anydml.engines.cpu.kernels.nonzero import nonzero_kernel
     from anydml.engines.cpu.kernels.row_blocks import row_blocks_kernel
     from anydml.engines.cpu.kernels.rows import rows_kernel
     from anydml.engines.cpu.kernels.select import select_kernel
@@ -43,6 +44,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "rows", rows_kernel
     yield "row_blocks", row_blocks_kernel
     yield "fill", fill_kernel
+    yield "nonzero", nonzero_kernel
     for size in (0, *WORDS):
         yield f"select {size}", partial(select_kernel, size)
     for size in (0, *WORDS, *ODD):

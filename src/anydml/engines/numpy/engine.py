@@ -6,19 +6,25 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from anydml.engines.common import scratch_arrays
+import numpy as np
+
+from anydml.engines.common import ProgramAtOnce, scratch_arrays
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
-from anydml.engines.protocol import Array
+from anydml.engines.protocol import Array, CompiledProgram
 from anydml.moves import Program, simplify, without_fills
 
 
 class NumpyEngine:
     """Runs programs by NumPy."""
 
-    def compile(self, program: Program) -> NumpyProgram:
-        """Simplify."""
-        return NumpyProgram(program)
+    def compile(self, program: Program) -> CompiledProgram:
+        """Simplify, where nothing does it at once."""
+        return ProgramAtOnce.of(program, _argwhere, "numpy") or NumpyProgram(program)
+
+
+def _argwhere(x: Array, dtype: np.dtype[Any]) -> Array:
+    return np.argwhere(x).astype(dtype, copy=False)
 
 
 class NumpyProgram:

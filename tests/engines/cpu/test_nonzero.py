@@ -1,0 +1,106 @@
+"""Coordinates of what is not zero, by the kernel: NumPy's rows, by any number of threads, and no byte beside them."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_family import nonzero_coordinates as random_desc
+from trust.guarded import PAGE, Arena
+
+import anydml as dml
+from anydml.engines.common import ProgramAtOnce
+from anydml.engines.cpu import engine, nonzero
+from anydml.engines.cpu.engine import CpuEngine
+from anydml.engines.numpy.engine import NumpyEngine
+
+SHAPES = [(1,), (8193,), (4095, 2), (2, 4097, 3), (10, 1, 7, 11, 3), (0, 4), (64, 0), (1, 1, 5), (3, 2, 1, 1, 2, 500)]
+DTYPES = ["?", "i1", "<u2", ">u2", "f2", "f4", ">f4", "f8", "<i8", "c8", "c16", "g"]
+
+
+@pytest.fixture(params=[1, 3])
+def by_kernel(request, monkeypatch):
+    """The kernel for the smallest work, on so many threads."""
+    monkeypatch.setattr(nonzero, "LEAST", 1)
+    monkeypatch.setattr(engine, "SHARED_BYTES", 0 if request.param > 1 else 1 << 62)
+    before = dml.get_num_threads()
+    dml.set_num_threads(request.param)
+    yield
+    dml.set_num_threads(before)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_are_numpys(shape, by_kernel):
+    rng = np.random.default_rng(1)
+    for dtype in DTYPES:
+        x = (rng.random(shape) < rng.choice([0, 0.01, 0.3, 1])).astype(dtype)
+        if x.dtype.kind in "fc" and x.size > 3:
+            x.flat[0], x.flat[1], x.flat[2] = -0.0, np.nan, -3
+        for view in (x, x.T, x[::-1], x[..., ::2]):
+            for coordinates in ("<i8", "<u4"):
+                found = nonzero.argwhere(view, np.dtype(coordinates))
+                assert found.dtype == coordinates
+                assert np.array_equal(found, np.argwhere(view))
+
+
+def test_every_bit_pattern_of_a_small_float_is_zero_or_not_as_numpy_says(by_kernel):
+    for dtype in ("<f2", ">f2"):
+        x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+        with np.errstate(invalid="ignore"):
+            assert np.array_equal(nonzero.argwhere(x), np.argwhere(x))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect")
+def test_nothing_beside_the_elements_is_read(by_kernel):
+    arena = Arena(8)
+    for size in (1, 2, 4, 8):
+        for count in (PAGE, PAGE - 1):
+            for at_end in (False, True):
+                memory = arena.take(count * size, at_end)
+                memory[...] = np.random.default_rng(2).integers(0, 2, memory.size)
+                x = memory.view(f"u{size}")
+                assert np.array_equal(nonzero.argwhere(x), np.argwhere(x))
+
+
+def test_elements_that_somebody_writes_meanwhile_find_no_rows_that_are_not_there(monkeypatch, by_kernel):
+    x = np.zeros(20_000, np.uint8)
+    x[::7] = 1
+    many, run, kept = int(x.sum()), nonzero._run, []
+
+    def changed(*work):
+        run(*work)
+        x[...] = 1
+
+    class Beside:
+        def array(self, shape, dtype, size):
+            kept.append(np.full((shape[0] + 30_000, *shape[1:]), 77, dtype))
+            return kept[0][: shape[0]]
+
+    monkeypatch.setattr(nonzero, "_run", changed)
+    monkeypatch.setattr(nonzero, "CACHE", Beside())
+    assert len(nonzero.argwhere(x)) == many
+    assert (kept[0][many:] == 77).all()
+
+
+@pytest.mark.parametrize("compiler", [CpuEngine(), NumpyEngine()], ids=["cpu", "numpy"])
+def test_what_is_done_at_once_is_what_the_moves_do(compiler, by_kernel):
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        desc = random_desc(rng)
+        program = desc.program()
+        x, *outputs = (
+            rng.integers(0, 256, tensor.size_in_bytes, np.uint8) for _, tensor in (*desc.inputs, *desc.outputs)
+        )
+        x[rng.random(x.size) < 0.7] = 0
+        ways = [compiler.compile(program), compiler.compile(replace(program, at_once=None))]
+        assert [isinstance(way, ProgramAtOnce) for way in ways] == [True, False]
+        results = [[each.copy() for each in outputs] for _ in ways]
+        for way, result in zip(ways, results, strict=True):
+            way.bind([x, *result])()
+        assert [each.tobytes() for each in results[0]] == [each.tobytes() for each in results[1]]
+
+
+def test_it_says_how():
+    tensor = dml.TensorDesc
+    desc = dml.NonzeroCoordinatesOperatorDesc(tensor("INT8", [4]), tensor("UINT32", [1]), tensor("UINT32", [4, 1]))
+    assert "on cpu: all elements that are not zero are counted" in str(dml.Device("cpu").compile_operator(desc))
