@@ -187,7 +187,7 @@ def test_the_limit_holds():
         assert cache.bytes <= 4 * MIB
     assert cache.bytes >= 3 * MIB, "the rest went, not all"
     # What waited longest went first.
-    assert MIB in cache._waiting
+    assert cache._shelves[MIB].waiting
     cache.resize(MIB)
     assert cache.bytes <= MIB
     cache.resize(0)
@@ -227,7 +227,7 @@ def test_blocks_are_little_larger_than_results(size):
 
 
 def test_without_pages_results_are_numpys(monkeypatch):
-    def refuse(size):
+    def refuse(size, shelf):
         raise OSError("no memory")
 
     monkeypatch.setattr(warm, "_Block", refuse)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +46,7 @@ class Step:
     def __init__(self, launch: Launch, shapes: Sequence[Sizes], dtypes: Sequence[np.dtype[Any]]) -> None:
         self._launch = launch
         self.start: Start = launch.start
-        self.makes = [*map(_maker, shapes, dtypes)]
+        self.makes = [*map(CACHE.maker, shapes, dtypes)]
         self.make = self.makes[0] if self.makes else None
 
     def take(self, arrays: Sequence[Any], plain: tuple[object, ...], out: Sequence[Any] | None) -> list[Any] | None:
@@ -95,13 +94,6 @@ class GuestStep:
             return None
         self._kind.written(out)
         return [*out]
-
-
-def _maker(shape: Sizes, dtype: np.dtype[Any]) -> Made:
-    size = dtype.itemsize
-    for each in shape:
-        size *= each
-    return partial(np.empty, shape, dtype) if size < LEAST else partial(CACHE.array, shape, dtype, size)
 
 
 class Plan:
