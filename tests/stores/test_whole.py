@@ -12,7 +12,7 @@ from stores.test_opening import written
 
 import anydml as dml
 from anydml import stores
-from anydml.stores import running
+from anydml.stores import plain_file, running
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def plan_of(folder, function=lambda x: x.T, shape=(300, 400), **options):
 
 def stop_after(monkeypatch, count, error):
     """Let writing fail after so many requests; gives a list with the bytes that were read."""
-    write, read, left, bytes_read = running.PlainFile.write, running.PlainFile.read, [count], []
+    write, read, left, bytes_read = plain_file.PlainFile.write, plain_file.PlainFile.read, [count], []
 
     def failing(self, view, at):
         left[0] -= 1
@@ -41,8 +41,8 @@ def stop_after(monkeypatch, count, error):
         bytes_read.append(len(view))
         read(self, view, at)
 
-    monkeypatch.setattr(running.PlainFile, "write", failing)
-    monkeypatch.setattr(running.PlainFile, "read", counted)
+    monkeypatch.setattr(plain_file.PlainFile, "write", failing)
+    monkeypatch.setattr(plain_file.PlainFile, "read", counted)
     return bytes_read
 
 

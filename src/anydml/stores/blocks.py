@@ -218,6 +218,15 @@ def areas(work: Work, cut: Cut, operand: int) -> Iterator[Rectangle]:
             yield Rectangle(top, min(rows, top + cut.height), left, min(pitch, left + cut.width))
 
 
+def count_of(work: Work, cut: Cut) -> int:
+    """How many blocks `areas` gives for all operands."""
+    count = 0
+    for operand in work.operands(cut.side):
+        size, pitch = work.sizes[operand], cut.pitch
+        count += -(-size // pitch // cut.height) * -(-pitch // cut.width) if pitch else -(-size // cut.width)
+    return count
+
+
 def halves(area: Rectangle, pitch: int, unit: int) -> list[Rectangle]:
     """A block as two; as it is where it is one element."""
     top, bottom, left, right = area

@@ -165,12 +165,13 @@ def blocks_of(number: int, work: Work, cut: Cut, most: int) -> Iterator[tuple[Bl
     """All blocks of some work, none of which takes more than `most` bytes, in the order of the files."""
     for operand in work.operands(cut.side):
         unit = work.units[operand]
-        waiting = [*areas(work, cut, operand)][::-1]
-        while waiting:
-            area = waiting.pop()
-            layout = laid_out(work, cut, operand, area)
-            smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
-            if len(smaller) == 1 and layout.writes:
-                yield Block(number, operand, area), layout
-            elif len(smaller) > 1:
-                waiting += smaller[::-1]
+        for whole in areas(work, cut, operand):
+            waiting = [whole]
+            while waiting:
+                area = waiting.pop()
+                layout = laid_out(work, cut, operand, area)
+                smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
+                if len(smaller) == 1 and layout.writes:
+                    yield Block(number, operand, area), layout
+                elif len(smaller) > 1:
+                    waiting += smaller[::-1]

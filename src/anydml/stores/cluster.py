@@ -9,7 +9,7 @@ import pickle
 import platform
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ MOST_OPEN = 4
 
 
 def write_on(
-    scheduler: str, plan: Runnable, digest: str, numbers: Sequence[int], finished: Callable[[int, int], None]
+    scheduler: str, plan: Runnable, digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]
 ) -> None:
     """Let workers write blocks, whose outputs have been begun.
 
@@ -121,7 +121,7 @@ def _result(distributed: Any, scheduler: str, task: Any) -> list[tuple[int, int]
     return done
 
 
-def _groups(plan: Runnable, numbers: Sequence[int], workers: int) -> Iterator[list[int]]:
+def _groups(plan: Runnable, numbers: Iterable[int], workers: int) -> Iterator[list[int]]:
     """Blocks by the task, so many that tasks are worth it, and so few that all workers have some."""
     most = min(TASK_BYTES, plan.totals.bytes_written // (4 * max(1, workers)))
     group, size = list[int](), 0

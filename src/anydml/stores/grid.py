@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,11 @@ from anydml.moves.compose import CONSTANT, INPUT, Composer
 from anydml.moves.value import Value
 from anydml.stores import boxes
 from anydml.stores.apart import check_apart, path_of
+from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.block_shapes import middle, shapes
+from anydml.stores.grid_totals import totals_of
 from anydml.stores.identities import identity
-from anydml.stores.planning import LEAST, SLOTS, Totals
+from anydml.stores.planning import LEAST, SLOTS
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
@@ -41,6 +44,12 @@ class GridBlock(NamedTuple):
 
     output: int
     box: Box
+
+
+def _block_of(ranks: Sequence[int], row: Sequence[int]) -> GridBlock:
+    """A block of its output's number, and the two ends of its box along each axis."""
+    ends = row[1 : 1 + 2 * ranks[row[0]]]
+    return GridBlock(row[0], tuple(zip(ends[::2], ends[1::2], strict=True)))
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,8 @@ class GridPlanned:
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(self.outputs))]
-        self.blocks = [*self._blocks()]
-        self.totals = self._totals()
+        self.blocks = self._listed()
+        self.totals, self.kept = totals_of(self)
 
     def _indices(self, operand: int) -> np.ndarray[Any, Any]:
         """The elements of a constant, or of an input that holds indices."""
@@ -180,19 +189,26 @@ class GridPlanned:
             return None
         return spent / max(1, math.prod(sizes) * itemsize) + once
 
-    def _blocks(self) -> Iterator[GridBlock]:
+    def _listed(self) -> BlockList[GridBlock]:
+        """All blocks, in the order of the outputs."""
+        ranks = [len(target.shape) for target in self.outputs]
+        found = BlockList(self.name, partial(_block_of, ranks), 1 + 2 * max(ranks, default=0))
+        count = chunks = 0
+        for target, choice in zip(self.outputs, self.choices, strict=True):
+            count += math.prod(-(-size // step) for size, step in zip(target.shape, choice.block, strict=True))
+            if isinstance(target, ZarrTarget):
+                chunks += math.prod(-(-size // c) for size, c in zip(target.shape, target.layout.chunk, strict=True))
+        check_count(self.name, count, "blocks", MORE_MEMORY)
+        check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
         for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
             if 0 in target.shape:
                 continue
             ranges = [range(0, size, step) for size, step in zip(target.shape, choice.block, strict=True)]
             for start in itertools.product(*ranges):
-                yield from self._fitting(
-                    number,
-                    tuple(
-                        (low, min(size, low + step))
-                        for low, size, step in zip(start, target.shape, choice.block, strict=True)
-                    ),
-                )
+                ends = zip(start, target.shape, choice.block, strict=True)
+                for block in self._fitting(number, tuple((low, min(size, low + step)) for low, size, step in ends)):
+                    found.append((number, *itertools.chain.from_iterable(block.box)))
+        return found
 
     def _fitting(self, number: int, box: Box) -> Iterator[GridBlock]:
         """A block, or its parts where it needs more memory than the one that was looked at."""
@@ -215,44 +231,6 @@ class GridPlanned:
         for part in ((box[axis][0], middle), (middle, box[axis][1])):
             yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
 
-    def _totals(self) -> Totals:
-        bytes_read = reads = writes = written = largest = 0
-        seen: dict[int, set[Any]] = {}
-        self.kept: set[int] = set()
-        again = 0
-        for number, box in self.blocks:
-            target, choice, mapping = self.outputs[number], self.choices[number], self.mappings[number]
-            held = 0
-            for operand, own in mapping.regions(mapping.within(box)):
-                store, sizes = self.inputs[operand], [high - low for low, high in own]
-                held += math.prod(sizes) * store.dtype.itemsize
-                if isinstance(store, Store):
-                    _, count, span = boxes.requests(*store.as_it_lies(sizes), span=self.span)
-                    reads, bytes_read = reads + count, bytes_read + count * span
-                    continue
-                layout, known = store.layout, seen.setdefault(operand, set())
-                if choice.are_kept:
-                    self.kept.add(operand)
-                for chunk in layout.near(own):
-                    size = layout.chunk_bytes
-                    if layout.is_plain:
-                        pairs = zip(own, layout.box(chunk), strict=True)
-                        size = math.prod(min(a[1], b[1]) - max(a[0], b[0]) for a, b in pairs) * store.dtype.itemsize
-                    elif chunk in known and choice.are_kept:
-                        continue
-                    elif chunk in known:
-                        again += size
-                    known.add(chunk)
-                    reads, bytes_read = reads + 1, bytes_read + size
-            largest = max(largest, held)
-            sizes = [high - low for low, high in box]
-            written += math.prod(sizes) * target.dtype.itemsize
-            if isinstance(target, ZarrTarget):
-                writes += math.prod(-(-n // c) for n, c in zip(sizes, target.layout.chunk, strict=True))
-            else:
-                writes += boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
-        return Totals(bytes_read, again, written, reads, writes, largest)
-
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""
         output, box = self.blocks[number]
@@ -267,7 +245,8 @@ class GridPlanned:
     def digest(self) -> str:
         """What tells this plan from others; the same command over the same files has the same."""
         state = hashlib.sha256()
-        for part in (self.name, self.blocks, [*self.identities.items()]):
+        state.update(self.blocks.rows)
+        for part in (self.name, [*self.identities.items()]):
             state.update(repr(part).encode())
         for mapping in self.mappings:
             state.update(repr(mapping.value).encode())

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,16 +18,17 @@ from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, parts, read_box, word, write_box
 from anydml.stores.chunk_files import ChunkReader, ChunkWriter
 from anydml.stores.grid import UNIT, GridPlanned
+from anydml.stores.opened import Opened, Task
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box, Region
 from anydml.stores.staging import PART, beside
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.stores.transfers import LINE
+from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import ZarrTarget
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Task = Callable[[], object]
 
 SMALL = 64 << 20
 """Bytes of a plan that NumPy has moved before kernels would be compiled."""
@@ -45,45 +44,40 @@ class GridBlocks:
 
     def __init__(self, plan: GridPlanned, folder: Path) -> None:
         self.plan = plan
-        self._opened = ExitStack()
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._room = np.empty(plan.totals.block_bytes, np.uint8)
         self._own = threading.local()
         self._is_small = plan.totals.bytes_written < SMALL
-        self._readers: list[Any] = []
-        self._written: list[PlainFile] = []
-        with ExitStack() as opened:
-            for number, store in enumerate(plan.inputs):
-                if isinstance(store, Store):
-                    self._readers.append(opened.enter_context(PlainFile(store.path)))
-                else:
-                    reader = ChunkReader(store, plan.span, folder if number in plan.kept else None)
-                    opened.callback(reader.close)
-                    self._readers.append(reader)
-            self._writers = [self._writer(target, opened) for target in plan.outputs]
-            self._pool = opened.enter_context(ThreadPoolExecutor(plan.threads, "anydml-stores"))
-            self._opened = opened.pop_all()
+        with ExitStack() as undone:
+            self._opened = undone.enter_context(Opened(plan.threads))
+            self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
+            self._writers = [self._writer(target) for target in plan.outputs]
+            undone.pop_all()
 
-    def _writer(self, target: Target | ZarrTarget, opened: ExitStack) -> Any:
+    def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> Any:
+        if isinstance(store, Store):
+            return self._opened.file(store.path)
+        reader = ChunkReader(store, self.plan.span, folder if number in self.plan.kept else None)
+        self._opened.more.callback(reader.close)
+        return reader
+
+    def _writer(self, target: Target | ZarrTarget) -> Any:
         if isinstance(target, ZarrTarget):
             return ChunkWriter(target.layout, beside(target.path, PART))
-        file = opened.enter_context(PlainFile(beside(target.file.path, PART), True))
-        self._written.append(file)
-        return file
+        return self._opened.file(beside(target.file.path, PART), True)
 
     def __enter__(self) -> GridBlocks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        self._opened.__exit__()
 
     def sync(self) -> None:
         """As `BlocksWriter.sync`; chunks' files are closed."""
-        for file in self._written:
-            os.fsync(file.descriptor)
+        self._opened.sync()
 
-    def write(self, numbers: Sequence[int], finished: Callable[[int, int], None]) -> None:
+    def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""
         for number in numbers:
             self._block(number)
@@ -94,8 +88,10 @@ class GridBlocks:
         mapping = self.plan.mappings[output]
         regions = mapping.regions(mapping.within(box))
         held = self._held(regions)
-        self._together(task for region, out in zip(regions, held, strict=True) for task in self._reads(region, out))
-        self._together(self._writes(output, box, regions, held))
+        self._opened.together(
+            task for region, out in zip(regions, held, strict=True) for task in self._reads(region, out)
+        )
+        self._opened.together(self._writes(output, box, regions, held))
 
     def _held(self, regions: Sequence[Region]) -> list[Array]:
         """Arrays for boxes, in memory that one block after the other has: fresh pages cost more than what is moved."""
@@ -116,31 +112,6 @@ class GridBlocks:
             self._own.size, self._own.flat = size, np.empty(size, np.uint8)
         flat: Array = self._own.flat
         return flat
-
-    def _together(self, tasks: Iterator[Task]) -> None:
-        """Do tasks in all threads; few of those that wait are in memory."""
-        turn, stopped = threading.Lock(), threading.Event()
-
-        def work() -> None:
-            while not stopped.is_set():
-                with turn:
-                    task = next(tasks, None)
-                if task is None:
-                    return
-                try:
-                    task()
-                except BaseException:
-                    stopped.set()
-                    raise
-
-        futures = [self._pool.submit(work) for _ in range(self.plan.threads)]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            stopped.set()
-            wait(futures)
-        for future in futures:
-            future.result()
 
     def _reads(self, region: Region, out: Array) -> Iterator[Task]:
         """What fills a box."""

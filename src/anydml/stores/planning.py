@@ -14,14 +14,16 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.moves import Access, Move, Program
 from anydml.moves.simplify import simplify
-from anydml.stores.blocks import Cut, Work, laid_out
+from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
+from anydml.stores.blocks import Cut, Work, count_of, laid_out
 from anydml.stores.choosing import Block, blocks_of, chosen
+from anydml.stores.covered import Covered
+from anydml.stores.cutting import Rectangle
 from anydml.stores.identities import identity
 from anydml.stores.indices import resolved
 from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
-from anydml.stores.transfers import Transfer
 from anydml.text import bytes_text, counted
 
 SLOTS = min(4, max(2, os.cpu_count() or 2))
@@ -112,11 +114,11 @@ class Planned:
                     f"{self.name}: {path} is written twice: describe its arrays by one create", self.name
                 )
 
-    def _cut(self) -> tuple[list[Block], Totals]:
-        blocks: list[Block] = []
+    def _cut(self) -> tuple[BlockList[Block], Totals]:
+        blocks = BlockList(self.name, _block_of, 6)
         self.cuts: list[Cut] = []
         reads = writes = bytes_read = bytes_written = largest = 0
-        spans: dict[Path, list[np.ndarray[Any, Any]]] = {}
+        covered: dict[Path, Covered] = {}
         known: dict[Any, Cut | None] = {}
         for number, work in enumerate(self.works):
             # Layers are alike but for the files.
@@ -129,25 +131,20 @@ class Planned:
                     f"{self.name}: no way was found to move {self.outputs[0]!r} in blocks of {bytes_text(self.most)}"
                 )
             self.cuts.append(cut)
+            check_count(self.name, len(blocks) + count_of(work, cut), "blocks", MORE_MEMORY)
             for block, layout in blocks_of(number, work, cut, self.most):
-                blocks.append(block)
+                blocks.append((block.work, block.operand, *block.area))
                 for each in layout.reads:
                     reads += each.file.size
                     bytes_read += each.bytes
-                    spans.setdefault(self.inputs[each.operand].path, []).append(self._span(each))
+                    store = self.inputs[each.operand]
+                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.length)
                 for each in layout.writes:
                     writes += each.file.size
                     bytes_written += each.bytes
                 largest = max(largest, sum(layout.sizes))
-        distinct = sum(_covered(np.concatenate(each)) for each in spans.values())
+        distinct = sum(each.bytes for each in covered.values())
         return blocks, Totals(bytes_read, bytes_read - distinct, bytes_written, reads, writes, largest)
-
-    def _span(self, transfer: Transfer) -> np.ndarray[Any, Any]:
-        """The bytes of a file that requests touch, as few intervals."""
-        first = np.sort(transfer.file) + self.inputs[transfer.operand].offset
-        breaks = np.flatnonzero(np.diff(first) > transfer.length)
-        starts, ends = first[np.r_[0, breaks + 1]], first[np.r_[breaks, first.size - 1]] + transfer.length
-        return np.stack([starts, ends], 1)
 
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""
@@ -184,6 +181,10 @@ class Planned:
                 f"{bytes_text(totals.block_bytes)}",
             ]
         )
+
+
+def _block_of(row: Sequence[int]) -> Block:
+    return Block(row[0], row[1], Rectangle(*row[2:]))
 
 
 def _unique(files: Iterable[NewFile]) -> tuple[NewFile, ...]:
@@ -244,10 +245,3 @@ def _apart(moves: Iterable[Move], count: int) -> list[list[Move]]:
     for move in moves:
         groups.setdefault(find(move.destination.operand), []).append(move)
     return [*groups.values()]
-
-
-def _covered(spans: np.ndarray[Any, Any]) -> int:
-    """Bytes in a union of intervals."""
-    ordered = spans[np.argsort(spans[:, 0], kind="stable")]
-    before = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(ordered[:, 1])[:-1]]
-    return int(np.maximum(0, ordered[:, 1] - np.maximum(ordered[:, 0], before)).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from anydml.stores.zarr_staging import Stagings
 class BlocksWriter(Protocol):
     """Files of a plan that are open, and what writes its blocks."""
 
-    def write(self, numbers: Sequence[int], finished: Callable[[int, int], None]) -> None:
+    def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """Read, move and write blocks.
 
         Args:

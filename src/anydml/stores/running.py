@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.blocks import laid_out
-from anydml.stores.plain_file import PlainFile
+from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Transfer
 
@@ -42,64 +41,36 @@ class FileBlocks:
 
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         self.plan = plan
-        self.stopped = threading.Event()
         self._long = LONG_AT_ALL if plan.totals.bytes_written >= LARGE else LONG
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
-        self._files: list[tuple[PlainFile, int]] = []
-        self._written: list[PlainFile] = []
-        self._opened = ExitStack()
-        with ExitStack() as opened:
-            files: dict[Path, PlainFile] = {}
-            for store in plan.inputs:
-                if store.path not in files:
-                    files[store.path] = opened.enter_context(PlainFile(store.path, False))
-                self._files.append((files[store.path], store.offset))
-            for target in plan.outputs:
-                path = part(target.file.path)
-                if path not in files:
-                    files[path] = opened.enter_context(PlainFile(path, True))
-                    self._written.append(files[path])
-                self._files.append((files[path], target.offset))
+        with ExitStack() as undone:
+            self._opened = undone.enter_context(Opened(plan.buffers))
+            self._files = [(self._opened.file(store.path), store.offset) for store in plan.inputs]
+            self._files += [(self._opened.file(part(each.file.path), True), each.offset) for each in plan.outputs]
             for _ in range(plan.buffers):
                 self._slots.put(_buffer(plan.totals.block_bytes))
-            self._opened = opened.pop_all()
+            undone.pop_all()
 
     def __enter__(self) -> FileBlocks:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        self._opened.__exit__()
 
     def sync(self) -> None:
         """As `BlocksWriter.sync`."""
-        for file in self._written:
-            os.fsync(file.descriptor)
+        self._opened.sync()
 
-    def write(self, numbers: Sequence[int], finished: Callable[[int, int], None]) -> None:
+    def write(self, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
         """As `BlocksWriter.write`."""
-        self.stopped.clear()
-        with ThreadPoolExecutor(self.plan.buffers, "anydml-stores") as pool:
-            tasks: list[Future[None]] = []
-            try:
-                tasks += [pool.submit(self._block, number, finished) for number in numbers]
-                for task in wait(tasks, return_when=FIRST_EXCEPTION).done:
-                    task.result()
-            except BaseException:
-                self.stopped.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        self._opened.together(partial(self._block, number, finished) for number in numbers)
 
     def _block(self, number: int, finished: Callable[[int, int], None]) -> None:
-        if self.stopped.is_set():
-            return
         slot = self._slots.get()
         try:
             finished(number, self._done(number, slot))
-        except BaseException:
-            self.stopped.set()
-            raise
         finally:
             self._slots.put(slot)
 

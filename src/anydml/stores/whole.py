@@ -65,7 +65,7 @@ def _write(
     scheduler: str | None,
 ) -> None:
     """Write all blocks that are not finished."""
-    waiting = [k for k in range(len(plan.blocks)) if k not in journal.finished]
+    waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
     done = sum(map(plan.block_bytes, journal.finished))
     with shown(plan.totals.bytes_written, done, progress) as advance:
 
