@@ -48,6 +48,19 @@ EXAMPLES = (
     "fill_value_sequence",
     "element_wise_if",
     "upsample_2d",
+    "padding1",
+    "gather_nd1",
+    "depth_to_space1",
+    "space_to_depth1",
+    "diagonal_matrix",
+    "fill_value_constant",
+    "element_wise_identity",
+    "resample",
+    "resample1",
+    "resample2",
+    "resample3",
+    "unfold",
+    "scatter_elements",
 )
 
 
@@ -74,8 +87,9 @@ def example(name: str) -> str:
     for binding, (_, tensor) in zip(bound, desc.inputs, strict=True):
         dtype, values = tensor.data_type.dtype, np.asarray(contents[binding.resource.name])
         start = binding.offset_in_bytes // dtype.itemsize
-        count = int(np.prod(tensor.sizes))
-        inputs.append(values.reshape(-1)[start : start + count].astype(dtype).reshape(tensor.sizes))
+        flat = np.ascontiguousarray(values.reshape(-1)[start:].astype(dtype))
+        steps = [dtype.itemsize * stride for stride in tensor.element_strides]
+        inputs.append(np.lib.stride_tricks.as_strided(flat, tensor.sizes, steps))
     return picture(desc, inputs)
 
 

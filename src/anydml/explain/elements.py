@@ -95,7 +95,7 @@ def picture(section: Section, journeys: Journeys, number: int = 0) -> str:
     if len(moves) > MOST_MOVES:
         text.append(f"and {len(moves) - MOST_MOVES} more moves")
     foot = max((grid.bottom for grid in grids), default=MARGIN) + MARGIN
-    width = max([grid.x + grid.width for grid in grids] + [int(6.7 * len(line)) for line in text]) + MARGIN
+    width = max([grid.x + grid.width for grid in grids] + [MARGIN + int(6.7 * len(line)) for line in text]) + MARGIN
     for i, line in enumerate(text):
         y = foot + SMALL * i + 10
         parts.append(f'<text class="head move" x="{MARGIN}" y="{y}">{escaped(line)}</text>')
