@@ -9,7 +9,7 @@ from in_browser import chromium
 
 import anydml as dml
 from anydml import dxdispatch
-from anydml.explain.journeys import follow
+from anydml.explain.journeys import follow, is_small
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright and Chromium")
 
@@ -67,9 +67,14 @@ def test_every_element_is_seen(show, path):
     explanation = dml.explain(dxdispatch.load(path))
     page = show(explanation)
     (section,) = explanation.sections
+    if not is_small(section):
+        assert page.locator("svg rect[fill-opacity]").count() > 0
+        return
     cells = page.locator("[data-c]")
     assert cells.count() == sum(tensor.count for tensor in section.tensors)
-    assert page.locator("path.line").count() == len(follow(section).runs)
+    # Fills come from nowhere, and what is skipped goes nowhere.
+    drawn = [run for run in follow(section).runs if run.source and run.destination]
+    assert page.locator("path.line").count() == len(drawn)
     boxes = [cells.nth(k).bounding_box() for k in range(3)]
     assert all(box["width"] > 10 and box["height"] > 10 for box in boxes)
     values = page.locator("svg .value").all_text_contents()

@@ -77,7 +77,7 @@ def test_every_element_of_the_examples_is_a_box(path):
         lines = [line for line in picture.iter(f"{SVG}path") if line.get("class").startswith("line")]
         # Fills come from nowhere, and what is skipped goes nowhere.
         assert len(lines) == sum(bool(run.source and run.destination) for run in follow(section).runs)
-        assert [line.find(f"{SVG}title").text for line in lines] != []
+        assert all(line.find(f"{SVG}title").text for line in lines)
         written = {f"{k}-{cell}" for run in follow(section).runs for k, cell in run.destination}
         for box in boxes_:
             assert (" = " in box.find(f"{SVG}title").text) == (box.get("data-c") in written)
