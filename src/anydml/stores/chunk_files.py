@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
+from anydml.stores.bounded_codecs import bounded
 from anydml.stores.boxes import as_bytes, read_box, word
 from anydml.stores.decoding import Decoder, coder_of
 from anydml.stores.plain_file import PlainFile
@@ -38,7 +39,7 @@ class ChunkReader:
         self._word = word(store.dtype.itemsize)
         codec = self.layout.codec if self.layout.is_own else None
         self._decoder = None if codec is None else Decoder(codec, self.layout.chunk_bytes)
-        self._array: Any = None if self.layout.is_own else zarr_array(store.path)
+        self._array: Any = None if self.layout.is_own else bounded(zarr_array(store.path))
         self._counts = [-(-n // c) for n, c in zip(self.layout.shape, self.layout.chunk, strict=True)]
         self._kept: _Kept | None = None if kept_in is None or self.layout.is_plain else _Kept(kept_in)
 

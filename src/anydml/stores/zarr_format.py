@@ -16,6 +16,7 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
+from anydml.stores.bounded_codecs import COMPRESSORS, OF_OBJECTS, bounded, names_of
 from anydml.stores.regions import Box
 from anydml.stores.zarr_folders import is_zarr
 
@@ -158,7 +159,7 @@ class ZarrStore:
             ModelError: a chunk cannot be read or decoded.
         """
         try:
-            found: Array = np.asarray(zarr_array(self.path)[...])
+            found: Array = np.asarray(bounded(zarr_array(self.path))[...])
         except (OSError, ValueError, RuntimeError) as error:
             raise JsonPath(str(self.path)).error(f"cannot be read: {error}") from None
         return found
@@ -222,6 +223,9 @@ def layout_of(array: Any) -> Chunks:
     dtype = np.dtype(array.dtype)
     if dtype.hasobject or dtype.kind == "T":
         raise ModelError(f"{array.store_path}: is of dtype {dtype}, whose elements are references and no plain bytes")
+    refused = next((name for name in names_of(said) if name in OF_OBJECTS), None)
+    if refused is not None:
+        raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
     version = int(said["zarr_format"])
     codec, is_own = (_codec_of_v2 if version == 2 else _codec_of_v3)(said)
     if version == 3:
@@ -255,7 +259,8 @@ def _codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, boo
     compressor = said.get("compressor")
     if compressor is not None and not isinstance(compressor, Mapping):
         compressor = compressor.get_config()
-    return compressor, not said.get("filters") and said.get("order", "C") == "C"
+    is_known = compressor is None or compressor.get("id") in COMPRESSORS
+    return compressor, is_known and not said.get("filters") and said.get("order", "C") == "C"
 
 
 def _codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
