@@ -7,9 +7,8 @@ import itertools
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +19,10 @@ from anydml.stores import boxes
 from anydml.stores.apart import check_apart, path_of
 from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.block_shapes import middle, shapes
+from anydml.stores.grid_blocks import Choice, GridBlock, block_of
 from anydml.stores.grid_totals import totals_of
 from anydml.stores.identities import identity
-from anydml.stores.planning import LEAST, SLOTS
+from anydml.stores.planning import LEAST, SLOTS, Totals
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
@@ -37,34 +37,6 @@ SECONDS_A_DECODED_BYTE = 1e-9
 
 UNIT = 8 << 20
 """Bytes of a part of a block that is moved and written at once to a plain file."""
-
-
-class GridBlock(NamedTuple):
-    """A box of an output."""
-
-    output: int
-    box: Box
-
-
-def _block_of(ranks: Sequence[int], row: Sequence[int]) -> GridBlock:
-    """A block of its output's number, and the two ends of its box along each axis."""
-    ends = row[1 : 1 + 2 * ranks[row[0]]]
-    return GridBlock(row[0], tuple(zip(ends[::2], ends[1::2], strict=True)))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """How an output is cut.
-
-    Attributes:
-        block: sizes of a block.
-        are_kept: whether chunks that blocks share are decoded once, into a file without a name.
-        seconds: a byte, about.
-    """
-
-    block: tuple[int, ...]
-    are_kept: bool
-    seconds: float
 
 
 class GridPlanned:
@@ -102,7 +74,7 @@ class GridPlanned:
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(self.outputs))]
         self.blocks = self._listed()
-        self.totals, self.kept = totals_of(self)
+        self.totals, self.kept = self._totals()
 
     def _indices(self, operand: int) -> np.ndarray[Any, Any]:
         """The elements of a constant, or of an input that holds indices."""
@@ -192,7 +164,7 @@ class GridPlanned:
     def _listed(self) -> BlockList[GridBlock]:
         """All blocks, in the order of the outputs."""
         ranks = [len(target.shape) for target in self.outputs]
-        found = BlockList(self.name, partial(_block_of, ranks), 1 + 2 * max(ranks, default=0))
+        found = BlockList(self.name, partial(block_of, ranks), 1 + 2 * max(ranks, default=0))
         count = chunks = 0
         for target, choice in zip(self.outputs, self.choices, strict=True):
             count += math.prod(-(-size // step) for size, step in zip(target.shape, choice.block, strict=True))
@@ -230,6 +202,9 @@ class GridPlanned:
         middle = box[axis][0] + counts[axis] // 2 * unit[axis]
         for part in ((box[axis][0], middle), (middle, box[axis][1])):
             yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
+
+    def _totals(self) -> tuple[Totals, set[int]]:
+        return totals_of(self.name, self.inputs, self.outputs, self.mappings, self.choices, self.blocks, self.span)
 
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""

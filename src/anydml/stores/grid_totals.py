@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from anydml.stores import boxes
 from anydml.stores.chunk_count import ChunkCount
+from anydml.stores.grid_blocks import Choice, GridBlock
 from anydml.stores.planning import Totals
+from anydml.stores.regions import Mapping
 from anydml.stores.store import Store
+from anydml.stores.targets import Target
+from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import ZarrTarget
 
-if TYPE_CHECKING:
-    from anydml.stores.grid import GridPlanned
 
-
-def totals_of(plan: GridPlanned) -> tuple[Totals, set[int]]:
+def totals_of(
+    name: str,
+    inputs: Sequence[Store | ZarrStore],
+    outputs: Sequence[Target | ZarrTarget],
+    mappings: Sequence[Mapping],
+    choices: Sequence[Choice],
+    blocks: Iterable[GridBlock],
+    span: int,
+) -> tuple[Totals, set[int]]:
     """What a plan will do, and the numbers of the inputs whose decoded chunks it keeps.
+
+    Args:
+        name: what errors call the plan.
+        inputs: by number.
+        outputs: by number; mappings and choices are theirs.
+        mappings: what each output is of the inputs.
+        choices: how each was cut.
+        blocks: all of them.
+        span: as `boxes.requests` has it.
 
     Raises:
         BindingError: it would read more chunks than any plan may.
@@ -24,19 +42,19 @@ def totals_of(plan: GridPlanned) -> tuple[Totals, set[int]]:
     bytes_read = reads = writes = written = largest = again = 0
     seen: dict[int, ChunkCount] = {}
     kept: set[int] = set()
-    for number, box in plan.blocks:
-        target, choice, mapping = plan.outputs[number], plan.choices[number], plan.mappings[number]
+    for number, box in blocks:
+        target, choice, mapping = outputs[number], choices[number], mappings[number]
         held = 0
         for operand, own in mapping.regions(mapping.within(box)):
-            store, sizes = plan.inputs[operand], [high - low for low, high in own]
+            store, sizes = inputs[operand], [high - low for low, high in own]
             size = math.prod(sizes) * store.dtype.itemsize
             held += size
             if isinstance(store, Store):
-                _, count, span = boxes.requests(*store.as_it_lies(sizes), span=plan.span)
-                reads, bytes_read = reads + count, bytes_read + count * span
+                _, count, length = boxes.requests(*store.as_it_lies(sizes), span=span)
+                reads, bytes_read = reads + count, bytes_read + count * length
                 continue
             if operand not in seen:
-                seen[operand] = ChunkCount(plan.name, store.layout)
+                seen[operand] = ChunkCount(name, store.layout)
             seen[operand].add(own)
             if store.layout.is_plain:
                 bytes_read += size
