@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from anydml.engines.cpu.kernel_call import KernelCall, Word, kernel_call, units_per_claim
 from anydml.moves.move import Access, Lookup, Move, components
 from anydml.moves.simplify import is_injective
 from anydml.text import counted
-
-SIZES = (1, 2, 4, 8, 16)
-"""Elements, in bytes, that have a kernel of their own."""
 
 SEGMENT = 4096
 """Elements of the innermost dimension that are a unit's, where they may run in any order."""
@@ -57,7 +53,6 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     units = math.prod(shape[d] for d in shared) * -(-inner // segment)
     buckets, bucket = _buckets(move) if units < ENOUGH else (1, 0)
     units *= buckets
-    size = element if element in SIZES else 0
     words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(shared)]
     is_partial = buckets > 1 or any(lookup.outside == "skip" for lookup in lookups)
     words += [len(ordered), inner, segment, element, len(lookups), buckets, bucket, int(is_partial)]
@@ -70,7 +65,7 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     if to.lookups:
         many += f", the last of several writes wins, {counted(buckets, 'part')} of the axis at once"
     reason = f"{element} B at addresses worked out one by one: {many}"
-    return kernel_call("addressed", partial(kernels.addressed_kernel, size), reason, (move,), words)
+    return kernel_call("addressed", kernels.addressed_kernel, reason, (move,), words)
 
 
 def _lookup_words(lookup: Lookup, targets: list[int], number: int) -> list[Word]:

@@ -23,12 +23,11 @@ from anydml.engines.cpu.kernels.driver import (
     walk,
     word,
 )
+from anydml.engines.cpu.kernels.indices import clamped, index_at, lies_outside
 from anydml.engines.cpu.kernels.ir import (
-    clamp_index,
     copy,
     fence,
     helper,
-    is_outside,
     load,
     prefetch,
     scratch,
@@ -68,9 +67,12 @@ ORIGINS = 8 * (MOST_LOOKUPS + 2)
 NOWHERE = (1 << 64) - 1
 """The address of an index that is skipped."""
 
-NEAR_AXIS, NOWHERE_BYTES = 512 << 10, 64
-"""Bytes of the axis of a single lookup whose elements are moved one by one, as caches are faster than what would ask
-for them ahead; bytes of scratch that takes what is skipped."""
+NOWHERE_BYTES = 8
+"""Bytes of scratch that are read in the place of an index that another lookup skipped."""
+
+NEAR_AXIS, MOST_PREFETCHED = 512 << 10, 16
+"""Bytes of an axis whose elements the caches bring faster than what would ask for them; of elements that are asked for
+a batch at a time."""
 
 AHEAD = 8
 PREFETCHED = 512
@@ -78,44 +80,55 @@ PREFETCHED = 512
 
 
 @helper
-def look_up(indices, step, words, spots, alive, target, count, least, most, bits):
+def read_indices(spots, values, count, instead, bits):
+    """Read the indices of a batch, as signed 64-bit numbers.
+
+    Args:
+        spots: one address per coordinate.
+        values: where to.
+        count: coordinates.
+        instead: what is read where an address is `NOWHERE`.
+        bits: constant, 8, 32 or 64, negative for signed indices.
+    """
+    for k in range(count):
+        slot = uint64(8) * uint64(k)
+        spot = load(spots + slot)
+        store(values + slot, index_at(instead if spot == uint64(NOWHERE) else spot, bits))
+
+
+@helper
+def look_up(spots, values, words, alive, target, count, least, most):
     """Add what one lookup is worth to the addresses of a batch.
 
     Args:
-        indices: address of the batch's first index, but for what other lookups add.
-        step: bytes from one index to the next.
+        spots: where its indices are, one address per coordinate.
+        values: its indices.
         words: address of the lookup's own words.
-        spots: what other lookups add to the addresses of its indices, one word per coordinate.
         alive: one word per coordinate, 0 where the element is left as it is.
         target: the addresses to add to.
         count: coordinates.
         least: where the bucket begins.
         most: and ends; both are the axis's where there are no buckets.
-        bits: constant, 8, 32 or 64, negative for signed indices.
     """
     axis, stride = load(words + uint64(8 * AXIS)), load(words + uint64(8 * AXIS_STRIDE))
     mode, is_nested = load(words + uint64(8 * OUTSIDE)), load(words + uint64(8 * IS_NESTED))
     is_inner = load(words + uint64(8 * TARGET)) > uint64(1)
-    if mode == uint64(CLAMP) and is_nested == uint64(0) and least == uint64(0) and most >= axis:
+    if mode == uint64(CLAMP) and is_nested == uint64(0) and least == uint64(0) and most >= axis and not is_inner:
         for k in range(count):
-            at = target + uint64(8) * uint64(k)
-            store(at, load(at) + clamp_index(indices + uint64(k) * step, axis, bits) * stride)
+            slot = uint64(8) * uint64(k)
+            store(target + slot, load(target + slot) + clamped(load(values + slot), axis) * stride)
         return
     # No branches: which indices count, nobody could foresee.
+    skips = uint64(mode == uint64(SKIP))
     for k in range(count):
         slot = uint64(8) * uint64(k)
-        by, dead = uint64(0), uint64(0)
-        if is_nested != uint64(0):
-            by = load(spots + slot)
-            dead = uint64(by == uint64(NOWHERE))
-            by = uint64(0) if dead != uint64(0) else by
-        spot = indices + uint64(k) * step + by
-        index = clamp_index(spot, axis, bits)
-        if mode == uint64(SKIP):
-            dead |= is_outside(spot, axis, bits)
+        value, before = load(values + slot), load(target + slot)
+        index = clamped(value, axis)
+        dead = uint64(load(spots + slot) == uint64(NOWHERE)) | (skips & lies_outside(value, axis))
         dead |= uint64(index < least) | uint64(index >= most)
-        total = load(target + slot) + index * stride
+        total = before + index * stride
         if is_inner:
+            dead |= uint64(before == uint64(NOWHERE))
             store(target + slot, uint64(NOWHERE) if dead != uint64(0) else total)
         else:
             store(target + slot, total)
@@ -123,38 +136,28 @@ def look_up(indices, step, words, spots, alive, target, count, least, most, bits
 
 
 @helper
-def one_by_one(to, to_step, source, from_step, indices, index_step, words, count, size, bits):
-    """Move elements by one lookup, in order, those that are skipped to where nobody looks.
-
-    Args:
-        to: address of the first destination, but for what the lookup adds.
-        to_step: bytes from one destination to the next.
-        source: likewise.
-        from_step: likewise.
-        indices: address of the first index.
-        index_step: bytes from one index to the next.
-        words: address of the lookup's own words.
-        count: elements.
-        size: constant, bytes of an element.
-        bits: constant, 8, 32 or 64, negative for signed indices.
-    """
-    axis, stride = load(words + uint64(8 * AXIS)), load(words + uint64(8 * AXIS_STRIDE))
-    skips = load(words + uint64(8 * OUTSIDE)) == uint64(SKIP)
-    is_source = load(words + uint64(8 * TARGET)) == uint64(1)
-    by_source, by_to = (stride, uint64(0)) if is_source else (uint64(0), stride)
-    nowhere = scratch(NOWHERE_BYTES)
+def move_up(rows, alive, count):
+    """Let the addresses of elements that count follow each other: then the rest is a loop without branches, too."""
+    free = rows
     for k in range(count):
-        spot = indices + uint64(k) * index_step
-        index = clamp_index(spot, axis, bits)
-        at = to + uint64(k) * to_step + index * by_to
-        if skips and is_outside(spot, axis, bits) != uint64(0):
-            at = nowhere
-        copy(at, source + uint64(k) * from_step + index * by_source, uint64(size))
+        slot = uint64(8) * uint64(k)
+        to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
+        store(free, to)
+        store(free + uint64(ROW), at)
+        free += uint64(8) * load(alive + slot)
+
+
+@helper
+def move_each(rows, count, size):
+    """Move elements of `size` bytes, a constant, between the addresses of a batch, in order."""
+    for k in range(count):
+        slot = uint64(8) * uint64(k)
+        copy(load(rows + slot), load(rows + uint64(ROW) + slot), uint64(size))
 
 
 @cache
-def addressed_kernel(size: int) -> Kernel:
-    """The kernel for elements of `size` bytes; 0: of any size, which the table says."""
+def addressed_kernel() -> Kernel:
+    """The kernel for elements of any size, which the table says."""
 
     def addressed(table, counter, chunks):
         units, streamed, rank, step = (
@@ -181,10 +184,14 @@ def addressed_kernel(size: int) -> Kernel:
         rows = scratch(ROWS)
         alive = scratch(ROW)
         origins = scratch(ORIGINS)
-        only = first_lookup + entry_bytes
-        is_near = size != 0 and lookups == uint64(1) and buckets == uint64(1)
-        is_near = is_near and load(only + uint64(8 * AXIS)) * load(only + uint64(8 * AXIS_STRIDE)) <= uint64(NEAR_AXIS)
-        only_kind = load(only)
+        values = scratch(ROW)
+        is_far = False
+        for n in range(lookups):
+            words = first_lookup + uint64(n) * lookup_bytes + entry_bytes
+            span = load(words + uint64(8 * AXIS)) * load(words + uint64(8 * AXIS_STRIDE))
+            is_far = is_far or (span > uint64(NEAR_AXIS) and element <= uint64(MOST_PREFETCHED))
+        instead = scratch(NOWHERE_BYTES)
+        store(instead, uint64(0))
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -202,31 +209,6 @@ def addressed_kernel(size: int) -> Kernel:
                     store(origins + uint64(8) * uint64(n), load(entry) + walk(sizes, rank, outer, strides, uint64(8)))
                 for line in range(lines):
                     first = low
-                    if is_near:
-                        to, at = load(origins), load(origins + uint64(8))
-                        spot = load(origins + uint64(16))
-                        strides = entries + uint64(8) * (uint64(ENTRY_WORDS) + rank)
-                        to += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
-                        at += walk(sequence_sizes, sequence_rank, uint64(line), strides + lookup_bytes, uint64(8))
-                        strides += uint64(2) * lookup_bytes
-                        spot += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
-                        to_step, from_step = word(entries, 1), word(entries + lookup_bytes, 1)
-                        index_step = word(first_lookup, 1)
-                        to += low * to_step
-                        at += low * from_step
-                        spot += low * index_step
-                        many = high - low
-                        if only_kind == uint64(0):
-                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, -32)
-                        elif only_kind == uint64(1):
-                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 32)
-                        elif only_kind == uint64(2):
-                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, -64)
-                        elif only_kind == uint64(3):
-                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 64)
-                        else:
-                            one_by_one(to, to_step, at, from_step, spot, index_step, only, many, size, 8)
-                        continue
                     while first < high:
                         count = min(high - first, uint64(BATCH))
                         if is_partial != uint64(0):
@@ -234,24 +216,15 @@ def addressed_kernel(size: int) -> Kernel:
                                 store(alive + uint64(8) * uint64(k), uint64(1))
                         for n in range(lookups + uint64(2)):
                             entry = entries + uint64(n) * lookup_bytes
-                            by = load(entry + uint64(8)) if uint64(n) < uint64(2) else uint64(0)
-                            origin = uint64(0)
-                            if uint64(n) < uint64(2):
-                                strides = entry + uint64(8) * (uint64(ENTRY_WORDS) + rank)
-                                origin = load(origins + uint64(8) * uint64(n)) + first * by
-                                origin += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
-                            elif load(entry + entry_bytes + uint64(8 * IS_NESTED)) == uint64(0):
-                                continue
+                            by = load(entry + uint64(8))
+                            strides = entry + uint64(8) * (uint64(ENTRY_WORDS) + rank)
+                            origin = load(origins + uint64(8) * uint64(n)) + first * by
+                            origin += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
                             row = rows + uint64(ROW) * uint64(n)
                             for k in range(count):
                                 store(row + uint64(8) * uint64(k), origin + uint64(k) * by)
                         for n in range(lookups):
-                            entry = first_lookup + uint64(n) * lookup_bytes
-                            strides = entry + uint64(8) * (uint64(ENTRY_WORDS) + rank)
-                            words = entry + entry_bytes
-                            by = load(entry + uint64(8))
-                            origin = load(origins + uint64(8) * (uint64(n) + uint64(2))) + first * by
-                            origin += walk(sequence_sizes, sequence_rank, uint64(line), strides, uint64(8))
+                            words = first_lookup + uint64(n) * lookup_bytes + entry_bytes
                             spots = rows + uint64(ROW) * (uint64(n) + uint64(2))
                             target = rows + uint64(ROW) * load(words + uint64(8 * TARGET))
                             axis, kind = load(words + uint64(8 * AXIS)), load(words)
@@ -261,38 +234,47 @@ def addressed_kernel(size: int) -> Kernel:
                                 least = bucket * share
                                 most = least + share
                             if kind == uint64(0):
-                                look_up(origin, by, words, spots, alive, target, count, least, most, -32)
+                                read_indices(spots, values, count, instead, -32)
                             elif kind == uint64(1):
-                                look_up(origin, by, words, spots, alive, target, count, least, most, 32)
+                                read_indices(spots, values, count, instead, 32)
                             elif kind == uint64(2):
-                                look_up(origin, by, words, spots, alive, target, count, least, most, -64)
+                                read_indices(spots, values, count, instead, -64)
                             elif kind == uint64(3):
-                                look_up(origin, by, words, spots, alive, target, count, least, most, 64)
+                                read_indices(spots, values, count, instead, 64)
                             else:
-                                look_up(origin, by, words, spots, alive, target, count, least, most, 8)
-                        # Those that count move up, so that the rest is a loop without branches, too.
-                        left = count if is_partial == uint64(0) else uint64(0)
-                        for k in range(count - left):
-                            slot = uint64(8) * uint64(k)
-                            to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
-                            store(rows + uint64(8) * left, to)
-                            store(rows + uint64(ROW) + uint64(8) * left, at)
-                            prefetch(to)
-                            prefetch(at)
-                            left += load(alive + slot)
-                        for k in range(left):
-                            slot = uint64(8) * uint64(k)
-                            to, at = load(rows + slot), load(rows + uint64(ROW) + slot)
-                            if size != 0:
-                                copy(to, at, uint64(size))
-                            else:
+                                read_indices(spots, values, count, instead, 8)
+                            look_up(spots, values, words, alive, target, count, least, most)
+                        left = count
+                        if is_partial != uint64(0):
+                            left = uint64(0)
+                            for k in range(count):
+                                left += load(alive + uint64(8) * uint64(k))
+                            if left < count:
+                                move_up(rows, alive, count)
+                        if is_far:
+                            for k in range(left):
+                                prefetch(load(rows + uint64(8) * uint64(k)))
+                                prefetch(load(rows + uint64(ROW) + uint64(8) * uint64(k)))
+                        if element == uint64(1):
+                            move_each(rows, left, 1)
+                        elif element == uint64(2):
+                            move_each(rows, left, 2)
+                        elif element == uint64(4):
+                            move_each(rows, left, 4)
+                        elif element == uint64(8):
+                            move_each(rows, left, 8)
+                        elif element == uint64(16):
+                            move_each(rows, left, 16)
+                        else:
+                            for k in range(left):
+                                slot = uint64(8) * uint64(k)
                                 last = left - uint64(1)
                                 soon = load(rows + uint64(ROW) + uint64(8) * min(uint64(k) + uint64(AHEAD), last))
                                 for q in range(uint64(0), min(element, uint64(PREFETCHED)), uint64(64)):
                                     prefetch(soon + q)
-                                stream(to, at, element, streamed)
+                                stream(load(rows + slot), load(rows + uint64(ROW) + slot), element, streamed)
                         first += count
         fence()
         return uint64(1)
 
-    return compiled(addressed, size)
+    return compiled(addressed)

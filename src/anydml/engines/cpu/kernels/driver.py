@@ -9,10 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit, uint64
+from llvmlite import ir
+from numba import config, njit, types, uint64
+from numba.extending import intrinsic
 
 from anydml.engines.cpu.compiler import quietly
-from anydml.engines.cpu.kernels.ir import OPTIONS, fetch_add, helper, load
+from anydml.engines.cpu.kernels.ir import I64, OPTIONS, fetch_add, helper, load, load_as
 
 SIGNATURE = "uint64(uint64, uint64, uint64)"
 
@@ -27,16 +29,22 @@ def code_of(*names: str) -> str:
     return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
 
 
-SHARED_CODE = code_of("ir.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py")
+SHARED_CODE = code_of("ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py")
 """Part of every kernel's name."""
 
 Kernel = Callable[[int, int, int], int]
 
 
-@helper
-def word(table, index):
+@intrinsic
+def word(typing: Any, table: Any, index: Any) -> Any:
     """A word of a table."""
-    return load(table + uint64(8) * uint64(index))
+
+    # No helper: one would be compiled for every number that is a constant.
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        offset = builder.mul(arguments[1], ir.Constant(I64, 8))
+        return load_as(builder, builder.add(arguments[0], offset), I64)
+
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 FROM_END = 1

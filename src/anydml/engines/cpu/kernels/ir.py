@@ -81,48 +81,6 @@ def store(typing: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def clamp_index(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
-    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped into the axis.
-
-    `bits` is a constant: 8, 32 or 64, negative for signed indices. There is no branch that could be mispredicted.
-    """
-    width: int = literal_value(bits)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        zero, last = ir.Constant(I64, 0), builder.sub(arguments[1], ir.Constant(I64, 1))
-        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
-        if width < 0:
-            value = value if width == -64 else builder.sext(value, I64)
-            wrapped = builder.add(value, arguments[1])
-            value = builder.select(builder.icmp_signed("<", value, zero), wrapped, value)
-            value = builder.select(builder.icmp_signed("<", value, zero), zero, value)
-        elif width != 64:
-            value = builder.zext(value, I64)
-        return builder.select(builder.icmp_unsigned("<", value, last), value, last)
-
-    return types.uint64(types.uint64, types.uint64, bits), generate
-
-
-@intrinsic
-def is_outside(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
-    """1 where the index at an address, wrapped once if negative, lies outside the axis; `bits` as in `clamp_index`."""
-    width: int = literal_value(bits)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = load_as(builder, arguments[0], ir.IntType(abs(width)))
-        if width < 0:
-            value = value if width == -64 else builder.sext(value, I64)
-            is_negative = builder.icmp_signed("<", value, ir.Constant(I64, 0))
-            # What is still negative is larger than any axis as an unsigned number.
-            value = builder.select(is_negative, builder.add(value, arguments[1]), value)
-        elif width != 64:
-            value = builder.zext(value, I64)
-        return builder.zext(builder.icmp_unsigned(">=", value, arguments[1]), I64)
-
-    return types.uint64(types.uint64, types.uint64, bits), generate
-
-
-@intrinsic
 def copy(typing: Any, destination: Any, source: Any, size: Any) -> Any:
     """Copy bytes that do not overlap; a size known to the compiler becomes a few moves."""
 

@@ -32,7 +32,8 @@ from numba import uint64
 
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_two, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, walk, word
-from anydml.engines.cpu.kernels.ir import copy, helper, is_outside, load, scratch, store
+from anydml.engines.cpu.kernels.indices import is_outside
+from anydml.engines.cpu.kernels.ir import copy, helper, load, scratch, store
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, ITEMS, SHAPE, STRIDES, TYPE, WRITEABLE
 

@@ -15,8 +15,8 @@ from functools import cache
 from numba import uint64
 
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.indices import clamp_index
 from anydml.engines.cpu.kernels.ir import (
-    clamp_index,
     copy,
     fence,
     helper,

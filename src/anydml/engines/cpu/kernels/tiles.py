@@ -50,9 +50,7 @@ def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: An
     line = ir.VectorType(kind, LINE * 8 // kind.width)
     group = LANE // element
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start, offsets, end, places = arguments[:4]
-
+    def write(builder: Any, start: Any, offsets: Any, end: Any, places: Any) -> None:
         def offset(table: Any, number: int) -> Any:
             return load_as(builder, builder.add(table, ir.Constant(I64, 8 * number)), I64)
 
@@ -71,6 +69,19 @@ def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: An
                 _store_close(builder, value, address, packed)
                 continue
             (stream_as if is_streamed else store_as)(builder, value, address)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # A function of its own: where several places of a kernel need it, it is compiled once.
+        name = f"turn_tile_{packed}_{is_streamed}"
+        function = builder.module.globals.get(name)
+        if function is None:
+            function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
+            function.linkage = "internal"
+            function.attributes.add("noinline")
+            inside = ir.IRBuilder(function.append_basic_block())
+            write(inside, *function.args)
+            inside.ret_void()
+        builder.call(function, arguments[:4])
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, types.uint64, size, streamed), generate
