@@ -52,12 +52,16 @@ def write_heat_map(path: Path, cells: Sequence[Cell], title: str, note: str) -> 
         ]
         y += HEIGHT + 2
         for case in sorted(about):
-            row = [(k, found[case, way, size]) for k, size in enumerate(sizes) if (case, way, size) in found]
-            if not row:
+            row = [found.get((case, way, size)) for size in sizes]
+            if not any(row):
                 continue
             parts.append(words(left - 10, y + 14, about[case], "end"))
-            for k, cell in row:
-                parts += _cell(left + WIDTH * k, y, cell)
+            for k, cell in enumerate(row):
+                parts += (
+                    _cell(left + WIDTH * k, y, cell)
+                    if cell
+                    else [words(left + WIDTH * k + WIDTH // 2, y + 14, "–", "middle")]
+                )
             y += HEIGHT
         y += 10
     head = [*opened(width, y, title, f"{note}. Rows are cases, columns sizes in bytes."), *title_and_note(title, note)]
@@ -84,7 +88,7 @@ def _legend() -> tuple[list[str], int]:
         parts.append(f'<rect x="{x}" y="54" width="{width}" height="18" fill="{ground}"/>')
         parts.append(words(x + width // 2, 67, text, "middle", _ink(ink)))
         x, low = x + width + 4, f"{limit:g}"
-    framed = "framed: a peer is faster"
+    framed = "framed: a peer is faster; –: not measured"
     return [*parts, words(x + 6, 67, framed)], x + 18 + int(len(framed) * LETTER)
 
 

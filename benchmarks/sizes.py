@@ -164,7 +164,7 @@ def report(path: Path) -> None:
             continue
         print(f"\n{state}: {about}\n\n{table(cells)}\n\n{summary(cells)}")
         picture = path.with_name(f"{path.stem}{'' if state == 'hot' else f'-{state}'}.svg")
-        title = f"Time of the fastest of NumPy and PyTorch by anydml's, {about}"
+        title = f"How many times as fast as the faster of NumPy and PyTorch anydml is, {about}"
         dates = sorted({run["date"] for run in kept.runs})
         cores, processor = kept.machine["threads"], kept.machine["processor"]
         versions = f"NumPy {kept.machine['numpy']}, PyTorch {kept.machine['torch']}"

@@ -28,6 +28,12 @@ ASKED = re.compile(r"^\[\[(\w+) ?(\w*)\]\]$", re.M)
 COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
 """What other arrays than those of DimensionCount entries are counted by (DirectML.h)."""
 
+NAMED = re.compile(r"<code>([^<>]+)</code>")
+TRACEBACK = re.compile(r'<span class="gt">(.*?)(?=<span class="gp">|</code>)', re.S)
+HYPHENATED = re.compile(r"[^\s;]*-[^\s;]*")
+LONGEST_WHOLE = 40
+"""Characters of a word that has room in a line of the narrowest page."""
+
 NOT_MEASURED = "Not measured yet.\n"
 
 
@@ -132,7 +138,7 @@ def chart(name: str) -> str:
     path = RESULTS / f"{name}.svg"
     if not path.exists():
         return ""
-    return f'<div markdown="0">{" ".join(path.read_text(encoding="utf-8").splitlines())}</div>\n'
+    return f'<div class="scrolled" markdown="0">{" ".join(path.read_text(encoding="utf-8").splitlines())}</div>\n'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -154,3 +160,13 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
     # A session's prompts and output are told apart, so that they are not copied (see style.css).
     return filled(markdown).replace("```python\n>>> ", "```pycon\n>>> ")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Likewise, of its HTML: a name with hyphens (``--json``) stays in one line, a traceback is one output."""
+    html = TRACEBACK.sub(lambda found: f'<span class="gt">{re.sub("<[^>]+>", "", found[1])}</span>', html)
+    return NAMED.sub(lambda code: f"<code>{HYPHENATED.sub(_whole, code[1])}</code>", html)
+
+
+def _whole(word: re.Match[str]) -> str:
+    return word[0] if len(word[0]) > LONGEST_WHOLE else f'<span class="whole">{word[0]}</span>'

@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+import screenshots
 from documents import ROOT
 from in_browser import chromium
 
@@ -46,8 +47,8 @@ def visit(browser, address):
     """Open a page; at the end, nothing may have been said in the console, nor fetched from elsewhere."""
     said, contexts = [], []
 
-    def opened(page, scheme="light", width=1300):
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+    def opened(page, scheme="light", width=1300, **more):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}, **more)
         contexts.append(context)
         tab = context.new_page()
         tab.set_default_timeout(120_000)
@@ -72,16 +73,66 @@ def test_a_narrow_page_does_not_scroll_sideways(visit, page, scheme):
     assert tab.locator("body").get_attribute("data-md-color-scheme") == {"light": "default", "dark": "slate"}[scheme]
 
 
-def test_a_public_name_is_found(visit):
+LOOKS = {"light": ("light", 1300), "dark": ("dark", 1300), "narrow": ("light", 390)}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("page", ["index", "reference", "operators/gather", "tutorials", "benchmarks"])
+def test_a_page_looks_as_before(visit, page, look):
+    pytest.importorskip("PIL", reason="needs Pillow")
+    screenshots.check(visit(page, *LOOKS[look]), f"site_{page.rpartition('/')[2]}_{look}")
+
+
+# What test_docs sees in the search's index, for every public name, is found by typing.
+@pytest.mark.parametrize("name", ["total_tensor_size_in_bytes", "set_num_threads", "TensorDesc", "dml.fuse"])
+def test_a_public_name_is_found(visit, name):
     tab = visit("index")
     tab.keyboard.press("/")
-    tab.keyboard.type("total_tensor_size_in_bytes")
+    tab.keyboard.type(name)
     tab.locator(".md-search-result__link").first.wait_for()
     found = [link.get_attribute("href") for link in tab.locator(".md-search-result__link").all()]
     assert any(link.partition("#")[0].endswith("reference.html") for link in found)
 
 
+@pytest.mark.parametrize(("first", "then"), [("light", "Dark"), ("dark", "Light")])
+def test_pictures_follow_the_page_whatever_the_system_prefers(visit, first, then):
+    pytest.importorskip("PIL", reason="needs Pillow")
+    tab = visit("operators/gather", first)
+    picture = tab.locator("article img").first
+    before = screenshots.small(picture).resize((1, 1)).getpixel((0, 0))
+    tab.locator(f"label[title={then}]").click()
+    tab.wait_for_function(
+        "then => document.body.dataset.mdColorScheme === then", arg={"Dark": "slate"}.get(then, "default")
+    )
+    after = screenshots.small(picture).resize((1, 1)).getpixel((0, 0))
+    assert (sum(after) < sum(before)) == (then == "Dark")
+    assert abs(sum(after) - sum(before)) > 300
+
+
+def test_what_is_copied_can_be_run(visit):
+    tab = visit("tutorials", permissions=["clipboard-read", "clipboard-write"])
+    buttons = tab.locator(".md-code__button[data-md-type=copy]").all()
+    assert len(buttons) > 8
+    copied = []
+    for button in buttons:
+        button.click()
+        tab.wait_for_function(
+            "last => navigator.clipboard.readText().then(text => text !== last)", arg="".join(copied[-1:])
+        )
+        copied.append(tab.evaluate("navigator.clipboard.readText()"))
+    for text in copied:
+        compile(text, "copied", "exec")
+    assert "array(" not in copied[3], "what is printed stays"
+
+
 LINES = "names => names.map(name => [name.textContent, name.getClientRects().length])"
+
+
+@pytest.mark.parametrize("page", ["benchmarks", "onnx", "stores"])
+def test_a_name_with_hyphens_stays_whole(visit, page):
+    names = visit(page, width=390).locator("p code .whole").evaluate_all(LINES)
+    assert names
+    assert [name for name, lines in names if lines > 1] == []
 
 
 def test_names_stay_whole(visit):
