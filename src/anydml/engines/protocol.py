@@ -42,6 +42,22 @@ Start = Callable[[int], int]
 output is read-only, or outputs may overlap: then nothing was done, and the long way says what is wrong."""
 
 
+class Whole(NamedTuple):
+    """A call of which compiled code does all, from the arguments to the results.
+
+    Attributes:
+        make: makes a table in which such calls are found (see `anydml.engines.cpu.whole_calls`).
+        block: where the words are that say what it does.
+        start: a launch's own, for work that other threads of Python go on beside; None for less.
+        kept: what has to be kept alive.
+    """
+
+    make: Callable[[], Any]
+    block: int
+    start: Start | None
+    kept: object
+
+
 class Launch(NamedTuple):
     """A call's work in one step, for arrays of NumPy's own.
 
@@ -54,6 +70,7 @@ class Launch(NamedTuple):
             None, tuples of integers): those that are of other types are refused, too. That they are equal is the
             caller's to see.
             With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
+        whole: the same without a tuple, for functions' own arguments.
     """
 
     start: Start
@@ -61,6 +78,7 @@ class Launch(NamedTuple):
     weight: int
     spans: tuple[int, ...]
     variant: Callable[[Sequence[object], type | None], Launch | None]
+    whole: Whole | None = None
 
 
 class CompiledCall(Protocol):

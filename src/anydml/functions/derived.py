@@ -19,7 +19,7 @@ from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.step_source import plain_names, step_lines
-from anydml.functions.steps import PLANS, Asked
+from anydml.functions.steps import NAMESPACES, PLANS, Asked
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Element, Function, Parameter
 
@@ -50,6 +50,7 @@ _NAMES: dict[str, Any] = {
     "registered_for": registered_for,
     "seen_indices": arguments.seen_indices,
     "seen_mask": arguments.seen_mask,
+    "whole": None,
     "with_lengths": arguments.with_lengths,
 }
 """What bodies call."""
@@ -68,6 +69,7 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
     plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
     first = f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
     made = _compiled(function, operation or OPERATIONS[function.name], function.name, [first, *_source(function)])
+    NAMESPACES[operation or OPERATIONS[function.name]] = made.__globals__
     made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
     made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
     made.__module__ = "anydml.functions"

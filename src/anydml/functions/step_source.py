@@ -47,6 +47,11 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
     if function.has_parts:
         clamps += ["(out is None or type(out) is list)"]
 
+    if of_numpy:
+        yield f"    if {' and '.join(['whole is not None', *clamps[: len(words)]])}:"
+        yield f"        found = whole({items([*arrays, *plain])}out)"
+        yield "        if found is not None:"
+        yield "            return found"
     yield "    asked = None"
     if of_numpy:
         yield f"    if {' and '.join([*of_own, *clamps])}:"

@@ -28,6 +28,9 @@ MOST_STEPS = 4096
 MOST_ALIKE = 4
 """Steps that are found by the same arguments, at most: they differ in what those do not say, such as strides."""
 
+NAMESPACES: dict[Hashable, dict[str, Any]] = {}
+"""Where functions look for what does whole calls, by their operations; filled by `derived`."""
+
 Made = Callable[[], Any]
 Sizes = tuple[int, ...]
 
@@ -164,11 +167,29 @@ class Asked(NamedTuple):
         step = plan.steps[kind]
         if step is None:
             return
+        if self.like is None:
+            self._keep_whole(plan, plan.launch, key, arguments)
         steps = PLANS.steps
         if len(steps) >= MOST_STEPS:
-            steps.clear()
+            PLANS.forget_steps()
+            steps = PLANS.steps
         others = [each for each in steps.get(key, ()) if each is not step]
         steps[key] = (step, *others[: MOST_ALIKE - 1])
+
+    def _keep_whole(self, plan: Plan, launch: Launch, key: tuple[Any, ...], plain: tuple[object, ...]) -> None:
+        """Have compiled code find it, too."""
+        operation: Any = key[0]
+        if launch.whole is None or operation not in NAMESPACES:
+            return
+        calls = PLANS.whole.get(operation)
+        if calls is None:
+            calls = PLANS.whole.setdefault(operation, launch.whole.make())
+        NAMESPACES[operation]["whole"] = calls.function
+        shapes = plan.inferred.shapes
+        makers = [CACHE.maker(shape, plan.dtype) for shape in shapes]
+        inputs, has_out = len(launch.spans) - len(shapes), not key[-1]
+        is_list = not operation.input_names
+        calls.keep((key, plan), launch.whole, key[1], inputs, makers, plain, is_list, operation.has_parts, has_out)
 
 
 def _step(plan: Plan, launch: Launch, arguments: Sequence[object], kind: type, like: Any) -> Step | GuestStep | None:

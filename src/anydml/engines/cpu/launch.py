@@ -22,7 +22,7 @@ from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.cpu.together import grouped, several_driver, several_table
-from anydml.engines.protocol import Array, ArrayLayout, Launch, Start
+from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
 from anydml.memory.dlpack_struct import clear_address, dtype_word, reader_of
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
@@ -80,6 +80,7 @@ def launch_of(
     checked = _checked(checks, inputs)
     if checked is None or not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
         return None
+    from anydml.engines.cpu import whole_calls
     from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
     operands: list[int] = []
@@ -100,6 +101,7 @@ def launch_of(
             calls += [place, int(step.operands[place])]
     works = [] if is_small else [_work(steps, kernels, *group) for group in grouped(steps, pays)]
     run = quick_entry(launch.launch() if is_small else launch.prepare())
+    whole_calls.prepare()
 
     def variant(arguments: Sequence[object], kind: type | None) -> Launch | None:
         described = operands if kind is None else _described(layouts, operands)
@@ -121,7 +123,8 @@ def launch_of(
         begin = partial(run, address_of(block))
         kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind
         start = begin if is_small else _large(begin, works, launch.TABLE * len(steps))
-        return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant)
+        whole = Whole(whole_calls.WholeCalls, address_of(block), None if is_small else start, kept)
+        return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, whole)
 
     return variant((), None)
 

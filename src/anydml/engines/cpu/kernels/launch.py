@@ -231,21 +231,27 @@ def after(step):
     return step + uint64(8) * (uint64(STEP_HEADER) + word(step, 1) + uint64(2) * word(step, 2))
 
 
+@helper
+def done_by(block, operands):
+    """Do a block's work on the arrays of a tuple: small work, under the GIL."""
+    bounds = scratch(BOUNDS)
+    if not fit(block, operands, bounds) or not are_inside(block, bounds):
+        return uint64(REFUSED)
+    table = scratch(TABLE)
+    step = block + uint64(8) * word(block, FIRST)
+    for _ in range(word(block, STEPS)):
+        place(step, bounds, table)
+        call_kernel(word(step, 0), table, uint64(0), uint64(ALL))
+        step = after(step)
+    return uint64(DONE)
+
+
 @cache
 def launch() -> Any:
-    """Do a block's work on the arrays of a tuple: small work, under the GIL."""
+    """`done_by` for Python."""
 
     def launch(block, operands):
-        bounds = scratch(BOUNDS)
-        if not fit(block, operands, bounds) or not are_inside(block, bounds):
-            return uint64(REFUSED)
-        table = scratch(TABLE)
-        step = block + uint64(8) * word(block, FIRST)
-        for _ in range(word(block, STEPS)):
-            place(step, bounds, table)
-            call_kernel(word(step, 0), table, uint64(0), uint64(ALL))
-            step = after(step)
-        return uint64(DONE)
+        return done_by(block, operands)
 
     return compiled(launch, *CODE, signature="uint64(uint64, uint64)", nogil=False)
 

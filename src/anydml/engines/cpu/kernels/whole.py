@@ -1,0 +1,270 @@
+"""A function's whole call in compiled code, from the arguments as Python gives them to the results it gets.
+
+It is a function of C for Python: `self` is NumPy's array of the words of a table, and the arguments are the arrays or a
+list of them, those that are no arrays, and `out`. It gives None where nothing fits; then nothing was done.
+
+A table begins with Python's functions and objects by their addresses, then the number of recipes, and how many calls
+are under way: until there are none, what was taken out of the table is kept. For each recipe follow a key, made from
+what calls look at first, and the recipe's address. A recipe has the words that are named below, then what makes each
+result, then of each argument that is no array four words: itself, its type, how to compare it, and how many bytes that
+takes, or how many items follow, with four words each.
+
+Everything is read under the GIL, and all that Python may do meanwhile leaves the words as they are.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from numba import uint64
+
+from anydml.engines.cpu.kernels.atomics import call_of_four
+from anydml.engines.cpu.kernels.driver import code_of, compiled, word
+from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.launch import CODE, DESCRIPTION, MOST_OPERANDS, OPERANDS, done_by, first_of
+from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
+
+NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
+"""Python's objects and functions."""
+
+COUNT, UNDER_WAY, FIRST_KEY = 13, 14, 15
+
+BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
+"""Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
+whether the inputs are a list, and the results; whether they are the caller's; and how many arguments are no arrays."""
+
+SAME, BYTES, EACH = range(3)
+"""How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
+
+TUPLE = ITEMS + 8 * MOST_OPERANDS
+"""Bytes of a tuple of all operands."""
+
+RECORD = 32
+"""Bytes of the words of an argument."""
+
+PRIME = 0x100000001B3
+MASK = (1 << 64) - 1
+
+
+@helper
+def call(table, function, first, second, third):
+    """What one of Python's functions gives."""
+    return call_of_four(word(table, function), first, second, third, uint64(0))
+
+
+@helper
+def refer(table, item, change):
+    """Count a reference more, or less."""
+    call(table, change, item, uint64(0), uint64(0))
+
+
+@helper
+def nothing(table):
+    """Python's None."""
+    refer(table, word(table, NONE), INCREF)
+    return word(table, NONE)
+
+
+@helper
+def release(table, items, count):
+    """Let go of as many objects."""
+    for k in range(count):
+        refer(table, load(items + uint64(8) * uint64(k)), DECREF)
+
+
+@helper
+def are_bytes_alike(left, right, size):
+    """Whether as many bytes are the same, of objects that are padded to words."""
+    at = uint64(0)
+    while at + uint64(8) <= size:
+        if load(left + at) != load(right + at):
+            return False
+        at += uint64(8)
+    rest = size - at
+    if rest == uint64(0):
+        return True
+    differ = load(left + at) ^ load(right + at)
+    return differ << (uint64(64) - uint64(8) * rest) == uint64(0)
+
+
+@helper
+def is_alike(record, given):
+    """Whether an argument is of the planned type, and equal; tuples but for their items."""
+    if given == load(record):
+        return True
+    if load(given + uint64(TYPE)) != word(record, 1):
+        return False
+    how, size = word(record, 2), word(record, 3)
+    if how == uint64(BYTES):
+        return are_bytes_alike(given + uint64(HEADER), load(record) + uint64(HEADER), size)
+    return how == uint64(EACH) and load(given + uint64(HEADER)) == size
+
+
+@helper
+def are_arguments_alike(recipe, given):
+    """Whether the arguments that are no arrays are the planned ones."""
+    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
+    for k in range(word(recipe, PLAIN)):
+        argument = load(given + uint64(8) * uint64(k))
+        if not is_alike(record, argument):
+            return False
+        planned, items = load(record), uint64(0)
+        if word(record, 2) == uint64(EACH):
+            items = word(record, 3)
+        record += uint64(RECORD)
+        for item in range(items):
+            if argument != planned and not is_alike(record, load(argument + uint64(ITEMS) + uint64(8) * uint64(item))):
+                return False
+            record += uint64(RECORD)
+    return True
+
+
+@helper
+def key_of(array, many, is_new):
+    """A number that differs for most shapes, counts of arrays, and with and without `out`."""
+    rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
+    shape = load(array + uint64(SHAPE))
+    key = many * uint64(2) + is_new
+    for k in range(rank):
+        key = (key ^ load(shape + uint64(8) * uint64(k))) * uint64(PRIME)
+    return key ^ rank
+
+
+@helper
+def gathered(table, recipe, arguments, out, items):
+    """Put results and inputs after each other; gives how many are held: 0 if they do not fit, or one more for errors.
+
+    New results come first, as making them may be anything: nobody has looked at lists before that is over.
+    """
+    inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
+    own = items + uint64(8) * inputs
+    if word(recipe, HAS_OUT) == uint64(0):
+        for k in range(results):
+            made = call(table, CALL, word(recipe, FIRST_MAKER + k), uint64(0), uint64(0))
+            if made == uint64(0):
+                release(table, own, k)
+                return results + uint64(1)
+            store(own + uint64(8) * uint64(k), made)
+    elif word(recipe, HAS_PARTS) != uint64(0):
+        if load(out + uint64(TYPE)) != word(table, LIST) or call(table, LIST_SIZE, out, 0, 0) != results:
+            return uint64(0)
+        for k in range(results):
+            target = call(table, LIST_ITEM, out, uint64(k), uint64(0))
+            refer(table, target, INCREF)
+            store(own + uint64(8) * uint64(k), target)
+    else:
+        refer(table, out, INCREF)
+        store(own, out)
+    first = load(arguments)
+    if word(recipe, IS_LIST) != uint64(0):
+        if call(table, LIST_SIZE, first, uint64(0), uint64(0)) != inputs:
+            release(table, own, results)
+            return uint64(0)
+        for k in range(inputs):
+            store(items + uint64(8) * uint64(k), call(table, LIST_ITEM, first, uint64(k), uint64(0)))
+    else:
+        for k in range(inputs):
+            store(items + uint64(8) * uint64(k), load(arguments + uint64(8) * uint64(k)))
+    return results
+
+
+@helper
+def started(table, start, operands, count):
+    """What Python's function for larger work says of it: 0 for done, 1 for refused, 2 for an error.
+
+    Others go on meanwhile, so all operands are held.
+    """
+    items = operands + uint64(ITEMS)
+    for k in range(count):
+        refer(table, load(items + uint64(8) * uint64(k)), INCREF)
+    refer(table, start, INCREF)
+    number = call(table, NUMBER, operands, uint64(0), uint64(0))
+    answer = uint64(0)
+    if number != uint64(0):
+        answer = call(table, CALL_WITH, start, number, uint64(0))
+        refer(table, number, DECREF)
+    refer(table, start, DECREF)
+    release(table, items, count)
+    if answer == uint64(0):
+        return uint64(2)
+    refused = uint64(1) if answer != word(table, ZERO) else uint64(0)
+    refer(table, answer, DECREF)
+    return refused
+
+
+@helper
+def listed(table, items, count):
+    """A list that takes as many objects over; 0 for an error."""
+    made = call(table, LIST_NEW, count, uint64(0), uint64(0))
+    if made == uint64(0):
+        release(table, items, count)
+        return made
+    for k in range(count):
+        call(table, LIST_PUT, made, uint64(k), load(items + uint64(8) * uint64(k)))
+    return made
+
+
+@cache
+def whole() -> Any:
+    """A function's call (see above)."""
+
+    def whole(own, arguments, count):
+        operands = scratch(TUPLE)
+        description = scratch(DESCRIPTION)
+        table = load(own + uint64(DATA))
+        first, out = load(arguments), load(arguments + uint64(8) * (count - uint64(1)))
+        array, many = first, uint64(0)
+        if load(first + uint64(TYPE)) == word(table, LIST):
+            many = call(table, LIST_SIZE, first, uint64(0), uint64(0))
+            if many == uint64(0):
+                return nothing(table)
+            array = call(table, LIST_ITEM, first, uint64(0), uint64(0))
+        if load(array + uint64(TYPE)) != word(table, ARRAY):
+            return nothing(table)
+        is_new = uint64(1) if out == word(table, NONE) else uint64(0)
+        key = key_of(array, many, is_new)
+        pair = table + uint64(8 * FIRST_KEY)
+        recipe = uint64(0)
+        for _ in range(word(table, COUNT)):
+            if load(pair) == key:
+                recipe = word(pair, 1)
+                block = word(recipe, BLOCK)
+                # The first array is there twice where it is a list's, and once as an argument.
+                arrays = uint64(1) if many else word(recipe, INPUTS)
+                is_as_asked = (many != uint64(0)) == (word(recipe, IS_LIST) != uint64(0))
+                is_as_asked &= is_new + word(recipe, HAS_OUT) == uint64(1)
+                is_as_asked &= arrays + word(recipe, PLAIN) + uint64(1) == count
+                if (
+                    is_as_asked
+                    and are_arguments_alike(recipe, arguments + uint64(8) * arrays)
+                    and first_of(block, block + uint64(8 * OPERANDS), array, description) != uint64(0)
+                ):
+                    break
+                recipe = uint64(0)
+            pair += uint64(16)
+        if recipe == uint64(0):
+            return nothing(table)
+        store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) + uint64(1))
+        inputs, results, has_parts = word(recipe, INPUTS), word(recipe, RESULTS), word(recipe, HAS_PARTS)
+        items = operands + uint64(ITEMS)
+        held = gathered(table, recipe, arguments, out, items)
+        refused = uint64(1)
+        if held == results:
+            store(operands + uint64(HEADER), inputs + results)
+            start = word(recipe, START)
+            if start == uint64(0):
+                refused = done_by(word(recipe, BLOCK), operands)
+            else:
+                refused = started(table, start, operands, inputs + results)
+        store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) - uint64(1))
+        own_results = items + uint64(8) * inputs
+        if held > results:
+            return uint64(0)
+        if refused != uint64(0):
+            if held == results:
+                release(table, own_results, results)
+            return uint64(0) if refused == uint64(2) else nothing(table)
+        return listed(table, own_results, results) if has_parts != uint64(0) else load(own_results)
+
+    return compiled(whole, *CODE, code_of("launch.py"), nogil=False)

@@ -1,0 +1,160 @@
+"""Functions' whole calls in compiled code: the tables of `kernels.whole`, and what Python calls."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from anydml.engines.cpu.kernels import whole
+from anydml.engines.cpu.kernels.driver import entry
+from anydml.engines.protocol import Whole
+from anydml.memory.host import address_of
+from anydml.memory.numpy_struct import HEADER
+
+MOST_RECIPES = 64
+"""Calls of one function that are found in compiled code; others are found by Python."""
+
+_FAST_CALL = 0x80
+"""CPython's METH_FASTCALL: a C function takes `self`, the address of the arguments' addresses, and their number."""
+
+_CALLED = {
+    whole.INCREF: "Py_IncRef",
+    whole.DECREF: "Py_DecRef",
+    whole.LIST_SIZE: "PyList_Size",
+    whole.LIST_ITEM: "PyList_GetItem",
+    whole.LIST_NEW: "PyList_New",
+    whole.LIST_PUT: "PyList_SetItem",
+    whole.CALL: "PyObject_CallNoArgs",
+    whole.CALL_WITH: "PyObject_CallOneArg",
+    whole.NUMBER: "PyLong_FromUnsignedLongLong",
+}
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("code", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class WholeCalls:
+    """Calls of one function that compiled code finds by their arguments, and does.
+
+    Attributes:
+        function: takes the arrays or a list of them, what is no array, and `out`; gives the result, or a list of
+            results, or None where nothing fits: then nothing was done.
+    """
+
+    def __init__(self) -> None:
+        self._table = np.zeros(whole.FIRST_KEY + 2 * MOST_RECIPES, np.uint64)
+        objects = {whole.NONE: None, whole.ARRAY: np.ndarray, whole.LIST: list, whole.ZERO: 0}
+        for at, known in objects.items():
+            self._table[at] = id(known)
+        for at, name in _CALLED.items():
+            self._table[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        self._numbers = count()
+        self._places: dict[Hashable, int] = {}
+        self._kept: list[object] = [None] * MOST_RECIPES
+        self._gone: list[object] = []
+        self.function: Callable[..., Any] = _builtin(self._table)
+
+    def keep(
+        self,
+        known_by: Hashable,
+        call: Whole,
+        first: Sequence[int],
+        inputs: int,
+        makers: Sequence[Callable[[], object]],
+        plain: Sequence[object],
+        is_list: bool,
+        has_parts: bool,
+        has_out: bool,
+    ) -> None:
+        """Have a call found.
+
+        Args:
+            known_by: what tells it from others that are kept.
+            call: what does it.
+            first: shape of the first array.
+            inputs: how many inputs there are.
+            makers: what makes each result.
+            plain: the arguments that are no arrays: numbers, words, None, tuples of integers.
+            is_list: whether the inputs are given as a list.
+            has_parts: whether the results are.
+            has_out: whether the caller gives arrays for them.
+        """
+        if known_by in self._places:
+            return
+        words = [call.block, id(call.start) if call.start else 0, inputs, len(makers)]
+        words += [int(is_list), int(has_parts), int(has_out), len(plain), *map(id, makers)]
+        for each in plain:
+            words += _record(each)
+        recipe = np.array(words, np.uint64)
+        key = inputs * 2 * is_list + (not has_out)
+        for size in first:
+            key = (key ^ size) * whole.PRIME & whole.MASK
+        place = next(self._numbers) % MOST_RECIPES
+        for known, at in [*self._places.items()]:
+            if at == place:
+                self._places.pop(known, None)
+        self._places[known_by] = place
+        at = whole.FIRST_KEY + 2 * place
+        before, self._kept[place] = self._kept[place], (recipe, call, tuple(makers), tuple(plain), known_by)
+        self._gone.append(before)
+        self._table[at + 1] = address_of(recipe)
+        self._table[at] = key ^ len(first)
+        self._table[whole.COUNT] = max(int(self._table[whole.COUNT]), place + 1)
+        self._forget()
+
+    def clear(self) -> None:
+        """Let nothing be found."""
+        self._table[whole.COUNT] = 0
+        self._places.clear()
+        self._gone += self._kept
+        self._kept[:] = [None] * MOST_RECIPES
+        self._numbers = count()
+        self._forget()
+
+    def _forget(self) -> None:
+        # What is not in the table any more is used by nobody, unless a call has begun before.
+        if not self._table[whole.UNDER_WAY]:
+            self._gone.clear()
+
+
+def _record(argument: Any) -> list[int]:
+    """The words of an argument, and those of its items."""
+    if type(argument) is tuple:
+        items = [word for item in argument for word in _record(item)]
+        return [id(argument), id(tuple), whole.EACH, len(argument), *items]
+    if type(argument) in (int, float):
+        return [id(argument), id(type(argument)), whole.BYTES, argument.__sizeof__() - HEADER]
+    return [id(argument), id(type(argument)), whole.SAME, 0]
+
+
+@cache
+def _method() -> _MethodDef:
+    return _MethodDef(b"whole", entry(whole.whole()), _FAST_CALL, None)
+
+
+def _builtin(own: object) -> Any:
+    """What Python calls with a table."""
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), own, None)
+
+
+def prepare() -> None:
+    """Compile what such calls take, or load it.
+
+    Raises:
+        NoCompilerError: it cannot be compiled.
+    """
+    whole.whole()
