@@ -15,7 +15,7 @@ from anydml.operators.function import Array, Element, Inferred, Parameters, Scal
 from anydml.operators.regions import copied, filled
 from anydml.tensor import Layout
 
-SEQUENCE_BYTES = 128 << 10
+SEQUENCE_BYTES = 1 << 20
 """Sequences from here on are computed where they go; shorter ones are kept, and copied."""
 
 
