@@ -96,7 +96,35 @@ def test_broken_layouts_end_in_one_clear_line(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["in.safetensors", "layout.toml"]
 
 
-@pytest.mark.parametrize("arguments", [["stores", "missing"], ["reshard", "missing", "out"], ["reshard", "one"]])
-def test_what_is_missing_is_said_in_one_line(capsys, arguments):
-    code, _, error = anydml(capsys, *arguments)
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("stores missing", "missing: does not exist"),
+        ("stores .", 'name one of "bad.npy", "x.npy" in it'),
+        ("stores empty", "name a file, or a folder that has some"),
+        ("stores bad.npy", "anydml: bad.npy: is not a .npy file: "),
+        ("stores text.txt", "are to be written as one of these"),
+        ("reshard missing out", "missing: does not exist"),
+        ("reshard w", "IN and OUT are needed, but 'w' was given alone"),
+        ("reshard w w out", "w: is given twice: each input is one tensor-parallel rank"),
+        ("reshard w out.bin", "a file of another kind: name a .safetensors file, or a folder"),
+        ("reshard w out --shard-size 0", "such as 5GB"),
+        ("reshard w out --tp 4", "axis 0 4 ranks cannot share evenly: slices of a layout"),
+        ("reshard w out --layout l.toml", 'has no action, but "renam", where one of rename'),
+        ("reshard w out --memory 1", "give at least 4096 B\n"),
+    ],
+)
+def test_mistakes_are_one_line_that_says_what_to_do(tmp_path, monkeypatch, capsys, command, said):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros(3))
+    (tmp_path / "bad.npy").write_text("none")
+    (tmp_path / "text.txt").write_text("none")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "w").mkdir()
+    written(tmp_path / "w" / "w.safetensors", {"l.0.q_proj.weight": np.zeros((6, 4), np.float32)})
+    (tmp_path / "l.toml").write_text('[[rules]]\nmatch = "*"\nrenam = "b"\n')
+    before = sorted(os.listdir())
+    code, _, error = anydml(capsys, *command.split())
     assert (code, error.count("\n")) == (2, 1)
+    assert said in error
+    assert sorted(os.listdir()) == before

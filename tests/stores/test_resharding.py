@@ -301,8 +301,8 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
     ("text", "said"),
     [
         ("x = 1", "x: is not known"),
-        ("[[rules]]\n", "rules[0]: has 0 of rename"),
-        ('[[rules]]\nmatch = "a"\ndrop = true\nrename = "b"', "rules[0]: has 2 of rename"),
+        ("[[rules]]\n", "rules[0]: has no action, where one of rename"),
+        ('[[rules]]\nmatch = "a"\ndrop = true\nrename = "b"', "rules[0]: has both rename and drop"),
         ('[[rules]]\nmatch = "q"\ndrop = true', "is for no tensor"),
         ('[[rules]]\nmatch = "{n}.weigth"\ndrop = true', 'the nearest name is "m.0.weight"'),
         ('[[rules]]\nmatch = "{n}.weight"\nrename = "{n}.w"', '"m.0.weight" is not, for {…} stands for one part'),

@@ -97,6 +97,68 @@ def test_after_an_error_it_goes_on_and_reads_no_finished_block_again(tmp_path, x
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
 
 
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A file of whole tensors, and a plan that writes it as files of some of them each."""
+    rng = np.random.default_rng(0)
+    tensors = {f"l.{k}.up_proj.weight": rng.integers(0, 99, (64, 40 + k)).astype(np.int32) for k in range(8)}
+    written(tmp_path / "x.safetensors", tensors)
+
+    def plan():
+        return stores.reshard([tmp_path / "x.safetensors"], tmp_path / "y", None, None, "12kB", "20kB")
+
+    return tensors, plan
+
+
+def test_a_checkpoint_goes_on_and_reads_no_finished_block_again(tmp_path, checkpoint, monkeypatch):
+    tensors, plan = checkpoint
+    with monkeypatch.context() as patched:
+        first = stop_after(patched, plan().totals.writes // 2, OSError(errno.EIO, "broken"))
+        with pytest.raises(dml.ModelError):
+            plan().run()
+    again = plan()
+    with monkeypatch.context() as patched:
+        second = stop_after(patched, 1 << 30, None)
+        again.run()
+    assert 0 < again.resumed < len(again.blocks)
+    done = sum(again.block_bytes(k) for k in range(len(again.blocks))) - sum(second)
+    assert done > 0, "what was finished is not read again"
+    # What was begun but not finished is read twice: a block for each buffer at most.
+    assert sum(first) + sum(second) <= again.totals.bytes_read + again.buffers * again.totals.block_bytes
+    found = stores.open(tmp_path / "y")
+    assert all(np.array_equal(found[name].read(), array) for name, array in tensors.items())
+
+
+@pytest.mark.parametrize("moment", ["before", "stopped", "meanwhile"])
+def test_a_checkpoint_that_changes_is_noticed(tmp_path, checkpoint, monkeypatch, moment):
+    tensors, plan = checkpoint
+    made = plan()
+
+    def change():
+        written(tmp_path / "x.safetensors", {name: array + 1 for name, array in tensors.items()})
+
+    if moment == "stopped":
+        with monkeypatch.context() as patched:
+            stop_after(patched, made.totals.writes // 2, OSError(errno.EIO, "broken"))
+            with pytest.raises(dml.ModelError):
+                made.run()
+    with monkeypatch.context() as patched:
+        if moment == "meanwhile":
+            write = running.FileBlocks.write
+            patched.setattr(running.FileBlocks, "write", lambda *given: (write(*given), change()))
+        else:
+            change()
+        with pytest.raises(dml.BindingError, match="has changed since it was opened"):
+            made.run()
+    assert not (tmp_path / "y").exists()
+    fresh = plan()
+    fresh.run()
+    assert fresh.resumed == 0
+    found = stores.open(tmp_path / "y")
+    assert all(np.array_equal(found[name].read(), array + 1) for name, array in tensors.items())
+    assert sorted(os.listdir(tmp_path)) == ["x.safetensors", "y"]
+
+
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system reserves no space")
 def test_a_disk_without_room_is_noticed_at_once(tmp_path, x, monkeypatch):
     def full(*_):

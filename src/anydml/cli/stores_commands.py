@@ -38,7 +38,7 @@ def stores(model: str) -> None:
 
 
 @click.command(short_help="Consolidate, share or lay out a checkpoint.")
-@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path())
+@click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @click.option("--tp", type=int, metavar="N", help="Write a file for each of N tensor-parallel ranks.")
@@ -61,6 +61,8 @@ def reshard(
     """
     from anydml.stores.resharding import reshard as make
 
+    if not inputs:
+        raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
     plan = make(inputs, output, layout, tp, memory, shard_size, overwrite)
     if dry_run:
         _say(quiet, str(plan))
@@ -113,7 +115,9 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise click.BadParameter(f"{text[:40]!r} are no numbers with commas in between", param_hint=option) from None
+        raise click.BadParameter(
+            f"{text[:40]!r} are no numbers with commas in between, such as 1,0", param_hint=option
+        ) from None
 
 
 def _say(quiet: bool, text: str) -> None:

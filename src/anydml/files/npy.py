@@ -59,26 +59,27 @@ def read_header(path: Path, place: JsonPath) -> NpyFile:
         ModelError: not a .npy file, elements that are not plain bytes, or a header that is too long or does not agree
             with the size of the file.
     """
+    name = "" if str(place) == str(path) else f"{path} "
     try:
         with path.open("rb") as file:
             start = file.read(12 + MOST_HEADER)
             size = file.seek(0, 2)
     except OSError as error:
-        raise place.error(f"{path} cannot be read: {error.strerror or error}") from None
+        raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
     if not size:
-        raise place.error(f"{path} is not a .npy file: it is empty")
+        raise place.error(f"{name}is not a .npy file: it is empty")
     try:
         shape, fortran_order, dtype, offset = _parse(start)
     except Exception as error:
         # NumPy lets the errors of every parser that it uses pass through; whatever they are, the file is to blame.
         reason = (str(error) or repr(error)).splitlines()[0]
-        raise place.error(f"{path} is not a .npy file: {reason}") from None
+        raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise place.error(f"{path} holds elements of type {dtype}, which are neither numbers nor texts")
+        raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts")
     if any(extent < 0 for extent in shape):
-        raise place.error(f"{path} has a header that says shape {shape}")
+        raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MOST_DIMENSIONS:
-        raise place.error(f"{path} has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
+        raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
     found = NpyFile(path, dtype, tuple(shape), fortran_order, offset)
     if size - offset != found.byte_count:
         raise place.error(

@@ -32,7 +32,10 @@ class Axis:
         if self.heads is None or self.heads % ranks == 0:
             return 1
         if ranks % self.heads:
-            raise ModelError(f"{show(name)} has {self.heads} heads, which {counted(ranks, 'rank')} cannot share evenly")
+            raise ModelError(
+                f"{show(name)} has {self.heads} heads, which {counted(ranks, 'rank')} cannot share evenly: "
+                "other ranks can, or a layout whose [[axes]] say other heads"
+            )
         return ranks // self.heads
 
 

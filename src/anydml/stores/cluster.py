@@ -34,11 +34,17 @@ MOST_OPEN = 4
 
 
 def write_on(
-    scheduler: str, plan: Runnable, digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]
+    client: Any,
+    scheduler: str,
+    plan: Runnable,
+    digest: str,
+    numbers: Iterable[int],
+    finished: Callable[[int, int], None],
 ) -> None:
     """Let workers write blocks, whose outputs have been begun.
 
     Args:
+        client: as `connected` gives it.
         scheduler: its address.
         plan: of the blocks.
         digest: of the plan, by which workers know its journal.
@@ -46,42 +52,45 @@ def write_on(
         finished: is called with the number and the bytes of each that was written.
 
     Raises:
-        ModelError: no scheduler or worker answers, or a block cannot be written.
+        ModelError: the scheduler answers no more, or a block cannot be written.
+    """
+    import distributed
+
+    token = f"anydml-plan-{uuid.uuid4()}"
+    # Workers that lose it get it again, as they would not if it were scattered.
+    data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
+    under_way: Any = distributed.as_completed()
+    groups = _groups(plan, numbers, len(client.nthreads()))
+    try:
+        while True:
+            free = TASKS_A_WORKER * max(1, len(client.nthreads())) - under_way.count()
+            for group in itertools.islice(groups, max(0, free)):
+                task = client.submit(_write, data, token, digest, group, key=f"anydml-blocks-{uuid.uuid4()}", retries=0)
+                under_way.add(task)
+            if under_way.is_empty():
+                return
+            for number, size in _result(distributed, scheduler, next(under_way)):
+                finished(number, size)
+    except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
+        raise ModelError(f"{scheduler}: {_text(error)}; the same command goes on") from None
+    finally:
+        # Tasks that run already go on to their ends; `Staging.settle` waits for those.
+        with suppress(Exception):
+            client.cancel([*under_way.futures], force=True)
+            client.run(_forget, token)
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Any]:
+    """A client of a scheduler that has workers.
+
+    Raises:
+        ModelError: none answers.
     """
     try:
         import distributed
     except ImportError:
         raise ModelError(f"{scheduler}: is a Dask scheduler, which needs: pip install 'anydml[dask]'") from None
-    with _client(distributed, scheduler) as client:
-        token = f"anydml-plan-{uuid.uuid4()}"
-        # Workers that lose it get it again, as they would not if it were scattered.
-        data = client.submit(bytes, pickle.dumps(_everywhere(plan)), key=token)
-        under_way: Any = distributed.as_completed()
-        groups = _groups(plan, numbers, len(client.nthreads()))
-        try:
-            while True:
-                free = TASKS_A_WORKER * max(1, len(client.nthreads())) - under_way.count()
-                for group in itertools.islice(groups, max(0, free)):
-                    task = client.submit(
-                        _write, data, token, digest, group, key=f"anydml-blocks-{uuid.uuid4()}", retries=0
-                    )
-                    under_way.add(task)
-                if under_way.is_empty():
-                    return
-                for number, size in _result(distributed, scheduler, next(under_way)):
-                    finished(number, size)
-        except (distributed.comm.CommClosedError, TimeoutError, RuntimeError) as error:
-            raise ModelError(f"{scheduler}: {_text(error)}; the same command goes on") from None
-        finally:
-            # Tasks that run already go on to their ends; `Staging.settle` waits for those.
-            with suppress(Exception):
-                client.cancel([*under_way.futures], force=True)
-                client.run(_forget, token)
-
-
-@contextmanager
-def _client(distributed: Any, scheduler: str) -> Iterator[Any]:
-    """A client of a scheduler that has workers."""
     try:
         client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.axes import Axes, Axis
 from anydml.stores.patterns import Pattern
 
@@ -174,7 +174,11 @@ def _pattern(text: Any, place: JsonPath) -> Pattern:
 def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
     actions = [each for each in Action if each in said]
     if len(actions) != 1:
-        raise place.error(f"has {len(actions)} of {', '.join(ACTIONS)}, where one is expected")
+        other = [key for key in said if key not in (*ACTIONS, "match")]
+        found = (
+            f"both {' and '.join(actions)}" if actions else f"no action, but {names(other)}" if other else "no action"
+        )
+        raise place.error(f"has {found}, where one of {', '.join(ACTIONS)} is expected")
     action = actions[0]
     check, what, fields, needed = ACTIONS[action]
     if not check(said[action]):

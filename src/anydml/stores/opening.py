@@ -58,7 +58,10 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
         return together(found, [found], place)
     if found.name.endswith(INDEX):
         return _indexed(found, place)
-    raise place.error("is neither a .npy nor a .safetensors file, nor an index of those")
+    raise place.error(
+        "is neither a .npy nor a .safetensors file, nor an index of those: other files are to be written as one of "
+        "these, by numpy.save or safetensors"
+    )
 
 
 def _folder(path: Path, place: JsonPath) -> Checkpoint:
@@ -75,7 +78,9 @@ def _folder(path: Path, place: JsonPath) -> Checkpoint:
         raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
     files = [each for each in inside if each.name.endswith(".safetensors") and each.is_file()]
     if not files:
-        raise place.error("has neither an index nor .safetensors files")
+        known = [each.name for each in inside if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
+        hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
+        raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
     return together(path, files, place)
 
 

@@ -82,9 +82,10 @@ class Planned:
         constants = sum(constant.nbytes for constant in program.constants)
         free = self.memory - constants
         if free < LEAST:
+            part = f", of which {bytes_text(constants)} are constants" if constants else ""
             raise BindingError(
                 f"{self.name}: {bytes_text(self.memory)} of memory are too few: give at least "
-                f"{bytes_text(constants + LEAST)}, of which {bytes_text(constants)} are constants"
+                f"{bytes_text(constants + LEAST)}{part}"
             )
         if program.scratch_bytes:
             why = next(each.reason for each in program.operands if each.role == "scratch")

@@ -19,6 +19,9 @@ from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import new_zarr
 from anydml.text import counted
 
+OF_OTHERS = (".safetensors", ".npz", ".h5", ".hdf5", ".nc", ".nc4", ".pt", ".pth", ".onnx", ".zip", ".tif", ".tiff")
+"""What names of files end with that are not written; a folder of such a name would be a surprise."""
+
 _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,18})?(?::(?P<step>-?\d{1,18})?)?")
 
 
@@ -75,7 +78,7 @@ def rechunk(
     turns = tuple(slice(None, None, -1) if axis in turned else slice(None) for axis in kept)
     order = [*range(len(kept))] if permute is None else [_axis(axis, len(kept), "permute", place) for axis in permute]
     if sorted(order) != [*range(len(kept))]:
-        raise BindingError(f"rechunk: {place}: permute is {order}, which are not its {len(kept)} axes once each")
+        raise BindingError(f"rechunk: {place}: permute is {order}, where its {len(kept)} axes are expected, each once")
 
     def function(x: Any) -> Any:
         return x[index][turns].transpose(order)
@@ -86,10 +89,14 @@ def rechunk(
     new: Any
     if output.suffix.lower() == ".npy":
         if chunks is not None or codec is not None:
-            raise JsonPath(str(output)).error("is a .npy file, which has no chunks and no codecs")
+            raise JsonPath(str(output)).error(
+                "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or leave those away"
+            )
         new = new_npy(output, shape, store.dtype)
-    elif output.suffix.lower() == ".safetensors":
-        raise JsonPath(str(output)).error("is a .safetensors file: name a .npy file or the folder of a Zarr array")
+    elif output.suffix.lower() in OF_OTHERS:
+        raise JsonPath(str(output)).error(
+            "would be a file of another kind: name a .npy file, or a folder such as x.zarr"
+        )
     else:
         like = store if isinstance(store, ZarrStore) else None
         if chunks is not None and len(chunks) == len(shape):
@@ -101,7 +108,9 @@ def rechunk(
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:
     if not -rank <= axis < rank:
-        raise BindingError(f"rechunk: {place}: {what} names axis {axis}, but the array has {counted(rank, 'axis')}")
+        raise BindingError(
+            f"rechunk: {place}: {what} names axis {axis}, but the array has {counted(rank, 'axis')}, from 0 on"
+        )
     return axis % rank
 
 

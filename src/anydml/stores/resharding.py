@@ -29,6 +29,9 @@ from anydml.tracing.trace import Trace
 MOST_RANKS = 4096
 """Ranks that a checkpoint is written for at most."""
 
+OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".json", ".toml", ".h5")
+"""What names of files end with that are not written; a folder of such a name would be a surprise."""
+
 Part = tuple[Path, Tensors, dict[str, str]]
 """A file, its tensors and its metadata."""
 
@@ -77,6 +80,9 @@ def reshard(
         raise ModelError("reshard: name a checkpoint")
     out = Path(output)
     is_file = _check_output(out, tp)
+    most = parse_size(shard_size)
+    if not most:
+        raise ModelError("reshard: shard_size is 0, where bytes of a file are expected, such as 5GB")
     path = None if layout is None else Path(layout)
     function: Function | None = None
     if path is not None and path.suffix.lower() == ".py":
@@ -103,7 +109,7 @@ def reshard(
     elif is_file:
         parts = [(out, described, metadata)]
     else:
-        parts = [*_shards(described, out, metadata, parse_size(shard_size))]
+        parts = [*_shards(described, out, metadata, most)]
         if len(parts) > 1:
             others[out / f"model{INDEX}"] = _index(parts)
     targets = _outputs(composer, parts)
@@ -166,6 +172,8 @@ def _check_output(out: Path, tp: int | None) -> bool:
     is_file = out.name.endswith(".safetensors")
     if tp is not None and not 1 <= tp <= MOST_RANKS:
         raise ModelError(f"reshard: tp is {tp}, where 1 to {MOST_RANKS} ranks are possible")
+    if out.suffix.lower() in OF_OTHERS:
+        raise JsonPath(str(out)).error("would be a file of another kind: name a .safetensors file, or a folder")
     if tp is not None and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     return is_file
@@ -239,7 +247,8 @@ def _share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: i
     if size % ranks:
         raise ModelError(
             f"{show(name)} has shape {list(tensor.shape)}, whose axis {axis.axis} "
-            f"{counted(ranks, 'rank')} cannot share evenly"
+            f"{counted(ranks, 'rank')} cannot share evenly: slices of a layout cut it to a size that they can, and "
+            "replicate gives all of it to each"
         )
     starts, sizes = [0] * len(tensor.shape), [*tensor.shape]
     sizes[axis.axis] = size // ranks

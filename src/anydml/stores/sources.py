@@ -68,6 +68,10 @@ def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes) -> tuple[d
         ModelError: a file is broken, or shards do not make whole tensors.
     """
     if len(paths) > 1:
+        real = [os.path.realpath(path) for path in paths]
+        twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
+        if twice is not None:
+            raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
         ranks = [_checkpoint(path) for path in paths]
         return _joined(ranks, axes), _plain(ranks)
     path = Path(paths[0])

@@ -59,7 +59,7 @@ class Staging:
             if not os.path.lexists(final):
                 continue
             if not self.overwrite:
-                raise place.error("exists already: name another, or allow to overwrite it")
+                raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
             if self.folder is None:
                 if not final.is_file():
                     raise place.error("is no file, and is not replaced")

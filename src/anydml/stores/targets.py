@@ -109,7 +109,7 @@ def create(
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if metadata or own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("is a Zarr array: it needs one shape and one dtype, or an array that it is like")
-        return new_zarr(Path(path), _sizes(own_shape, place), own_dtype, chunks, like, codec)
+        return new_zarr(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place), chunks, like, codec)
     if chunks is not None or codec is not None:
         raise place.error("is no Zarr array, which alone has chunks and codecs: let its name end with .zarr")
     if suffix == ".npy":
@@ -119,7 +119,7 @@ def create(
         own_dtype = getattr(like, "dtype", None) if dtype is None else dtype
         if own_shape is None or isinstance(own_shape, Mapping) or own_dtype is None:
             raise place.error("needs one shape and one dtype, or one array that it is like")
-        return new_npy(Path(path), _sizes(own_shape, place), np.dtype(own_dtype))
+        return new_npy(Path(path), _sizes(own_shape, place), _dtype(own_dtype, place))
     if suffix != ".safetensors":
         raise place.error("ends neither with .npy, .safetensors nor .zarr: what to write is not known")
     known = like if isinstance(like, Mapping) else {}
@@ -132,7 +132,7 @@ def create(
         own = getattr(known.get(name), "dtype", None) if own is None else own
         if own is None:
             raise (place / name).error("has no dtype")
-        tensors[name] = (_sizes(sizes, place / name), np.dtype(own))
+        tensors[name] = (_sizes(sizes, place / name), _dtype(own, place / name))
     if metadata is None:
         metadata = like.metadata if isinstance(like, Checkpoint) else {}
     return new_safetensors(Path(path), tensors, metadata)
@@ -174,6 +174,14 @@ def new_safetensors(
     start, offsets, size = make_header(tensors, metadata)
     file = NewFile(path, start, size)
     return {name: Target(file, name, shape, dtype, offsets[name]) for name, (shape, dtype) in tensors.items()}
+
+
+def _dtype(given: Any, place: JsonPath) -> np.dtype[Any]:
+    try:
+        found: np.dtype[Any] = np.dtype(given)
+    except (TypeError, ValueError):
+        raise place.error(f"dtype is {given!r:.60}, which NumPy does not know: write such as float32") from None
+    return found
 
 
 def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from anydml.errors import BindingError
 from anydml.files.json_path import JsonPath
@@ -11,12 +12,29 @@ from anydml.progress import shown
 from anydml.stores.identities import check_unchanged
 from anydml.stores.journal import Journal
 from anydml.stores.runnable import Runnable
-from anydml.stores.staging import Staging
-from anydml.stores.zarr_staging import Stagings
+
+Write = Callable[[str, Iterable[int], Callable[[int, int], None]], None]
+"""Writes blocks of the plan with a digest, and says of each that it is written, and its bytes."""
 
 
 def run(plan: Runnable, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
     """As `Plan.run` says."""
+    if scheduler is None:
+        _run(plan, progress, partial(_write_here, plan))
+        return
+    from anydml.stores.cluster import connected, write_on
+
+    # Nothing is begun before the cluster is there.
+    with connected(scheduler) as client:
+        _run(plan, progress, partial(write_on, client, scheduler, plan))
+
+
+def _write_here(plan: Runnable, _digest: str, numbers: Iterable[int], finished: Callable[[int, int], None]) -> None:
+    with plan.blocks_writer() as writer:
+        writer.write(numbers, finished)
+
+
+def _run(plan: Runnable, progress: bool | Callable[[int], None], write: Write) -> None:
     staging = plan.staging()
     place = JsonPath(str(staging.top[0]))
     try:
@@ -37,7 +55,7 @@ def run(plan: Runnable, progress: bool | Callable[[int], None] = False, schedule
                 staging.settle()
                 staging.begin()
             plan.resumed = len(journal.finished)
-            _write(plan, staging, journal, digest, progress, scheduler)
+            _go_on(plan, journal, digest, progress, write)
             try:
                 check_unchanged(plan.name, plan.identities)
             except BindingError:
@@ -56,14 +74,7 @@ def run(plan: Runnable, progress: bool | Callable[[int], None] = False, schedule
         journal.close(is_over)
 
 
-def _write(
-    plan: Runnable,
-    staging: Staging | Stagings,
-    journal: Journal,
-    digest: str,
-    progress: bool | Callable[[int], None],
-    scheduler: str | None,
-) -> None:
+def _go_on(plan: Runnable, journal: Journal, digest: str, progress: bool | Callable[[int], None], write: Write) -> None:
     """Write all blocks that are not finished."""
     waiting = (k for k in range(len(plan.blocks)) if k not in journal.finished)
     done = sum(map(plan.block_bytes, journal.finished))
@@ -73,10 +84,4 @@ def _write(
             journal.add(number, size)
             advance(size)
 
-        if scheduler is not None:
-            from anydml.stores.cluster import write_on
-
-            write_on(scheduler, plan, digest, waiting, finished)
-            return
-        with plan.blocks_writer() as writer:
-            writer.write(waiting, finished)
+        write(digest, waiting, finished)

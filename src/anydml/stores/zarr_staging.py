@@ -44,7 +44,7 @@ class ZarrStaging(Staging):
         if not os.path.lexists(self.path):
             return
         if not self.overwrite:
-            raise place.error("exists already: name another, or allow to overwrite it")
+            raise place.error("exists already: name another, or let it be replaced by --overwrite (overwrite=True)")
         if self.path.is_symlink() or not self.path.is_dir() or not is_zarr_array(self.path):
             raise place.error("is no Zarr array, and is not replaced")
         other = next((name for name in _inside(self.path) if not _OWN.fullmatch(name)), None)

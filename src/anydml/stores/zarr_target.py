@@ -92,7 +92,10 @@ def new_zarr(
     if chunks is not None and (
         len(chunks) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in chunks)
     ):
-        raise place.error(f"chunks are {tuple(chunks)}, where {counted(len(shape), 'size')} from 1 are expected")
+        raise place.error(
+            f"chunks are {tuple(chunks)}, where {counted(len(shape), 'size')} from 1 are expected, "
+            f"one an axis of {tuple(shape)}"
+        )
     options: dict[str, Any] = {"shape": tuple(shape), "dtype": np.dtype(dtype)}
     if isinstance(like, ZarrStore):
         options |= _kept(like, tuple(shape), [*range(len(shape))] if axes is None else [*axes], chunks is None)
@@ -143,8 +146,8 @@ def _kept(like: ZarrStore, shape: tuple[int, ...], axes: list[int], are_chunks_k
 
 
 def _compressors(codec: str, version: int, place: JsonPath) -> Any:
-    name, _, level = codec.partition(":")
-    if name not in ("none", *HIGHEST) or (level and (not level.isdecimal() or len(level) > 3)):
+    name, colon, level = codec.partition(":")
+    if name not in ("none", *HIGHEST) or (colon and (not level.isdecimal() or len(level) > 3)):
         raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
     if name == "none":
         return None
