@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from anydml.engines.cpu.block import CORE, SLEEPERS, SPINS
+from anydml.engines.cpu.block import CORE, MOVED_TO, SLEEPERS, SPINS
 from anydml.engines.cpu.kernels.rows import rows_kernel
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import Pool
@@ -60,18 +60,23 @@ def asleep(pool):
     return worker.native_id, os.sched_getaffinity(worker.native_id)
 
 
+def settled(number, expected):
+    """The cores that a thread may run on, once they are what is expected."""
+    end = time.monotonic() + SOON
+    while (cores := os.sched_getaffinity(number)) != expected and time.monotonic() < end:
+        time.sleep(0.001)
+    return cores
+
+
 def test_a_worker_sleeps_off_its_callers_core(crew):
     pool, dispatch = crew
     allowed = os.sched_getaffinity(0)
     for core in [*sorted(allowed), min(allowed)]:
         tied(core, dispatch)
         assert pool._crew.words[CORE] == core + 1
-        number, cores = asleep(pool)
-        end = time.monotonic() + SOON
-        while cores != (allowed - {core} or allowed) and time.monotonic() < end:
-            time.sleep(0.001)
-            cores = os.sched_getaffinity(number)
-        assert cores == (allowed - {core} or allowed)
+        number, _ = asleep(pool)
+        expected = allowed - {core} or allowed
+        assert settled(number, expected) == expected
 
 
 def test_a_worker_that_is_awake_may_run_everywhere(crew):
@@ -85,6 +90,23 @@ def test_a_worker_that_is_awake_may_run_everywhere(crew):
     while os.sched_getaffinity(number) != allowed and time.monotonic() < end:
         dispatch()
     assert os.sched_getaffinity(number) == allowed
+    pool._crew.words[SPINS] = 1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) != 2, reason="of more than two cores, several are left to it")
+def test_a_caller_that_was_moved_to_the_workers_core_lets_it_have_the_other(crew):
+    pool, dispatch = crew
+    first, second = sorted(os.sched_getaffinity(0))
+    for here, there in (first, second), (second, first):
+        tied(here, dispatch)
+        number, _ = asleep(pool)
+        assert settled(number, {there}) == {there}
+        tied(there, dispatch)
+        assert pool._crew.words[MOVED_TO] == 1 << here
+        assert settled(number, {here}) == {here}
+    pool._crew.words[SPINS] = 1 << 60
+    tied(first, dispatch)
+    assert settled(number, {first, second}) == {first, second}
     pool._crew.words[SPINS] = 1
 
 

@@ -15,7 +15,8 @@ COUNTER = 16
 STATE, KERNEL, TABLE, CORE = 32, 33, 34, 35
 SLEEPERS = 48
 WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES = range(64, 73)
-STYLE, WAIT, WAKE_ONE, WAKE_ALL = range(73, 77)
+STYLE, WAIT, WAKE_ONE, WAKE_ALL, GET_THREAD = range(73, 78)
+BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 """Numbers of 64-bit words, those that are written at once in lines of their own:
 
 - OWNER: 1 while a caller shares its work.
@@ -28,11 +29,18 @@ STYLE, WAIT, WAKE_ONE, WAKE_ALL = range(73, 77)
 - SPINS: how often a waiting thread looks before it sleeps.
 - STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).
 - YIELD: the address of a function that lets another thread run.
-- CORE_FINDER, SET_CORES, GET_CORES: the address of a function that tells the core that it runs on, 0 where there is
-  none, and the numbers of Linux's calls to say on which cores a thread may run, and to ask.
+- CORE_FINDER, SET_CORES, GET_CORES, GET_THREAD: the address of a function that tells the core that it runs on, 0 where
+  there is none, and the numbers of Linux's calls to say on which cores a thread may run, to ask, and to ask for the
+  number of a thread.
+- BOUND: the number of a worker that sleeps with one core left to it; `NOBODY`, `CHANGING`, or `MOVED` once an owner
+  that had come to run on that very core has chosen another one. BOUND_OFF: the core that it keeps off. BOUND_OF: the
+  set of cores that it may run on while awake. MOVED_TO: the set that the owner chose.
 """
 
-WORDS = 80
+NOBODY, CHANGING, MOVED = range(3)
+"""Values of BOUND that are no number of a thread."""
+
+WORDS = 96
 LINE = 128
 """Bytes: cores fetch lines of 64 in pairs."""
 
@@ -79,6 +87,7 @@ class Block:
             (FUTEX, found.futex),
             (SET_CORES, found.set_cores),
             (GET_CORES, found.get_cores),
+            (GET_THREAD, found.get_thread),
             (SYSCALL, found.syscall),
             (CORE_FINDER, found.core_finder),
         ):

@@ -19,11 +19,11 @@ IN_PYTHON, BY_FUTEX, BY_VALUE_ADDRESS, BY_VALUE = range(4)
 or with the value itself, as on macOS."""
 
 _NUMBERS = {
-    "x86_64": (202, 203, 204),
-    **dict.fromkeys(("aarch64", "riscv64"), (98, 122, 123)),
-    "ppc64le": (221, 222, 223),
+    "x86_64": (202, 203, 204, 186),
+    **dict.fromkeys(("aarch64", "riscv64"), (98, 122, 123, 178)),
+    "ppc64le": (221, 222, 223, 207),
 }
-"""Linux's numbers of futex, sched_setaffinity and sched_getaffinity, by machine."""
+"""Linux's numbers of futex, sched_setaffinity, sched_getaffinity and gettid, by machine."""
 
 _WINDOWS = ("WaitOnAddress", "WakeByAddressSingle", "WakeByAddressAll")
 _MACOS = ("os_sync_wait_on_address", "os_sync_wake_by_address_any", "os_sync_wake_by_address_all")
@@ -35,7 +35,7 @@ class Waiting(NamedTuple):
     Attributes:
         style: one of the four above.
         wait, wake_one, wake_all: addresses of functions of C; 0 where `style` is none of the last two.
-        futex, set_cores, get_cores: numbers of Linux's calls; 0 elsewhere.
+        futex, set_cores, get_cores, get_thread: numbers of Linux's calls; 0 elsewhere.
         syscall, core_finder: addresses of C's `syscall` and `sched_getcpu`; 0 elsewhere.
     """
 
@@ -46,6 +46,7 @@ class Waiting(NamedTuple):
     futex: int = 0
     set_cores: int = 0
     get_cores: int = 0
+    get_thread: int = 0
     syscall: int = 0
     core_finder: int = 0
 

@@ -3,6 +3,9 @@
 A system may wake a thread on the very core that it is woken from. There it would wait for milliseconds until its
 caller is done, who has then worked alone. So a worker keeps off its last caller's core while it sleeps, and only then:
 one that is at work, and has to share its core with others, may go on on its caller's.
+
+Of two cores that leaves one. A caller that the system has moved there meanwhile would wake its worker on its own core
+after all: it lets it have the other one first.
 """
 
 from __future__ import annotations
@@ -10,10 +13,18 @@ from __future__ import annotations
 from numba import uint64
 
 from anydml.engines.cpu.block import (
+    BOUND,
+    BOUND_OF,
+    BOUND_OFF,
+    CHANGING,
     CORE,
     CORE_FINDER,
     FUTEX,
     GET_CORES,
+    GET_THREAD,
+    MOVED,
+    MOVED_TO,
+    NOBODY,
     SET_CORES,
     STYLE,
     SYSCALL,
@@ -21,7 +32,15 @@ from anydml.engines.cpu.block import (
     WAKE_ALL,
     WAKE_ONE,
 )
-from anydml.engines.cpu.kernels.atomics import call_of_four, call_plain, system_call
+from anydml.engines.cpu.kernels.atomics import (
+    atomic_load,
+    atomic_store,
+    call_of_four,
+    call_plain,
+    pause,
+    replace,
+    system_call,
+)
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE_ADDRESS, IN_PYTHON
 
@@ -77,6 +96,7 @@ def sleep(block, address, value):
 def sleep_elsewhere(block, address, value):
     """Sleep likewise, off the core of the last owner."""
     allowed, narrowed, now = scratch(MASK), scratch(MASK), scratch(MASK)
+    is_bound = False
     syscall, ask, say = load(at(block, SYSCALL)), load(at(block, GET_CORES)), load(at(block, SET_CORES))
     is_narrowed = False
     core = load(at(block, CORE)) - uint64(1)
@@ -95,7 +115,18 @@ def sleep_elsewhere(block, address, value):
                 others |= cores
             if others != uint64(0) and changed != uint64(0):
                 is_narrowed = system_call(syscall, say, uint64(0), uint64(MASK), narrowed) == 0
+            if is_narrowed and others & (others - uint64(1)) == uint64(0) and load(narrowed) == others:
+                is_bound = replace(at(block, BOUND), uint64(NOBODY), uint64(CHANGING))
+    if is_bound:
+        store(at(block, BOUND_OFF), core)
+        store(at(block, BOUND_OF), load(allowed))
+        number = uint64(system_call(syscall, load(at(block, GET_THREAD)), uint64(0), uint64(0), uint64(0)))
+        atomic_store(at(block, BOUND), number)
     sleep(block, address, value)
+    if is_bound and is_moved(block):
+        store(narrowed, load(at(block, MOVED_TO)))
+    if is_bound:
+        atomic_store(at(block, BOUND), uint64(NOBODY))
     if is_narrowed and system_call(syscall, ask, uint64(0), uint64(MASK), now) > 0:
         difference = uint64(0)
         for q in range(uint64(0), uint64(MASK), uint64(8)):
@@ -103,6 +134,41 @@ def sleep_elsewhere(block, address, value):
         if difference == uint64(0):
             # Otherwise somebody else has said meanwhile where it may run: that counts.
             system_call(syscall, say, uint64(0), uint64(MASK), allowed)
+
+
+@helper
+def is_moved(block):
+    """Whether an owner has moved the worker whose number stands in the block. After that none does any more."""
+    while True:
+        state = atomic_load(at(block, BOUND))
+        if state == uint64(MOVED):
+            return True
+        if state != uint64(CHANGING) and replace(at(block, BOUND), state, uint64(CHANGING)):
+            return False
+        pause()
+
+
+@helper
+def leave_core_free(block):
+    """Move the worker that could be woken on the owner's core alone to its other one, unless somebody else has."""
+    core, number = load(at(block, CORE)) - uint64(1), atomic_load(at(block, BOUND))
+    if number <= uint64(MOVED) or core == load(at(block, BOUND_OFF)):
+        return
+    own = uint64(1) << (core & uint64(63))
+    if core > uint64(63) or load(at(block, BOUND_OF)) & own == uint64(0):
+        return
+    if replace(at(block, BOUND), number, uint64(CHANGING)):
+        cores, syscall = scratch(MASK), load(at(block, SYSCALL))
+        for q in range(uint64(0), uint64(MASK), uint64(8)):
+            store(cores + q, uint64(0))
+        found = system_call(syscall, load(at(block, GET_CORES)), number, uint64(MASK), cores)
+        following = number
+        if found > 0 and load(cores) == own and load(at(block, BOUND_OF)) != own:
+            store(cores, load(at(block, BOUND_OF)) & ~own)
+            store(at(block, MOVED_TO), load(cores))
+            if system_call(syscall, load(at(block, SET_CORES)), number, uint64(MASK), cores) == 0:
+                following = uint64(MOVED)
+        atomic_store(at(block, BOUND), following)
 
 
 @helper

@@ -29,7 +29,7 @@ from anydml.engines.cpu.block import (
     WORKERS,
     YIELD,
 )
-from anydml.engines.cpu.kernels.asleep import at, note_core, sleep, sleep_elsewhere, wake
+from anydml.engines.cpu.kernels.asleep import at, leave_core_free, note_core, sleep, sleep_elsewhere, wake
 from anydml.engines.cpu.kernels.atomics import (
     atomic_add,
     atomic_and,
@@ -94,6 +94,7 @@ def share() -> Any:
             atomic_add(at(block, STATE), uint64(JOB | OPEN))
             sleepers = atomic_load(at(block, SLEEPERS))
             if sleepers != uint64(0):
+                leave_core_free(block)
                 wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
             following = uint64(CLOSED)
             if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
