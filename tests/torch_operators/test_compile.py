@@ -2,12 +2,16 @@
 
 import io
 
+import numpy as np
 import pytest
 import torch
 from torch.utils._pytree import tree_map
 from torch_cases import CASES, leaves, of_data, same
 
+import anydml as dml
 import anydml.torch as at
+from anydml.engines.cpu.compiler import import_kernels
+from anydml.engines.cpu.launch import LOADER
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 # Inductor needs a C++ compiler; aot_eager traces as much, and runs the graph as it is.
@@ -216,3 +220,22 @@ def test_results_of_fake_tensors_look_like_real_ones():
         )
         for a, b in zip(leaves(case.operator(*fake)), leaves(case.operator(*arguments)), strict=True):
             assert (a.shape, a.stride(), a.dtype, a.device) == (b.shape, b.stride(), b.dtype, b.device)
+
+
+def test_functions_compile_where_calls_on_numpys_arrays_are_compiled_code():
+    import_kernels()
+    array, tensor = np.ones((4, 6), np.float32), torch.arange(24.0).reshape(4, 6)
+    calls = (
+        lambda x: dml.split(x, 2, 1)[1],
+        lambda x: dml.join([x, x], 1),
+        lambda x: dml.copy(x.T),
+    )
+    for call in calls:
+        for _ in range(40):
+            call(array)
+        assert LOADER.settle(120)
+        for _ in range(3):
+            call(array)
+        found = torch.compile(call, fullgraph=True, backend="eager")(tensor)
+        assert torch.equal(found, torch.from_numpy(call(tensor.numpy())))
+    assert dml.split.__globals__["whole"] is not None

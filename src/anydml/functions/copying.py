@@ -39,7 +39,7 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    if whole is not None:
+    if whole is not None and type(x) is np.ndarray:
         found = whole(x, out)
         if found is not None:
             return found

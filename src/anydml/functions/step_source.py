@@ -48,7 +48,8 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
         clamps += ["(out is None or type(out) is list)"]
 
     if of_numpy:
-        yield f"    if {' and '.join(['whole is not None', *clamps[: len(words)]])}:"
+        # What traces Python, as PyTorch's compiler does, must not meet compiled code on the way of tensors.
+        yield f"    if {' and '.join(['whole is not None', of_own[0], *clamps[: len(words)]])}:"
         yield f"        found = whole({items([*arrays, *plain])}out)"
         yield "        if found is not None:"
         yield "            return found"
