@@ -18,6 +18,10 @@ NARROW = 128
 ENOUGH = 8
 """Units from which on threads have enough to share without buckets."""
 
+NEAR_AXIS = 512 << 10
+NEAR_SIZES = (1, 2, 4, 8, 16)
+"""Bytes of an axis whose elements the caches bring faster than what would ask for them, and bytes of those elements."""
+
 BUCKETS = 4
 BUCKETED_BYTES = 1 << 20
 BUCKETED_ELEMENT = 64
@@ -64,8 +68,20 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     many = counted(len(lookups), "lookup")
     if to.lookups:
         many += f", the last of several writes wins, {counted(buckets, 'part')} of the axis at once"
+    if buckets == 1 and _is_near(move):
+        from anydml.engines.cpu.kernels.in_line import in_line_kernel
+
+        return kernel_call("in line", in_line_kernel, f"{element} B at near addresses: {many}", (move,), words)
     reason = f"{element} B at addresses worked out one by one: {many}"
     return kernel_call("addressed", kernels.addressed_kernel, reason, (move,), words)
+
+
+def _is_near(move: Move) -> bool:
+    """Whether one lookup finds all elements of a line, in a short axis, at a place that depends on the line alone."""
+    ends = (*move.destination.lookups, *move.reads.lookups)
+    if len(ends) != 1 or move.element_size not in NEAR_SIZES or ends[0].size * abs(ends[0].stride) > NEAR_AXIS:
+        return False
+    return all(each.outside == "clamp" and not each.lookups and not any(each.strides[-1:]) for each in ends[0].lookups)
 
 
 def _lookup_words(lookup: Lookup, targets: list[int], number: int) -> list[Word]:

@@ -239,10 +239,7 @@ def pays(effort: int) -> bool:
     """Whether work that takes as long as a plain copy of so many bytes is worth sharing."""
     if SHARED_BYTES is not None:
         return effort >= SHARED_BYTES
-    # The sizes that are tried decide most without a look at the machine.
-    if effort < sharing_point.SIZES[0]:
-        return False
-    return effort >= sharing_point.SIZES[-1] or effort >= sharing_point.shared_bytes()
+    return sharing_point.pays(effort)
 
 
 class _Call:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines.cpu import engine
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
 from anydml.engines.cpu.kernel_call import units_per_claim
 from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.cpu.sharing_point import pays
 from anydml.memory.host import address_of
 from anydml.memory.warm import CACHE
 
@@ -77,7 +77,7 @@ def _words(x: Array) -> tuple[Array, int]:
 
 
 def _run(kernel: Any, table: Array, moved: int, kept: object) -> None:
-    if engine.pays(moved):
+    if pays(moved):
         POOL.run(kernel, table, kept)
     else:
         kernel(address_of(table), 0, ALL)

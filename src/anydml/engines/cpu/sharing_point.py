@@ -57,6 +57,14 @@ _known: dict[int, tuple[int, float]] = {}
 """Bytes by the number of threads, and until when that counts."""
 
 
+def pays(effort: int) -> bool:
+    """Whether work that takes as long as a plain copy of so many bytes is worth sharing between threads."""
+    # The sizes that are tried decide most without a look at the machine.
+    if effort < SIZES[0]:
+        return False
+    return effort >= SIZES[-1] or effort >= shared_bytes()
+
+
 def shared_bytes() -> int:
     """Bytes written from which work is shared between the threads that there are now.
 
