@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 
 from anydml.engines.cpu.compiler import quietly
 from anydml.engines.cpu.kernels.ir import I64, OPTIONS, fetch_add, helper, load, load_as
+from anydml.engines.cpu.kernels.one_process import one_process
 
 SIGNATURE = "uint64(uint64, uint64, uint64)"
 
@@ -127,13 +128,17 @@ def _compiled(function: Any, signature: str, nogil: bool) -> Kernel:
     if getattr(config, "DISABLE_JIT", 0):
         raise RuntimeError("NUMBA_DISABLE_JIT is set")
     options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE, "nogil": nogil}
-    kernel: Kernel
+    kernel: Any
     try:
-        kernel = njit(signature, cache=True, **options)(function)
+        kernel = njit(cache=True, **options)(function)
+        with one_process(kernel):
+            kernel.compile(signature)
+        kernel.disable_compile()
     except Exception:
         # The cache's folder is full, damaged or not writeable: compile for this process only.
         kernel = njit(signature, **options)(function)
-    return kernel
+    found: Kernel = kernel
+    return found
 
 
 def entry(kernel: Any) -> int:
