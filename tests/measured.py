@@ -6,9 +6,12 @@ import os
 import re
 import sys
 
-SECONDS = 2.0
+SECONDS = 0.5
 """Of a processor that coverage looks at cases which differ in numbers alone: it takes as long as the tests themselves,
 and such cases run the same lines. What is measured can only become less by it."""
+
+FUNCTION_SECONDS = 4.0
+"""Likewise for all cases of one test function."""
 
 
 @contextlib.contextmanager
@@ -49,7 +52,7 @@ class Repetitions:
         """Within this a test of this name runs, measured unless its kind was for long enough."""
         function, _, case = name.partition("[")
         kind = function, re.sub(r"\d+", "0", case)
-        if self._seconds[kind] > SECONDS:
+        if self._seconds[kind] > SECONDS or self._seconds[function] > FUNCTION_SECONDS:
             with self._without():
                 yield
             return
@@ -57,4 +60,6 @@ class Repetitions:
         try:
             yield
         finally:
-            self._seconds[kind] += self._clock() - start
+            seconds = self._clock() - start
+            self._seconds[kind] += seconds
+            self._seconds[function] += seconds

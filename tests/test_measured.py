@@ -31,13 +31,20 @@ def is_measured():
 
 
 def test_only_repetitions_are_left_out(is_measured):
-    assert is_measured("a.py::test_random[split-0]", 1.1)
-    assert is_measured("a.py::test_random[split-1]", 1.1)
+    assert is_measured("a.py::test_random[split-0]", 0.3)
+    assert is_measured("a.py::test_random[split-1]", 0.3)
     assert not is_measured("a.py::test_random[split-12]", 0.1)
     assert is_measured("a.py::test_random[join-1]", 5)
     assert is_measured("a.py::test_2[0]", 5)
     assert is_measured("a.py::test_3[0]", 5)
     assert not is_measured("a.py::test_2[1]", 5)
+
+
+def test_many_kinds_of_one_test_are_measured_for_a_while(is_measured):
+    for kind in "abcdefghi":
+        assert is_measured(f"a.py::test_kinds[{kind}]", 0.49)
+    assert not is_measured("a.py::test_kinds[j]", 0.1)
+    assert is_measured("a.py::test_others[j]", 0.1)
 
 
 def test_what_fails_counts_and_its_error_passes(is_measured):
