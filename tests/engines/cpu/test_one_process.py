@@ -6,10 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from trust.children import environment
 
 from anydml.engines.cpu.kernels import one_process as turns
 from anydml.engines.cpu.kernels.one_process import one_process
-from trust.children import environment
 
 COMPILE = """
 from anydml.engines.cpu import compiler
