@@ -173,20 +173,21 @@ _SIMPLE = {
 
 def _can_use(tensor: Any, span: int) -> bool:
     """Whether a tensor in host memory has no lazy sign, records nothing, and lies within its storage."""
-    if type(tensor) is not torch.Tensor or tensor.requires_grad or tensor.is_neg():
+    if type(tensor) is not _TENSOR or tensor.requires_grad or tensor.is_neg():
         return False
     try:
         held: int = tensor.untyped_storage().nbytes()
     except (RuntimeError, NotImplementedError):
         # Sparse, or a transform's.
         return False
-    reaches: bool = held - tensor.storage_offset() * tensor.itemsize >= span
-    return reaches
+    if offset := tensor.storage_offset():
+        held -= offset * tensor.itemsize
+    return held >= span
 
 
 def _maker(shape: Sizes, like: Any) -> Callable[[], Any]:
-    # Said in full, so that no default and no context puts it elsewhere.
-    make = partial(torch.empty, *shape or [()], dtype=like.dtype, device=_CPU)
+    # No default and no context puts it elsewhere, and it is of no class of its own.
+    make = partial(torch.empty(0, dtype=like.dtype, device=_CPU).new_empty, *shape or [()])
     size = like.itemsize * math.prod(shape)
     return make if size < HUGE else partial(_huge, make, size)
 
@@ -203,7 +204,7 @@ def _written(tensors: Iterable[Any]) -> None:
             torch.autograd.graph.increment_version(tensor)
 
 
-_CPU = torch.device("cpu")
+_CPU, _TENSOR = torch.device("cpu"), torch.Tensor
 
 if reader_of(torch.Tensor):
     # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.

@@ -42,6 +42,20 @@ Start = Callable[[int], int]
 output is read-only, or outputs may overlap: then nothing was done, and the long way says what is wrong."""
 
 
+class Guest(NamedTuple):
+    """Another library's arrays.
+
+    Attributes:
+        kind: their type, whose `reader_of` there is.
+        can_use: whether an array's memory reaches so many bytes past its first element, and is all there is to it.
+        spans: these bytes, for each input.
+    """
+
+    kind: type
+    can_use: Callable[[Any, int], bool]
+    spans: tuple[int, ...]
+
+
 class Whole(NamedTuple):
     """A call of which compiled code does all, from the arguments to the results.
 

@@ -18,7 +18,7 @@ from anydml.functions.traced import copied, fused_functions, registered_for
 whole: Callable[[Any, Any], Any] | None = None
 """What does whole calls in compiled code, once there is one."""
 
-NAMESPACES[COPY] = globals()
+NAMESPACES[COPY] = [globals()]
 
 
 def copy(x: Any, out: Any | None = None) -> Any:
@@ -39,12 +39,12 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    if whole is not None and type(x) is np.ndarray:
-        found = whole(x, out)
-        if found is not None:
-            return found
     key: tuple[Any, ...] = ()
-    if type(x) is np.ndarray:
+    is_own = type(x) is np.ndarray
+    is_quick = is_own or (type(x) in QUICK and not QUICK[type(x)].is_traced())
+    if is_quick and whole is not None and (found := whole(x, out)) is not None:
+        return found
+    if is_own:
         key = COPY, x.shape, out is None
         for step in PLANS.steps.get(key, ()):
             result = step.make() if out is None else out
@@ -53,7 +53,7 @@ def copy(x: Any, out: Any | None = None) -> Any:
                 return result
             # The long way makes its own.
             del result, given
-    elif type(x) in QUICK and not QUICK[type(x)].is_traced():
+    elif is_quick:
         # A nested tensor has no shape.
         with suppress(RuntimeError):
             key = (COPY, type(x), x.shape, out is None)

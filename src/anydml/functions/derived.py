@@ -69,7 +69,6 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
     plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
     first = f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
     made = _compiled(function, operation or OPERATIONS[function.name], function.name, [first, *_source(function)])
-    NAMESPACES[operation or OPERATIONS[function.name]] = made.__globals__
     made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
     made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
     made.__module__ = "anydml.functions"
@@ -98,6 +97,7 @@ def _compiled(function: Function, operation: Operation, title: str, lines: Itera
     file = str(Path(__file__).with_name(f"<{title}>"))
     names = {**_NAMES, "FUNCTION": function, "OPERATION": operation}
     exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
+    NAMESPACES.setdefault(operation, []).append(names)
     # Tracebacks show its lines.
     linecache.cache[file] = len(source), None, source.splitlines(True), file
     return names[function.name]

@@ -50,9 +50,7 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
     if of_numpy:
         # What traces Python, as PyTorch's compiler does, must not meet compiled code on the way of tensors.
         yield f"    if {' and '.join(['whole is not None', of_own[0], *clamps[: len(words)]])}:"
-        yield f"        found = whole({items([*arrays, *plain])}out)"
-        yield "        if found is not None:"
-        yield "            return found"
+        yield from _wholly([*arrays, *plain], "        ")
     yield "    asked = None"
     if of_numpy:
         yield f"    if {' and '.join([*of_own, *clamps])}:"
@@ -70,11 +68,20 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
         yield "                return result"
         yield "            del result, given"
     yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *clamps])}:"
+    yield "        if whole is not None:"
+    yield from _wholly([*arrays, *plain], "            ")
     yield from _found(function, [kind, *shapes], plain)
     out = "out" if function.has_parts else "None if out is None else (out,)"
     yield f"            taken = step.take(({given}), ({items(plain)}), {out})"
     yield "            if taken is not None:"
     yield f"                return {'taken' if function.has_parts else 'taken[0]'}"
+
+
+def _wholly(names: Sequence[str], indent: str) -> Iterator[str]:
+    """The call in compiled code, where that finds it."""
+    yield f"{indent}found = whole({items(names)}out)"
+    yield f"{indent}if found is not None:"
+    yield f"{indent}    return found"
 
 
 def _found(function: Function, shapes: Sequence[str], plain: Sequence[str]) -> Iterator[str]:

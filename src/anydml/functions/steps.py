@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.arrays.quick import QUICK, QuickKind
 from anydml.engines.program_cache import ProgramCache
-from anydml.engines.protocol import Launch, Start
+from anydml.engines.protocol import Guest, Launch, Start
 from anydml.functions.operations import Inferred
 from anydml.memory.warm import CACHE, LEAST
 
@@ -28,7 +28,7 @@ MOST_STEPS = 4096
 MOST_ALIKE = 4
 """Steps that are found by the same arguments, at most: they differ in what those do not say, such as strides."""
 
-NAMESPACES: dict[Hashable, dict[str, Any]] = {}
+NAMESPACES: dict[Hashable, list[dict[str, Any]]] = {}
 """Where functions look for what does whole calls, by their operations; filled by `derived`."""
 
 Made = Callable[[], Any]
@@ -167,8 +167,7 @@ class Asked(NamedTuple):
         step = plan.steps[kind]
         if step is None:
             return
-        if self.like is None:
-            self._keep_whole(plan, plan.launch, key, arguments)
+        self._keep_whole(plan, plan.launch, key, arguments)
         steps = PLANS.steps
         if len(steps) >= MOST_STEPS:
             PLANS.forget_steps()
@@ -179,17 +178,26 @@ class Asked(NamedTuple):
     def _keep_whole(self, plan: Plan, launch: Launch, key: tuple[Any, ...], plain: tuple[object, ...]) -> None:
         """Have compiled code find it, too."""
         operation: Any = key[0]
-        if launch.whole is None or operation not in NAMESPACES:
+        shapes, has_out = plan.inferred.shapes, not key[-1]
+        made: Launch | None = launch
+        guest, makers, first = None, [CACHE.maker(shape, plan.dtype) for shape in shapes], key[1]
+        inputs = len(launch.spans) - len(shapes)
+        if self.like is not None:
+            # What is told of arrays that were written is the long way's.
+            kind = type(self.like)
+            quick, made, first = QUICK[kind], None if has_out else launch.variant((), kind), key[2]
+            makers = [quick.maker(shape, self.like) for shape in shapes]
+            guest = Guest(kind, quick.can_use, launch.spans[:inputs])
+        if made is None or made.whole is None or operation not in NAMESPACES:
             return
         calls = PLANS.whole.get(operation)
         if calls is None:
-            calls = PLANS.whole.setdefault(operation, launch.whole.make())
-        NAMESPACES[operation]["whole"] = calls.function
-        shapes = plan.inferred.shapes
-        makers = [CACHE.maker(shape, plan.dtype) for shape in shapes]
-        inputs, has_out = len(launch.spans) - len(shapes), not key[-1]
+            calls = PLANS.whole.setdefault(operation, made.whole.make())
+        for namespace in NAMESPACES[operation]:
+            namespace["whole"] = calls.function
         is_list = not operation.input_names
-        calls.keep((key, plan), launch.whole, key[1], inputs, makers, plain, is_list, operation.has_parts, has_out)
+        known_by = key, plan
+        calls.keep(known_by, made.whole, first, inputs, makers, plain, is_list, operation.has_parts, has_out, guest)
 
 
 def _step(plan: Plan, launch: Launch, arguments: Sequence[object], kind: type, like: Any) -> Step | GuestStep | None:

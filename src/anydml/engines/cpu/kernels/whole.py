@@ -19,20 +19,26 @@ from typing import Any
 
 from numba import uint64
 
-from anydml.engines.cpu.kernels.atomics import call_of_four
+from anydml.engines.cpu.kernels.atomics import call_of_four, call_of_two, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
-from anydml.engines.cpu.kernels.launch import CODE, DESCRIPTION, MOST_OPERANDS, OPERANDS, done_by, first_of
+from anydml.engines.cpu.kernels.launch import CODE, DESCRIPTION, KIND, MOST_OPERANDS, OPERANDS, done_by, first_of
+from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
 
 NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
 """Python's objects and functions."""
 
-COUNT, UNDER_WAY, FIRST_KEY = 13, 14, 15
+TRUE, CALL_WITH_ALL, CLEAR, GUEST, READER, CAN_USE = range(13, 19)
+"""More of them; another library's type of arrays, or 0, what describes one of them as DLPack says it, and what tells
+whether its memory can be used up to so many bytes (see `anydml.arrays.quick`)."""
 
-BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
+COUNT, UNDER_WAY, FIRST_KEY = 19, 20, 21
+
+BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPANS, FIRST_MAKER = range(10)
 """Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
-whether the inputs are a list, and the results; whether they are the caller's; and how many arguments are no arrays."""
+whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays; and
+for how many inputs, of another library's, the bytes that they span follow the makers, as Python's numbers."""
 
 SAME, BYTES, EACH = range(3)
 """How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
@@ -104,7 +110,7 @@ def is_alike(record, given):
 @helper
 def are_arguments_alike(recipe, given):
     """Whether the arguments that are no arrays are the planned ones."""
-    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
+    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS) + word(recipe, SPANS))
     for k in range(word(recipe, PLAIN)):
         argument = load(given + uint64(8) * uint64(k))
         if not is_alike(record, argument):
@@ -121,10 +127,8 @@ def are_arguments_alike(recipe, given):
 
 
 @helper
-def key_of(array, many, is_new):
+def key_of(shape, rank, many, is_new):
     """A number that differs for most shapes, counts of arrays, and with and without `out`."""
-    rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
-    shape = load(array + uint64(SHAPE))
     key = many * uint64(2) + is_new
     for k in range(rank):
         key = (key ^ load(shape + uint64(8) * uint64(k))) * uint64(PRIME)
@@ -133,7 +137,7 @@ def key_of(array, many, is_new):
 
 @helper
 def gathered(table, recipe, arguments, out, items):
-    """Put results and inputs after each other; gives how many are held: 0 if they do not fit, or one more for errors.
+    """Put inputs and results after each other, and hold them: 0 for done, 1 if they do not fit, 2 for an error.
 
     New results come first, as making them may be anything: nobody has looked at lists before that is over.
     """
@@ -144,11 +148,11 @@ def gathered(table, recipe, arguments, out, items):
             made = call(table, CALL, word(recipe, FIRST_MAKER + k), uint64(0), uint64(0))
             if made == uint64(0):
                 release(table, own, k)
-                return results + uint64(1)
+                return uint64(2)
             store(own + uint64(8) * uint64(k), made)
     elif word(recipe, HAS_PARTS) != uint64(0):
         if load(out + uint64(TYPE)) != word(table, LIST) or call(table, LIST_SIZE, out, 0, 0) != results:
-            return uint64(0)
+            return uint64(1)
         for k in range(results):
             target = call(table, LIST_ITEM, out, uint64(k), uint64(0))
             refer(table, target, INCREF)
@@ -160,24 +164,38 @@ def gathered(table, recipe, arguments, out, items):
     if word(recipe, IS_LIST) != uint64(0):
         if call(table, LIST_SIZE, first, uint64(0), uint64(0)) != inputs:
             release(table, own, results)
-            return uint64(0)
+            return uint64(1)
         for k in range(inputs):
             store(items + uint64(8) * uint64(k), call(table, LIST_ITEM, first, uint64(k), uint64(0)))
     else:
         for k in range(inputs):
             store(items + uint64(8) * uint64(k), load(arguments + uint64(8) * uint64(k)))
-    return results
+    for k in range(inputs):
+        refer(table, load(items + uint64(8) * uint64(k)), INCREF)
+    return uint64(0)
 
 
 @helper
-def started(table, start, operands, count):
-    """What Python's function for larger work says of it: 0 for done, 1 for refused, 2 for an error.
+def can_use(table, recipe, items, pair):
+    """Whether inputs of another library have the memory that they should."""
+    inputs = word(recipe, INPUTS)
+    spans = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
+    for k in range(inputs):
+        store(pair, load(items + uint64(8) * uint64(k)))
+        store(pair + uint64(8), word(spans, k))
+        answer = call_of_four(word(table, CALL_WITH_ALL), word(table, CAN_USE), pair, uint64(2), uint64(0))
+        if answer == uint64(0):
+            call_plain(word(table, CLEAR))
+            return False
+        refer(table, answer, DECREF)
+        if answer != word(table, TRUE):
+            return False
+    return True
 
-    Others go on meanwhile, so all operands are held.
-    """
-    items = operands + uint64(ITEMS)
-    for k in range(count):
-        refer(table, load(items + uint64(8) * uint64(k)), INCREF)
+
+@helper
+def started(table, start, operands):
+    """What Python's function for larger work says of it: 0 for done, 1 for refused, 2 for an error."""
     refer(table, start, INCREF)
     number = call(table, NUMBER, operands, uint64(0), uint64(0))
     answer = uint64(0)
@@ -185,11 +203,56 @@ def started(table, start, operands, count):
         answer = call(table, CALL_WITH, start, number, uint64(0))
         refer(table, number, DECREF)
     refer(table, start, DECREF)
-    release(table, items, count)
     if answer == uint64(0):
         return uint64(2)
     refused = uint64(1) if answer != word(table, ZERO) else uint64(0)
     refer(table, answer, DECREF)
+    return refused
+
+
+@helper
+def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
+    """Whether a call's inputs, and the arguments that are no arrays, are a recipe's: `out` is not looked at."""
+    block, inputs = word(recipe, BLOCK), word(recipe, INPUTS)
+    is_list = many != uint64(0)
+    arrays = uint64(1) if is_list else inputs
+    if is_list != (word(recipe, IS_LIST) != uint64(0)) or is_new + word(recipe, HAS_OUT) != uint64(1):
+        return False
+    if arrays + word(recipe, PLAIN) + uint64(1) != count or (is_list and many != inputs):
+        return False
+    if word(block, KIND) != kind or not are_arguments_alike(recipe, arguments + uint64(8) * arrays):
+        return False
+    planned = block + uint64(8 * OPERANDS)
+    for k in range(inputs):
+        if is_list:
+            array = call(table, LIST_ITEM, load(arguments), uint64(k), uint64(0))
+        else:
+            array = load(arguments + uint64(8) * uint64(k))
+        if load(array + uint64(TYPE)) != kind or first_of(block, planned, array, description) == uint64(0):
+            return False
+        planned += uint64(32) + uint64(16) * word(planned, 0)
+    return True
+
+
+@helper
+def done_with(table, recipe, arguments, out, operands, pair):
+    """Do a call by a recipe: 0 for done, and results are held, 1 for refused, 2 for an error."""
+    inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
+    items = operands + uint64(ITEMS)
+    refused = gathered(table, recipe, arguments, out, items)
+    if refused != uint64(0):
+        return refused
+    store(operands + uint64(HEADER), inputs + results)
+    start = word(recipe, START)
+    if word(recipe, SPANS) != uint64(0) and not can_use(table, recipe, items, pair):
+        refused = uint64(1)
+    elif start == uint64(0):
+        refused = done_by(word(recipe, BLOCK), operands)
+    else:
+        refused = started(table, start, operands)
+    release(table, items, inputs)
+    if refused != uint64(0):
+        release(table, items + uint64(8) * inputs, results)
     return refused
 
 
@@ -212,6 +275,7 @@ def whole() -> Any:
     def whole(own, arguments, count):
         operands = scratch(TUPLE)
         description = scratch(DESCRIPTION)
+        pair_of_two = scratch(16)
         table = load(own + uint64(DATA))
         first, out = load(arguments), load(arguments + uint64(8) * (count - uint64(1)))
         array, many = first, uint64(0)
@@ -220,51 +284,34 @@ def whole() -> Any:
             if many == uint64(0):
                 return nothing(table)
             array = call(table, LIST_ITEM, first, uint64(0), uint64(0))
-        if load(array + uint64(TYPE)) != word(table, ARRAY):
+        kind = load(array + uint64(TYPE))
+        if kind == word(table, ARRAY):
+            rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
+            shape = load(array + uint64(SHAPE))
+        elif kind == word(table, GUEST):
+            if call_of_two(word(table, READER), array, description) != 0:
+                call_plain(word(table, CLEAR))
+                return nothing(table)
+            rank = load(description + uint64(dlpack.DIMENSIONS)) & uint64(0xFFFFFFFF)
+            shape = load(description + uint64(dlpack.SHAPE))
+        else:
             return nothing(table)
         is_new = uint64(1) if out == word(table, NONE) else uint64(0)
-        key = key_of(array, many, is_new)
+        key = key_of(shape, rank, many, is_new)
         pair = table + uint64(8 * FIRST_KEY)
-        recipe = uint64(0)
         for _ in range(word(table, COUNT)):
-            if load(pair) == key:
-                recipe = word(pair, 1)
-                block = word(recipe, BLOCK)
-                # The first array is there twice where it is a list's, and once as an argument.
-                arrays = uint64(1) if many else word(recipe, INPUTS)
-                is_as_asked = (many != uint64(0)) == (word(recipe, IS_LIST) != uint64(0))
-                is_as_asked &= is_new + word(recipe, HAS_OUT) == uint64(1)
-                is_as_asked &= arrays + word(recipe, PLAIN) + uint64(1) == count
-                if (
-                    is_as_asked
-                    and are_arguments_alike(recipe, arguments + uint64(8) * arrays)
-                    and first_of(block, block + uint64(8 * OPERANDS), array, description) != uint64(0)
-                ):
-                    break
-                recipe = uint64(0)
+            recipe = word(pair, 1)
+            if load(pair) == key and is_meant(table, recipe, arguments, count, many, is_new, kind, description):
+                results, has_parts = word(recipe, RESULTS), word(recipe, HAS_PARTS)
+                own_results = operands + uint64(ITEMS) + uint64(8) * word(recipe, INPUTS)
+                store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) + uint64(1))
+                refused = done_with(table, recipe, arguments, out, operands, pair_of_two)
+                store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) - uint64(1))
+                if refused == uint64(2):
+                    return uint64(0)
+                if refused == uint64(0):
+                    return listed(table, own_results, results) if has_parts != uint64(0) else load(own_results)
             pair += uint64(16)
-        if recipe == uint64(0):
-            return nothing(table)
-        store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) + uint64(1))
-        inputs, results, has_parts = word(recipe, INPUTS), word(recipe, RESULTS), word(recipe, HAS_PARTS)
-        items = operands + uint64(ITEMS)
-        held = gathered(table, recipe, arguments, out, items)
-        refused = uint64(1)
-        if held == results:
-            store(operands + uint64(HEADER), inputs + results)
-            start = word(recipe, START)
-            if start == uint64(0):
-                refused = done_by(word(recipe, BLOCK), operands)
-            else:
-                refused = started(table, start, operands, inputs + results)
-        store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) - uint64(1))
-        own_results = items + uint64(8) * inputs
-        if held > results:
-            return uint64(0)
-        if refused != uint64(0):
-            if held == results:
-                release(table, own_results, results)
-            return uint64(0) if refused == uint64(2) else nothing(table)
-        return listed(table, own_results, results) if has_parts != uint64(0) else load(own_results)
+        return nothing(table)
 
     return compiled(whole, *CODE, code_of("launch.py"), nogil=False)

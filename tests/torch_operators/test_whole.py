@@ -1,0 +1,181 @@
+"""Calls on plain tensors are done by compiled code before PyTorch sees them; all others go PyTorch's way, as before."""
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses import FakeTensor, FakeTensorMode
+
+import anydml as dml
+import anydml.torch
+from anydml.engines.cpu.compiler import import_kernels
+from anydml.engines.cpu.launch import LOADER
+from anydml.functions.steps import PLANS
+
+
+def ops(x):
+    return torch.ops.anydml.split(x, [3, 3], 1)
+
+
+def function(x):
+    return dml.split(x, 2, 1)
+
+
+def joined(x):
+    return [dml.join([x, x], 1)]
+
+
+class Derived(torch.Tensor):
+    pass
+
+
+def plain():
+    return torch.arange(24.0).reshape(4, 6)
+
+
+def shrunk(size):
+    tensor = plain()
+    tensor.untyped_storage().resize_(size)
+    return tensor
+
+
+def inferred():
+    with torch.inference_mode():
+        return plain().clone()
+
+
+ODD = {
+    "plain": plain,
+    "sparse": lambda: plain().to_sparse(),
+    "nested": lambda: torch.nested.nested_tensor([plain(), plain()], layout=torch.jagged),
+    "meta": lambda: plain().to("meta"),
+    "derived": lambda: plain().as_subclass(Derived),
+    "parameter": lambda: torch.nn.Parameter(plain()),
+    "recorded": lambda: plain().requires_grad_(),
+    "negative": lambda: torch.ones(4, 6, dtype=torch.complex64).conj().imag,
+    "conjugate": lambda: torch.full((4, 6), 1j).conj(),
+    "shrunk": lambda: shrunk(8),
+    "empty": lambda: shrunk(0),
+    "fake": lambda: FakeTensorMode().from_tensor(plain()),
+    "inference": inferred,
+    "transposed": lambda: torch.arange(24.0).reshape(6, 4).T,
+    "offset": lambda: torch.arange(30.0)[6:].reshape(4, 6),
+    "bfloat16": lambda: plain().bfloat16(),
+    "integers": lambda: plain().int(),
+    "expanded": lambda: torch.ones(1, 6).expand(4, 6),
+    "none": lambda: None,
+    "numpy's": lambda: plain().numpy(),
+}
+
+
+def said(call, *arguments):
+    try:
+        found = call(*arguments)
+    except Exception as error:
+        return type(error), str(error).splitlines()[:1]
+    found = found if isinstance(found, (list, tuple)) else [found]
+    return [
+        (
+            type(each),
+            each.requires_grad,
+            each.shape,
+            each.is_meta or isinstance(each, FakeTensor) or each.detach().tolist(),
+        )
+        if isinstance(each, torch.Tensor)
+        else each.tolist()
+        for each in found
+    ]
+
+
+def transformed(call):
+    batch = torch.arange(72.0).reshape(3, 4, 6)
+    yield lambda: torch.func.vmap(lambda x: call(x)[0])(batch)
+    yield lambda: torch.func.grad(lambda x: (call(x)[0] * x[:, :1]).sum())(plain())
+    yield lambda: torch.func.jvp(lambda x: call(x)[0], (plain(),), (plain(),))[1]
+
+
+@pytest.fixture
+def quick():
+    """What makes all three calls compiled code's."""
+    import_kernels()
+
+    def ask():
+        x = plain()
+        for call in (ops, function, joined):
+            for _ in range(40):
+                call(x)
+            assert LOADER.settle(120)
+            for _ in range(3):
+                call(x)
+        assert dml.split.__globals__["whole"](x, 2, 1, None) is not None
+
+    PLANS.clear()
+    yield ask
+    PLANS.clear()
+
+
+CALLS = (ops, function, joined)
+
+
+def test_odd_tensors_are_treated_as_before(quick):
+    def every():
+        return {(call.__name__, name): said(call, make()) for call in CALLS for name, make in ODD.items()}
+
+    def each_transform():
+        return [said(run) for call in CALLS for run in transformed(call)]
+
+    before, transforms = every(), each_transform()
+    quick()
+    assert every() == before
+    assert each_transform() == transforms
+
+
+def test_modes_profilers_and_scripts_see_the_operator(quick):
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    quick()
+    seen = []
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    class Dispatches(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    for mode in (Functions, Dispatches):
+        with mode():
+            ops(plain())
+        assert any("anydml" in each for each in seen), mode
+        seen.clear()
+    with torch.profiler.profile() as profile:
+        ops(plain())
+    assert "anydml::split" in [event.key for event in profile.key_averages()]
+    with torch.device("meta"):
+        assert {each.device.type for each in (*ops(torch.ones(4, 6, device="cpu")),)} == {"cpu"}
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert ops(plain().float())[0].dtype == torch.float32
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_results_are_tensors_of_their_own(quick):
+    quick()
+    x = plain()
+    for call in CALLS:
+        results = call(x)
+        again = call(x)
+        places = {each.data_ptr() for each in (*results, *again, x)}
+        assert len(places) == 2 * len(results) + 1
+        for each in results:
+            each.untyped_storage().resize_(1 << 16)
+            each.requires_grad_()
+    x += 1
+    assert np.array_equal(ops(x)[1].numpy(), x.numpy()[:, 3:])
+    with torch.inference_mode():
+        assert ops(x)[0].is_inference()
