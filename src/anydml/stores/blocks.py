@@ -108,6 +108,11 @@ class Work:
         return sorted({end_of(move, side).operand for move in self.moves})
 
     @cached_property
+    def seen(self) -> dict[str, Any]:
+        """What `choosing` knows of the block that it looked at last."""
+        return {}
+
+    @cached_property
     def _known(self) -> dict[tuple[Side, int, int], tuple[list[Move], np.ndarray[Any, Any]] | None]:
         return {}
 

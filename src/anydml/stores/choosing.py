@@ -29,6 +29,9 @@ SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 """What requests, moves, blocks and bytes cost, about, and those that have left the caches; only ratios matter."""
 
 
+MANY_MOVES = 4096
+"""Moves of the blocks that were looked at from which on no other cut is looked for: it would take longer than it saves."""
+
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds a byte: all is read, moved and written once, and requests are long."""
 
@@ -44,11 +47,16 @@ class Block(NamedTuple):
 def chosen(work: Work, most: int) -> Cut | None:
     """The best way to cut work into blocks of at most `most` bytes; None where there is none.
 
-    Others are not looked for where one takes hardly more than reading, moving and writing everything once.
+    Others are not looked for where one takes hardly more than reading, moving and writing everything once, or where
+    blocks have very many moves.
     """
     best: tuple[float, Cut] | None = None
+    looked = 0
     for cut in _candidates(work, most):
+        if best is not None and looked >= MANY_MOVES:
+            break
         cost = _cost(work, cut, most)
+        looked += len(_middle_layout(work, cut, work.operands(cut.side)[0]).moves)
         if cost is not None and (best is None or cost < best[0]):
             best = cost, cut
             if cost <= GOOD_ENOUGH:
@@ -107,7 +115,7 @@ def _aligned(work: Work, side: Side, width: int) -> int:
 def _fitting(work: Work, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
     """The cut, made smaller until a block of it fits."""
     for _ in range(8):
-        size = sum(laid_out(work, cut, operand, _middle(work, cut, operand)).sizes)
+        size = sum(_middle_layout(work, cut, operand).sizes)
         if size <= most:
             yield cut
             return
@@ -119,6 +127,15 @@ def _fitting(work: Work, cut: Cut, operand: int, most: int, unit: int) -> Iterat
             cut = cut._replace(height=int(cut.height * share))
         if not cut.width or not cut.height:
             return
+
+
+def _middle_layout(work: Work, cut: Cut, operand: int) -> Layout:
+    """A block by which a cut is judged; the one that was asked for last is kept."""
+    key = cut, operand
+    if work.seen.get("key") != key:
+        work.seen.update(key=key, layout=laid_out(work, cut, operand, _middle(work, cut, operand)))
+    found: Layout = work.seen["layout"]
+    return found
 
 
 def _middle(work: Work, cut: Cut, operand: int) -> Rectangle:
@@ -139,7 +156,7 @@ def _cost(work: Work, cut: Cut, most: int) -> float | None:
     """Seconds a byte, about; None where a block is too large."""
     seconds, moved = 0.0, 0
     for operand in work.operands(cut.side)[:3]:
-        layout = laid_out(work, cut, operand, _middle(work, cut, operand))
+        layout = _middle_layout(work, cut, operand)
         if sum(layout.sizes) > most:
             return None
         seconds += seconds_of(layout)

@@ -17,30 +17,37 @@ class Covered:
 
     def __init__(self) -> None:
         self._spans: list[Spans] = []
+        self._single: list[tuple[int, int]] = []
         self._waiting = 0
 
     def add(self, starts: Spans, length: int) -> None:
         """Add runs of so many bytes each."""
-        first = np.sort(starts.reshape(-1))
-        breaks = np.flatnonzero(np.diff(first) > length)
-        own = np.stack([first[np.r_[0, breaks + 1]], first[np.r_[breaks, first.size - 1]] + length], 1)
-        self._spans.append(own)
-        self._waiting += len(own)
+        if starts.size == 1:
+            first = starts.item()
+            self._single.append((first, first + length))
+            self._waiting += 1
+        else:
+            own = np.sort(starts.reshape(-1))
+            self._spans.append(_united(np.stack([own, own + length], 1)))
+            self._waiting += len(self._spans[-1])
         if self._waiting > ENOUGH:
-            self._spans, self._waiting = [self._union()], 0
+            self._spans, self._single, self._waiting = [self._union()], [], 0
 
     def _union(self) -> Spans:
-        """The intervals in order, those that touch as one."""
-        if not self._spans:
-            return np.zeros((0, 2), np.int64)
-        spans = np.concatenate(self._spans)
-        spans = spans[np.argsort(spans[:, 0], kind="stable")]
-        ends = np.maximum.accumulate(spans[:, 1])
-        breaks = np.flatnonzero(spans[1:, 0] > ends[:-1])
-        return np.stack([spans[np.r_[0, breaks + 1], 0], ends[np.r_[breaks, len(spans) - 1]]], 1)
+        single = np.array(self._single, np.int64).reshape(-1, 2)
+        spans = np.concatenate([*self._spans, single])
+        return _united(spans[np.argsort(spans[:, 0], kind="stable")])
 
     @property
     def bytes(self) -> int:
         """Of the union."""
         found = self._union()
         return int((found[:, 1] - found[:, 0]).sum())
+
+
+def _united(spans: Spans) -> Spans:
+    """Intervals in order of where they begin; those that touch as one."""
+    ends = np.maximum.accumulate(spans[:, 1])
+    begins = np.ones(len(spans), bool)
+    begins[1:] = spans[1:, 0] > ends[:-1]
+    return np.stack([spans[begins, 0], ends[np.flatnonzero(np.roll(begins, -1))]], 1)
