@@ -176,7 +176,10 @@ def runs_of(case: Case, source: Path, names: list[str]) -> dict[str, Run]:
     if case.axis is None:
         return {"anydml": resharded, "cp": cp, "safetensors": library}
     # PyTorch's function takes floating point alone.
-    return {"anydml": ours, "cp": cp} | ({} if case.dtype == "int8" else {"torch": theirs})
+    runs: dict[str, Run] = {"anydml": ours, "cp": cp}
+    if case.dtype != "int8":
+        runs["torch"] = theirs
+    return runs
 
 
 def measure(case: Case, rounds: int, folder: Path, only: list[str]) -> dict[str, float]:

@@ -30,7 +30,7 @@ SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 
 
 MANY_MOVES = 4096
-"""Moves of the blocks that were looked at from which on no other cut is looked for: it would take longer than it saves."""
+"""Moves of the blocks that were looked at from which on no other cut is looked for: that would take too long."""
 
 GOOD_ENOUGH = 3.5 * SECONDS_A_BYTE
 """Seconds a byte: all is read, moved and written once, and requests are long."""
