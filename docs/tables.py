@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
-from anydml.operators.base import camel, dimension_text
+from anydml.operators.problem import camel, dimension_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

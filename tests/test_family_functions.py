@@ -7,7 +7,7 @@ from odd_arrays import odd, random_array, same
 
 import anydml as dml
 from anydml.operators import FUNCTIONS
-from anydml.operators.base import camel
+from anydml.operators.problem import camel
 
 CALLS = 120
 SEVEN = {"split", "join", "slice", "slice1", "gather", "split_training", "concat_training"}

@@ -8,8 +8,8 @@ from anydml.dxdispatch.descs import parse_desc, parse_operator_type, parse_tenso
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 from anydml.operators import REGISTRY, SliceOperatorDesc, SplitOperatorDesc, SplitTrainingOperatorDesc
-from anydml.operators.base import camel
 from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
+from anydml.operators.problem import camel
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 
 HERE = JsonPath("m.json", "d")

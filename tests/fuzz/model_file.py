@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml import dxdispatch
-from anydml.operators.base import camel
+from anydml.operators.problem import camel
 from anydml.tensor import TensorDesc
 
 from .case import Case

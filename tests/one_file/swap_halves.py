@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from anydml import infer
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Composing, Inferred, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.tensor import Layout, TensorDesc
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from anydml.feature_level import Support
 from anydml.operators import REGISTRY, OperatorDesc
-from anydml.operators.base import camel, dimension_text
+from anydml.operators.problem import camel, dimension_text
 from anydml.tensor import MAX_DIMENSIONS, DataType
 
 WIDTH = 60

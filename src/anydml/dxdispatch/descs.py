@@ -23,9 +23,9 @@ from anydml.dxdispatch.desc_values import (
 from anydml.dxdispatch.initializers import parse_data_type
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import REGISTRY, OperatorDesc
-from anydml.operators.base import camel
 from anydml.operators.computing import why_refused
 from anydml.operators.enums import NamedEnum, ScaleBias, Size2D
+from anydml.operators.problem import camel
 from anydml.operators.scalars import Scalar
 from anydml.tensor import DataType, TensorDesc, TensorFlags
 from anydml.text import counted, did_you_mean

@@ -16,7 +16,7 @@ from anydml.dxdispatch import schema
 from anydml.dxdispatch.descs import TENSOR_FIELDS, parse_operator_type
 from anydml.files.json_path import MOST_KEY, JsonPath, names, show
 from anydml.operators import OperatorDesc
-from anydml.operators.base import camel
+from anydml.operators.problem import camel
 from anydml.text import did_you_mean
 
 MOST_TOLD = 20

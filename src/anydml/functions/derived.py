@@ -21,7 +21,8 @@ from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.step_source import plain_names, step_lines
 from anydml.functions.steps import NAMESPACES, PLANS, Asked
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
-from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Element, Function, Parameter
+from anydml.operators.element import Element
+from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function, Parameter
 
 _NAMES: dict[str, Any] = {
     "Asked": Asked,

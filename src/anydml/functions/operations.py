@@ -11,7 +11,8 @@ import numpy as np
 
 from anydml.engines.numpy.engine import NumpyEngine
 from anydml.moves import Move, Operand, Program
-from anydml.operators.function import ZERO, Element, Function, Inferred, Parameters, Sizes
+from anydml.operators.element import ZERO, Element
+from anydml.operators.function import Function, Inferred, Parameters, Sizes
 from anydml.operators.registry import FUNCTIONS
 from anydml.operators.slice import lower_slice
 from anydml.tensor import Layout

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anydml.feature_level import FeatureLevel
 from anydml.graph.parts import Graph
 from anydml.moves import Move, Program
-from anydml.operators.base import Problem
+from anydml.operators.problem import Problem
 from anydml.tensor import Layout
 
 

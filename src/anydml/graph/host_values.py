@@ -16,7 +16,7 @@ from anydml.graph.parts import (
     OperatorGraphNodeDesc,
     node_label,
 )
-from anydml.operators.base import Problem
+from anydml.operators.problem import Problem
 from anydml.tensor import TensorDesc
 
 Array = np.ndarray[Any, Any]

@@ -16,7 +16,7 @@ from anydml.graph.parts import (
     node_label,
     node_tensors,
 )
-from anydml.operators.base import Problem
+from anydml.operators.problem import Problem
 from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
 from anydml.text import counted
 

@@ -22,8 +22,9 @@ from anydml.onnx.moving import Moving, NotKnownError
 from anydml.onnx.nodes.arguments import Inputs, optional, required
 from anydml.onnx.values import Array, Flowing, Tensor
 from anydml.operators import OperatorDesc
-from anydml.operators.base import camel
-from anydml.operators.function import Element, Function, Parameter
+from anydml.operators.element import Element
+from anydml.operators.function import Function, Parameter
+from anydml.operators.problem import camel
 from anydml.operators.registry import FUNCTIONS
 
 DOMAIN = "anydml"

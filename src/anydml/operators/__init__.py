@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anydml.operators import registry
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
+from anydml.operators.problem import Problem
 from anydml.operators.registry import DESCS, FUNCTIONS, REGISTRY
 
 if TYPE_CHECKING:

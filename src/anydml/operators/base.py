@@ -7,63 +7,25 @@ An operator's own file adds four things: its fields, its support table, its cons
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import AtOnce, Element, Formula, ReadIndex
+from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
-from anydml.operators.scalars import Scalar, scalar_problem
-from anydml.operators.texts import Printed, Problems
-from anydml.operators.types import INDEX_TYPES
-from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc, tensor_problems
-from anydml.text import counted, with_rule
+from anydml.operators.rules import Rules
+from anydml.operators.texts import Problems
+from anydml.tensor import Layout, TensorDesc, tensor_problems
+from anydml.text import counted
 
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One broken rule.
-
-    Attributes:
-        operator: ``"DML_SPLIT"``.
-        field: ``"OutputTensors[1].Sizes"``.
-        message: field and values, as a sentence.
-        rule: the rule, as the document has it.
-        needs: the lowest feature level that would allow it, None where no level does.
-        is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
-
-    Examples:
-        >>> T = dml.TensorDesc
-        >>> problem, = dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [4])], axis=1).problems()
-        >>> problem.field, problem.rule
-        ('Axis', 'Axis is 0 to InputTensor.DimensionCount − 1')
-    """
-
-    operator: str
-    field: str
-    message: str
-    rule: str
-    needs: FeatureLevel | None = None
-    is_of_level: bool = dataclasses.field(default=False, repr=False)
-
-    def __str__(self) -> str:
-        message = self.message if self.is_of_level else with_rule(self.message, self.rule)
-        return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
-
-    def error(self) -> DescError:
-        """The error that says this."""
-        return DescError(str(self), self.operator, self.field, self.rule)
-
-
-class OperatorDesc(Printed):
+class OperatorDesc(Rules):
     """Base of the operator descs: frozen dataclasses with DirectML's fields in snake case.
 
     Class attributes:
@@ -139,15 +101,6 @@ class OperatorDesc(Printed):
         for field, value in fields.items():
             read = READERS[types[field]]
             object.__setattr__(self, field, read(self.OPERATOR, camel(field), value))
-
-    def _named(self, fields: Sequence[str]) -> Iterator[tuple[str, TensorDesc]]:
-        for field in fields:
-            value = getattr(self, field)
-            if isinstance(value, TensorDesc):
-                yield camel(field), value
-            elif value is not None:
-                for i, tensor in enumerate(value):
-                    yield f"{camel(field)}[{i}]", tensor
 
     def constraints(self) -> Iterator[Problem]:
         """The operator's own rules; asked only when every tensor is sound by itself."""
@@ -243,10 +196,6 @@ class OperatorDesc(Printed):
         for problem in self.problems(feature_level):
             raise problem.error()
 
-    def problem(self, field: str, message: str, rule: str) -> Problem:
-        """A broken rule of this operator."""
-        return Problem(self.OPERATOR, field, message, rule)
-
     def _support_problems(self, level: FeatureLevel) -> Iterator[Problem]:
         table = self.SUPPORT
         if not table:
@@ -274,85 +223,3 @@ class OperatorDesc(Printed):
                 message = f"{name}.DataType is {tensor.data_type}, but {level} supports {types}{hint}"
                 rule = f"{types} at {level}"
                 yield Problem(self.OPERATOR, f"{name}.DataType", message, rule, needs, is_of_level=True)
-
-    def _same_kind(self, *fields: str) -> Iterator[Problem]:
-        """DataType and DimensionCount of the tensors in `fields` must match those of the first."""
-        (first, model), *others = self._named(fields)
-        for name, tensor in others:
-            if tensor.data_type != model.data_type:
-                message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
-                yield self.problem(f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} have one DataType")
-            yield from self._same_dimensions(first, model, name, tensor)
-
-    def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
-        if len(tensor.sizes) != len(model.sizes):
-            counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
-            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} have one DimensionCount")
-
-    def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
-        """A tensor has these sizes."""
-        if tensor.sizes != tuple(expected):
-            message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
-            yield self.problem(f"{name}.Sizes", message, rule)
-
-    def _like_but_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
-        expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
-        yield from self.sizes_are(name, tensor, expected, "sizes are InputTensor's, but along Axis any")
-
-    def _index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
-        if tensor.data_type not in types:
-            message = f"{name}.DataType is {tensor.data_type}, which cannot index"
-            yield self.problem(f"{name}.DataType", message, f"indices are {', '.join(t.name for t in types)}")
-
-    def _scalars(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
-        """DML_SCALAR_UNIONs of the output's type, which `field` repeats."""
-        output = self.outputs[0][1].data_type
-        if data_type != output:
-            message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
-            yield self.problem(field, message, f"{field} is OutputTensor.DataType")
-            return
-        for name, value in values.items():
-            if wrong := scalar_problem(value, data_type):
-                yield self.problem(name, f"{name} {wrong}", f"{name} is a {data_type}")
-
-    def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
-        if not 0 <= axis < dimensions:
-            message = f"Axis is {axis}, but {tensor} has {counted(dimensions, 'dimension')}"
-            yield self.problem("Axis", message, f"Axis is 0 to {tensor}.DimensionCount − 1")
-
-    def _signed_axis(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
-        rank = len(tensor.sizes)
-        if not -rank <= axis < rank:
-            yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis is {-rank} to {rank - 1}")
-
-    def _host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
-        """A one-dimensional INT64 tensor with one entry a part."""
-        if tensor.data_type != DataType.INT64:
-            message = f"{name}.DataType is {tensor.data_type}"
-            yield self.problem(f"{name}.DataType", message, f"{name} is INT64")
-        if tensor.sizes != (count,):
-            message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
-            yield self.problem(f"{name}.Sizes", message, f"{name} has one dimension, one entry a part")
-
-    def one_a_dimension(
-        self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
-    ) -> Iterator[Problem]:
-        """One UINT, or signed number of any size, a dimension of `tensor`."""
-        if len(values) != count:
-            message = f"{field} has {counted(len(values), 'entry')}, but {tensor} has {counted(count, 'dimension')}"
-            yield self.problem(field, message, "one entry a dimension (DimensionCount)")
-        if is_signed:
-            return
-        for i, value in enumerate(values):
-            if not 0 <= value <= UINT_MAX:
-                yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it is 0 to 4294967295 (UINT)")
-
-
-def camel(field: str) -> str:
-    """DirectML's spelling of a field: ``input_tensor`` is ``InputTensor``."""
-    return re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), field)
-
-
-def dimension_text(low: int, high: int) -> str:
-    """A range of dimension counts as the documents write it: ``4`` or ``1 to 8``."""
-    return str(low) if low == high else f"{low} to {high}"

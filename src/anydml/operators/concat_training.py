@@ -10,10 +10,11 @@ import numpy as np
 
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes, function
 from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.problem import Problem
 from anydml.tensor import Layout, TensorDesc
 
 

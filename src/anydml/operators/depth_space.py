@@ -10,8 +10,9 @@ from typing import ClassVar
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
+from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 

@@ -12,8 +12,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.bands import band
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN

@@ -11,8 +11,9 @@ from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move, unless
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Mask, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
 from anydml.tensor import DataType, Layout, TensorDesc

@@ -13,7 +13,8 @@ import numpy as np
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
+from anydml.operators.problem import Problem
 from anydml.operators.regions import filled
 from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table

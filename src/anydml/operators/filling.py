@@ -10,8 +10,9 @@ import numpy as np
 
 from anydml.errors import DescError
 from anydml.moves import Move
+from anydml.operators.element import Element
 from anydml.operators.fill_value import numbers_of, put_numbers
-from anydml.operators.function import Array, Element, Inferred, Parameters, Scalar, Sizes, function
+from anydml.operators.function import Array, Inferred, Parameters, Scalar, Sizes, function
 from anydml.operators.regions import copied, filled
 from anydml.tensor import Layout
 

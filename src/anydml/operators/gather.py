@@ -13,7 +13,7 @@ from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.indices import take
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import (
     Array,
     Composing,
@@ -24,6 +24,7 @@ from anydml.operators.function import (
     Sizes,
     function,
 )
+from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
 from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted

@@ -14,9 +14,10 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, Composing, Inferred, Parameters, Sizes, function
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
+from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.symbols import are_equal, are_known
 from anydml.tensor import Layout, TensorDesc

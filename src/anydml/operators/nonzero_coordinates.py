@@ -18,7 +18,8 @@ import numpy as np
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Fill, Lookup, Move, unless
 from anydml.moves.program import AtOnce, Element, FindNonzero, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
+from anydml.operators.problem import Problem
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
 from anydml.tensor import DataType, Layout, TensorDesc
 

@@ -13,8 +13,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Coordinate, Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,

@@ -11,10 +11,11 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable, row_at
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.mirrors import extended
+from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from anydml.moves import Access, Move, SimpleMoves
 from anydml.moves.program import Coordinate
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
+from anydml.operators.problem import Problem
 from anydml.tensor import Layout, TensorDesc
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.grids import Axis, Grid, axis_of
+from anydml.operators.problem import Problem
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 

@@ -12,8 +12,9 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import (
     ALL_TYPES,

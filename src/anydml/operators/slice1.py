@@ -12,8 +12,9 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.slice import compose_slice, lower_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.symbols import holds

@@ -12,8 +12,9 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import copy_start, taken_window, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table

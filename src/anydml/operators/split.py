@@ -11,9 +11,10 @@ from anydml import infer
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
+from anydml.operators.problem import Problem
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.tensor import Layout, TensorDesc
 

@@ -13,9 +13,10 @@ from anydml.errors import DescError
 from anydml.fields import integer
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed, Parameters, Sizes, function
 from anydml.operators.parts import part_elements, part_moves, part_problems
+from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted

@@ -12,8 +12,9 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.tensor import Layout, TensorDesc

@@ -15,8 +15,9 @@ from anydml.errors import DescError
 from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Outside
 from anydml.moves.program import Coordinate, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Sizes
+from anydml.operators.problem import Problem
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted

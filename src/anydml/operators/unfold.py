@@ -12,8 +12,9 @@ from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
+from anydml.operators.problem import Problem
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
 from anydml.symbols import holds

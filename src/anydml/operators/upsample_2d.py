@@ -10,8 +10,9 @@ from typing import ClassVar
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.base import OperatorDesc, Problem
+from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import InterpolationMode, Size2D
+from anydml.operators.problem import Problem
 from anydml.operators.repeating import repeat_moves
 from anydml.operators.types import FLOATS_16_AND_32, table
 from anydml.tensor import UINT_MAX, Layout, TensorDesc

@@ -11,7 +11,8 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
-from anydml.operators.function import Element, Function, Parameter
+from anydml.operators.element import Element
+from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import numpy_calls, refusing, shaping
 from anydml.tracing.refusing import refused
