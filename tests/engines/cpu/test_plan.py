@@ -103,6 +103,18 @@ def test_a_split_is_one_pass_however_many_parts():
         assert len(program.steps[0].moves) == parts
 
 
+def test_columns_of_several_rows_are_taken_apart_row_by_row():
+    x = np.arange(2 * 3 * 64 * 512, dtype=np.float32).reshape(2, 3, 64, 512)
+
+    def focus(x):
+        return np.concatenate([x[..., a::2, b::2] for b in (0, 1) for a in (0, 1)], axis=1)
+
+    fused = dml.fuse(focus)
+    steps = plan.plan(simplify(fused.lower(x).moves), 0)
+    assert [(step.kernel, len(step.moves)) for step in steps] == [("interleave", 2)] * 2
+    assert np.array_equal(fused(x), focus(x))
+
+
 def test_what_is_read_once_is_read_in_its_order(monkeypatch):
     # Heads of 256 bytes that three results take from rows of a source: as one pass over the source.
     monkeypatch.setattr(plan, "most_cached", lambda: -1)

@@ -39,6 +39,18 @@ def interleave(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelC
     return None
 
 
+def abreast(moves: Sequence[Move]) -> list[list[Move]]:
+    """Moves of one box whose columns lie in one row of the source, together: fewer lists than moves, or none at all."""
+    rows: list[list[Move]] = []
+    for move in sorted(moves, key=lambda move: (move.reads.operand, move.reads.strides, move.reads.offset)):
+        source, first = move.reads, rows[-1][0].reads if rows else None
+        is_alike = first is not None and (source.operand, source.strides) == (first.operand, first.strides)
+        if first is None or not is_alike or source.offset - first.offset >= abs(source.strides[-1]):
+            rows.append([])
+        rows[-1].append(move)
+    return rows if len(rows) < len(moves) else []
+
+
 def _forwards(moves: Sequence[Move]) -> Sequence[Move]:
     """Moves that all read their last dimension backwards, seen from its other end: what they write runs backwards."""
     if any(move.reads.strides[-1] != -move.element_size for move in moves):

@@ -13,7 +13,7 @@ from functools import partial
 from anydml.engines.cpu.addressed import addressed
 from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.choices import choice, parted
-from anydml.engines.cpu.columns import Admits, interleave, unrolled
+from anydml.engines.cpu.columns import Admits, abreast, interleave, unrolled
 from anydml.engines.cpu.fills import fill, is_fill
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, lookup
@@ -128,6 +128,10 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
     is_long = len(moves) > 1 or len(sizes) < 2 or sizes[-1] >= SHORT_LINE
     if step := interleave(unrolled(moves), streamed, admits) or (is_long and interleave(moves, streamed, admits)):
         yield step
+        return
+    apart = [interleave(row, streamed, admits) for row in abreast(moves)] if is_long else []
+    if apart and None not in apart:
+        yield from (step for step in apart if step)
         return
     for same in _by_size(moves):
         if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
