@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from numba import config, njit, types, uint64
@@ -34,6 +35,8 @@ SHARED_CODE = code_of("ir.py", "indices.py", "registers.py", "tiles.py", "shared
 """Part of every kernel's name."""
 
 Kernel = Callable[[int, int, int], int]
+
+_entries: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 @intrinsic
@@ -143,8 +146,12 @@ def _compiled(function: Any, signature: str, nogil: bool) -> Kernel:
 
 def entry(kernel: Any) -> int:
     """The address of a kernel's machine code, a function of C; it is there as long as the kernel is."""
+    if (known := _entries.get(kernel)) is not None:
+        return known
     (overload,) = kernel.overloads.values()
     address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_cfunc_wrapper_name)
+    # To ask takes the compiler's lock, and half the time of a small call.
+    _entries[kernel] = address
     return address
 
 
