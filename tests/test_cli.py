@@ -89,7 +89,8 @@ def test_reference_and_explain(anydml):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run"], "Missing argument 'MODEL'."),
+        (["run"], "Missing argument 'MODEL'. See 'anydml run --help'."),
+        (["onnx"], "Missing command. See 'anydml onnx --help'."),
         (["run", "none.json"], "none.json: there is no such file"),
         (["run", SPLIT, "--device", "gpu"], "gpu"),
         (["run", SPLIT, "--feature-level", "9_9"], "9_9"),
@@ -98,7 +99,7 @@ def test_reference_and_explain(anydml):
         (["run", SPLIT, "-v", "3"], "-v"),
         (["run", SPLIT, "--bogus"], "--bogus"),
         (["check", SPLIT, "--feature-level", "9_9"], "9_9"),
-        (["check", __file__], "line 1, column 1: expecting value"),
+        (["check", __file__], "line 1, column 1: expecting value: this is no JSON"),
         (["bogus"], "bogus"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 
 import anydml as dml
 from anydml.errors import DescTypeError
-from anydml.text import counted
+from anydml.text import a, counted
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -272,9 +272,9 @@ def test_gather_out_does_not_overlap_the_indices():
         (lambda: dml.split(X, 1, "x"), "split", "axis", "axis is 'x', but it must be an integer"),
         (lambda: dml.join([X], 1.0), "join", "axis", "axis is 1.0, but it must be an integer"),
         (lambda: dml.gather(X, 0, None), "gather", "axis", "axis is None, but it must be an integer"),
-        (lambda: dml.split(X, "x"), "split", "sizes_or_sections[0]", "is 'x', but it must be an integer"),
+        (lambda: dml.split(X, "x"), "split", "sizes_or_sections", "is 'x', but it must be an integer or a list"),
         (lambda: dml.split(X, [1, 2.0]), "split", "sizes_or_sections[1]", "is 2.0, but it must be an integer"),
-        (lambda: dml.split(X, None), "split", "sizes_or_sections", "is None, but it must be a list of integers"),
+        (lambda: dml.split(X, None), "split", "sizes_or_sections", "is None, but it must be an integer or a list"),
         (lambda: dml.split(X, iter([3, "x"])), "split", "sizes_or_sections[1]", "is 'x', but it must be an integer"),
         (lambda: dml.split_training(X, [3], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
         (lambda: dml.split_training(X, [], 0, "x"), "SplitTraining", "num_outputs", "'x', but it must be an integer"),
@@ -301,7 +301,7 @@ def test_arguments_of_wrong_types_are_named(call, operator, field, text):
 
 def test_outs_are_a_list():
     for out in (3, iter([X])):
-        text = f"out is a {type(out).__name__}"
+        text = f"out is {a(type(out).__name__)}"
         refused(dml.BindingError, lambda o=out: dml.split(X, 1, out=o), "split", "out", text)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml import dxdispatch
+from anydml import dxdispatch, stores
 from anydml.operators.enums import PaddingMode
 from anydml.text import LONGEST, MOST_KNOWN, did_you_mean, nearest
 
@@ -31,12 +31,12 @@ S = T("FLOAT32", [6])
         (lambda: dml.slice(X, [-2], [1]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
         (lambda: dml.join(X), ": pass a list of arrays, each with at least one dimension"),
         (lambda: dml.split(X, -1), ": a number of parts is at least 1"),
-        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is a int64: out is an array"),
-        (lambda: dml.split(X, 2, out=3), "split: out is a int: out is a list of arrays, one a part"),
+        (lambda: dml.split(X, 2, out=np.zeros(6, int)), "split: out[0] is an int64: out is an array"),
+        (lambda: dml.split(X, 2, out=3), "split: out is an int: out is a list of arrays, one a part"),
         (lambda: dml.join([X, X.astype("f4")]), ": all arrays have one dtype"),
         (lambda: dml.tile(X, [-1]), "tile: repeats is [-1]: each is 0 or more"),
         (lambda: dml.split(X, 2, axis=1), "split: axis is 1, but the array has 1 dimension: axis is -1 to 0"),
-        (lambda: dml.split(X, 2.5), "sizes_or_sections is 2.5, but it must be a list of integers"),
+        (lambda: dml.split(X, 2.5), "sizes_or_sections is 2.5, but it must be an integer or a list of integers"),
         (lambda: dml.slice(X, [0], [3], [0]), ": offsets count from 0, sizes are 0 or more, strides 1 or more"),
         (lambda: dml.SplitOperatorDesc(S, [S], 1).check(), ": Axis is 0 to InputTensor.DimensionCount − 1"),
         (lambda: dml.SplitOperatorDesc(S, [S], 0).check("1_0"), "; it needs DML_FEATURE_LEVEL_3_0"),
@@ -46,6 +46,22 @@ def test_a_refusal_says_what_to_do(call, end):
     with pytest.raises(ValueError) as refused:
         call()
     assert str(refused.value).endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: dml.set_num_threads("all"), "set_num_threads: 'all' is no number of threads, such as os.cpu_count()"),
+        (lambda: dxdispatch.load(3), "load takes the path of a file, as a str or pathlib.Path, not 3"),
+        (lambda: dxdispatch.load(b"m.json"), "load takes the path of a file, as a str or pathlib.Path, not b'm.json'"),
+        (lambda: dxdispatch.run(None), "run takes a model, as anydml.dxdispatch.load gives it, not NoneType"),
+        (lambda: stores.open(None), "open takes the path of a file, as a str or pathlib.Path, not None"),
+    ],
+)
+def test_another_type_is_told_from_what_is_wanted(call, message):
+    with pytest.raises(TypeError) as refused:
+        call()
+    assert str(refused.value) == message
 
 
 MODEL = {

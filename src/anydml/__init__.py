@@ -5,9 +5,12 @@ it, binds buffers and dispatches. Functions (`split`, `join` …; `anydml.functi
 call; `copy` moves the elements of any view; `fuse` makes a chain of moves one pass.
 """
 
+# isort: off
+from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
+
+# isort: on
 from typing import TYPE_CHECKING
 
-from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
 from anydml._version import __version__
 from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads

@@ -2,17 +2,13 @@
 
 Python calls a handler between any two steps of an import, and what it raises there may come out as any other error. So
 until `main` has begun, the process just ends: to import this module is enough. A program that imports anydml keeps its
-own handling.
+own handling. Whatever this module imports could itself be interrupted: so it is what is built into Python, and `os`,
+which Python has imported by then. (`signal` imports `enum`, and what that needs.)
 """
 
-from __future__ import annotations
-
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
-import threading
-from pathlib import PurePath
-from typing import Any
 
 INTERRUPTED = 130
 """What a shell says of a process that SIGINT has ended: 128 + 2."""
@@ -24,15 +20,18 @@ def is_command(arguments: list[str]) -> bool:
     Args:
         arguments: `sys.argv`, whose first is ``-m`` until the module that was asked for has been found.
     """
-    program = PurePath(arguments[0]) if arguments else PurePath()
-    return str(program) == "-m" or program.name in ("anydml", "anydml.exe")
+    program = arguments[0] if arguments else ""
+    return program == "-m" or os.path.basename(program) in ("anydml", "anydml.exe")
 
 
 def end_quietly() -> None:
     """Let an interruption end the process at once, if this is the command and nobody else handles it."""
-    main = threading.current_thread() is threading.main_thread()
-    if main and is_command(sys.argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _end)
+    if is_command(sys.argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        try:
+            signal.signal(signal.SIGINT, _end)
+        except ValueError:
+            # Only the main thread may, and only there is anything interrupted.
+            return
 
 
 def handle_as_usual() -> None:
@@ -41,7 +40,7 @@ def handle_as_usual() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _end(number: int, frame: Any) -> None:
+def _end(number: int, frame: object) -> None:
     os._exit(INTERRUPTED)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
+import os
 import reprlib
-from collections.abc import Sequence
 from typing import Any
 
 from anydml.errors import DescError, DescTypeError
@@ -40,18 +40,40 @@ def integer(name: str, field: str, value: Any) -> int:
         raise wrong(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}") from None
 
 
-def integers(name: str, field: str, values: Any) -> tuple[int, ...]:
+LIST = "a list of integers"
+ONE_OR_LIST = f"an integer or {LIST}"
+
+
+def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[int, ...]:
     """Several integers.
+
+    Args:
+        name: the operator.
+        field: as DirectML writes it.
+        values: what was given.
+        wanted: what else it could be, too.
 
     Raises:
         DescTypeError: it is no sequence, or one of its elements is no integer.
     """
-    items = _items(name, field, values)
+    items = items_of(name, field, values, wanted)
     try:
         return tuple(map(operator.index, items))
     except TypeError:
         # One by one, to say which.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
+
+
+def path_text(name: str, value: object) -> str:
+    """The path of a file or folder.
+
+    Raises:
+        TypeError: it is neither a text nor a `pathlib.Path`.
+    """
+    found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(found, str):
+        raise TypeError(f"{name} takes the path of a file, as a str or pathlib.Path, not {reprlib.repr(value)}")
+    return found
 
 
 def check_dimensions(name: str, field: str, count: int) -> None:
@@ -65,8 +87,15 @@ def check_dimensions(name: str, field: str, count: int) -> None:
         raise DescError(message, name, field, f"arrays have at most {MOST_DIMENSIONS} dimensions")
 
 
-def _items(name: str, field: str, values: Any) -> Sequence[Any]:
+def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
+    """The elements of a list, which are not looked at.
+
+    Raises:
+        DescTypeError: it is none; a text is no list of its letters.
+    """
     try:
-        return tuple(values)
+        if not isinstance(values, str | bytes):
+            return tuple(values)
     except TypeError:
-        raise wrong(name, field, values, "a list of integers") from None
+        pass
+    raise wrong(name, field, values, wanted)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import check_dimensions, integer
+from anydml.fields import ONE_OR_LIST, check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.text import counted
 
@@ -56,7 +56,7 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
     """
     if isinstance(sizes_or_sections, (int, np.integer)):
         return equal_parts(name, int(sizes_or_sections), whole, axis, field)
-    sizes = integers_or_symbols(name, field, sizes_or_sections)
+    sizes = integers_or_symbols(name, field, sizes_or_sections, ONE_OR_LIST)
     if not sizes:
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from anydml.fields import integer, integers, wrong
+from anydml.fields import LIST, integer, integers, items_of
 
 
 def are_known(values: Iterable[Any]) -> bool:
@@ -26,16 +26,13 @@ def is_symbol(value: Any) -> bool:
     return kind.__name__ == "SymInt" and kind.__module__ == "torch"
 
 
-def integers_or_symbols(name: str, field: str, values: Any) -> tuple[Any, ...]:
+def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
     """Several integers, of Python's or PyTorch's symbols.
 
     Raises:
         DescTypeError: `values` is no sequence, or one of them is no integer.
     """
-    try:
-        items = tuple(values)
-    except TypeError:
-        raise wrong(name, field, values, "a list of integers") from None
+    items = items_of(name, field, values, wanted)
     if are_known(items):
         return items
     if not any(map(is_symbol, items)):

@@ -48,6 +48,11 @@ IRREGULAR = {"axis": "axes", "index": "indices", "entry": "entries"}
 """Plurals that are more than an s."""
 
 
+def a(noun: str) -> str:
+    """A noun with its article: ``"a list"``, ``"an int64"``."""
+    return f"{'an' if noun[:1] in 'aeioAEIO' else 'a'} {noun}"
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things: ``"1 axis"``, ``"2 axes"``, ``"0 entries"``."""
     if count == 1:

@@ -227,7 +227,7 @@ def test_out():
         ([X, np.empty((3, 4), np.float32)], r"out\[0\] overlaps x"),
         ([np.broadcast_to(np.float32(0), X.shape), np.empty((3, 4), np.float32)], "share an element"),
         ([np.empty((2, 3, 4), np.float32), [1]], "not of the structure"),
-        ([np.empty((2, 3, 4), np.float32), 1], r"out\[1\] is a int"),
+        ([np.empty((2, 3, 4), np.float32), 1], r"out\[1\] is an int"),
     ],
 )
 def test_out_that_does_not_fit(out, message):

@@ -13,6 +13,7 @@ from anydml.arrays.lazy import refuse_lazy
 from anydml.errors import BindingError, DescError
 from anydml.fields import check_dimensions, wrong
 from anydml.memory.device_array import DeviceArray
+from anydml.text import a
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 """What NumPy reads itself."""
@@ -191,7 +192,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     """
     out = guest_of(array)
     if out is None and not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: {field} is a {type(array).__name__}", name, field, "out is an array")
+        raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out is an array")
     check_place(name, field, out, adapter, "x")
     _refuse_mask(name, field, array)
     if out is None or adapter is None:

@@ -66,6 +66,11 @@ def _main(given: list[str]) -> int | str | None:
         handle_as_usual()
         code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "anydml"
+        message = error.format_message()
+        stop = "" if message.endswith((".", "?")) else "."
+        code = fail(f"{message}{stop} See '{command} --help'.")
     except click.ClickException as error:
         code = fail(error.format_message())
     except (click.Abort, KeyboardInterrupt):

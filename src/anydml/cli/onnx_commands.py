@@ -166,7 +166,7 @@ def _remarks(loaded: ModelProto, level: FeatureLevel, sizes: Mapping[str, int]) 
                 yield Remark(finding.node, problem.field, problem.operator, problem.message, problem.rule, needs)
 
 
-@click.group(name="onnx")
+@click.group(name="onnx", no_args_is_help=False)
 def onnx_group() -> None:
     """Rewrite ONNX files."""
 

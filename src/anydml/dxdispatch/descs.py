@@ -40,24 +40,26 @@ TENSOR_FIELDS = (
 """Of DML_BUFFER_TENSOR_DESC (directml.h)."""
 
 
+LISTED = "`anydml ops` lists the operators"
+
+
 def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
     """The desc class of a dispatchable's `type`: ``"DML_OPERATOR_SPLIT"``, or ``"SPLIT"``.
 
     Raises:
-        ModelError: another kind of dispatchable, or an operator that is not supported; with a list of those that are.
+        ModelError: another kind of dispatchable, or an operator that is not supported.
     """
-    supported = ", ".join(sorted(REGISTRY))
     if text.lower() in _OTHER_DISPATCHABLES:
         raise place.error(
-            f"dispatchables of type {show(text)} are not supported, only ONNX models and operators: {supported}"
+            f"dispatchables of type {show(text)} are not supported, only ONNX models and operators; {LISTED}"
         )
     for prefix in ("", "DML_OPERATOR_", "ORT_OPERATOR_"):
         if prefix + text in REGISTRY:
             return REGISTRY[prefix + text]
     if reason := why_refused(text):
-        raise place.error(f"{show(text)} {reason}; supported operators are {supported}")
+        raise place.error(f"{show(text)} {reason}; {LISTED}")
     advice = did_you_mean(text, REGISTRY) or did_you_mean(f"DML_OPERATOR_{text}", REGISTRY)
-    raise place.error(f"{show(text)} is not supported; supported operators are {supported}{advice}")
+    raise place.error(f"{show(text)} is not supported; {LISTED}{advice}")
 
 
 def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:

@@ -102,6 +102,8 @@ def loads(text: str, place: JsonPath) -> Any:
         root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
     except json.JSONDecodeError as error:
         message = error.msg[:1].lower() + error.msg[1:]
+        if error.msg == "Expecting value" and not blanked[: error.pos].strip():
+            message += ": this is no JSON, and a model is a JSON object, or an ONNX model whose name ends in .onnx"
         raise _syntax(text, error.pos, message, place) from None
     except ValueError:
         # Python refuses to convert integers of thousands of digits.

@@ -19,6 +19,7 @@ from anydml.dxdispatch.model_text import lines_of, read_text
 from anydml.dxdispatch.onnx_models import OnnxModel, load_onnx
 from anydml.dxdispatch.unknown import unknown_fields
 from anydml.feature_level import FeatureLevel
+from anydml.fields import path_text
 from anydml.files.folder import IMAGES, Folder, extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import OperatorDesc, Problem
@@ -156,7 +157,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
         >>> sorted(model.resources)
         ['Out1', 'Out2', 'Out3', 'input']
     """
-    file = Path(path)
+    file = Path(path_text("load", path))
     place = JsonPath(str(path), lines=lines_of(file))
     root = jsonc.loads(read_text(file, place), place)
     raw = schema.parse(schema.FileFields, root, place)

@@ -82,6 +82,8 @@ def run(
 
     if isinstance(model, str | os.PathLike):
         raise TypeError(f"run takes a model: anydml.dxdispatch.load({str(model)!r}) reads one")
+    if not isinstance(model, Model):
+        raise TypeError(f"run takes a model, as anydml.dxdispatch.load gives it, not {type(model).__name__}")
     for line in model.warnings:
         warn(line)
     timing = timing or Timing()

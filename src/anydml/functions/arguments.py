@@ -13,6 +13,7 @@ from anydml.fields import wrong
 from anydml.memory.device_array import DeviceArray, as_array, integers
 from anydml.operators.function import Function, Listed, Parameters
 from anydml.operators.split_training import known_sizes
+from anydml.text import a
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -110,7 +111,9 @@ def check_out_list(name: str, out: Any) -> None:
         BindingError: it is not.
     """
     if out is not None and not hasattr(out, "__len__"):
-        raise BindingError(f"{name}: out is a {type(out).__name__}", name, "out", "out is a list of arrays, one a part")
+        raise BindingError(
+            f"{name}: out is {a(type(out).__name__)}", name, "out", "out is a list of arrays, one a part"
+        )
 
 
 def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:

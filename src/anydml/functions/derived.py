@@ -14,7 +14,7 @@ import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
 from anydml.arrays.quick import QUICK
-from anydml.fields import integer, integers
+from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
@@ -40,6 +40,7 @@ _NAMES: dict[str, Any] = {
     "fused_functions": fused_functions,
     "integer": integer,
     "integers": integers,
+    "one_or_list": ONE_OR_LIST,
     "listed": arguments.listed,
     "ndarray": np.ndarray,
     "number": np.integer,
@@ -214,12 +215,13 @@ def _numbers(function: Function, label: str) -> Iterator[str]:
         if each.kind in ("Ints", "int | Ints"):
             if each.kind != "Ints":
                 yield f"    if type({x}) is not int and not isinstance({x}, number):"
-                yield f"        {x} = integers({label}, {field}, {x})"
+                yield f"        {x} = integers({label}, {field}, {x}, one_or_list)"
             else:
                 yield f"    {x} = integers({label}, {field}, {x})"
         elif each.kind == "int | Ints | None":
             yield f"    if {x} is not None and type({x}) is not int:"
-            yield f"        {x} = {x}.__index__() if isinstance({x}, number) else integers({label}, {field}, {x})"
+            many = f"integers({label}, {field}, {x}, one_or_list)"
+            yield f"        {x} = {x}.__index__() if isinstance({x}, number) else {many}"
         elif each.kind == "Ints | None":
             yield f"    if {x} is not None:"
             yield f"        {x} = integers({label}, {field}, {x})"

@@ -13,7 +13,7 @@ import numpy as np
 
 from anydml.arrays import ONE_PLACE
 from anydml.errors import BindingError
-from anydml.text import counted
+from anydml.text import a, counted
 
 _REGISTERED: dict[str, Callable[[], Any]] = {}
 """What `registered_by` was given."""
@@ -87,7 +87,7 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     import torch
 
     if not isinstance(out, torch.Tensor):
-        raise BindingError(f"{name}: {field} is a {type(out).__name__}", name, field, "out is an array")
+        raise BindingError(f"{name}: {field} is {a(type(out).__name__)}", name, field, "out is an array")
     if out.device != result.device:
         places = f"{field} is a PyTorch tensor on {out.device}, but x is a PyTorch tensor on {result.device}"
         raise BindingError(f"{name}: {places}: convert or move one of them", name, field, ONE_PLACE)

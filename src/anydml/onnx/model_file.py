@@ -12,6 +12,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 from onnx import IR_VERSION, ModelProto
 
+from anydml.fields import path_text
 from anydml.files.folder import Folder
 from anydml.files.json_path import JsonPath
 from anydml.memory import limits
@@ -54,7 +55,7 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
         >>> anydml.onnx.load("model.onnx").graph.name
         'g'
     """
-    file, place = Path(path), JsonPath(str(path))
+    file, place = Path(path_text("load", path)), JsonPath(str(path))
     _check_size(_size(file, place), place)
     try:
         data = file.read_bytes()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anydml.errors import ModelError
+from anydml.fields import path_text
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
@@ -41,7 +42,7 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
         >>> x.shape, x.dtype
         ((2, 3), dtype('float32'))
     """
-    place = JsonPath(os.fspath(path))
+    place = JsonPath(path_text("open", path))
     try:
         found = Path(path)
         is_folder, is_file = found.is_dir(), found.is_file()

@@ -71,6 +71,8 @@ def read_header(path: Path, place: JsonPath) -> Header:
             size = file.seek(0, 2)
             file.seek(0)
             length = int.from_bytes(file.read(8), "little")
+            if not size:
+                raise place.error("is no safetensors file: it is empty")
             if size < 8 or length > size - 8:
                 raise place.error(f"is no safetensors file: {size} bytes cannot hold a header of {length}")
             if length > MOST_HEADER:

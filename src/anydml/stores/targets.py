@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy_format
 
+from anydml.fields import path_text
 from anydml.files.json_path import JsonPath
 from anydml.stores.dtypes import NAMES, is_own_dtype
 from anydml.stores.safetensors_header import METADATA, MOST_DIMENSIONS, make_header
@@ -102,7 +103,7 @@ def create(
         >>> target.shape
         (2, 3)
     """
-    place = JsonPath(os.fspath(path))
+    place = JsonPath(path_text("create", path))
     suffix = Path(path).suffix.lower()
     if suffix == ".zarr":
         own_shape = getattr(like, "shape", None) if shape is None else shape

@@ -194,7 +194,7 @@ class Fused:
 
     def _traced(self, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
         if not inputs:
-            raise broken(f"{self._name} was called without arrays")
+            raise broken(f"{self._name} was called without arrays: pass some, for it is compiled for their shapes")
         first = adapters[0]
         is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
         trace = Trace(

@@ -274,7 +274,10 @@ def set_num_threads(threads: int) -> None:
         1
         >>> dml.set_num_threads(before)
     """
-    number = operator.index(threads)
+    try:
+        number = operator.index(threads)
+    except TypeError:
+        raise TypeError(f"set_num_threads: {threads!r} is no number of threads, such as os.cpu_count()") from None
     if not 1 <= number <= MAX_THREADS:
         raise ValueError(f"set_num_threads: {number} threads; there is at least the caller, and at most {MAX_THREADS}")
     POOL.resize(number)
