@@ -62,13 +62,13 @@ class Step:
 class GuestStep:
     """The same of another library's arrays."""
 
-    __slots__ = ("_input_spans", "_kind", "_launch", "_makes", "_output_spans", "_start")
+    __slots__ = ("_input_spans", "_kind", "_launch", "_output_spans", "_start", "makes")
 
     def __init__(self, launch: Launch, shapes: Sequence[Sizes], kind: QuickKind, likes: Sequence[Any]) -> None:
         self._launch = launch
         self._start: Start = launch.start
         self._kind = kind
-        self._makes = [*map(kind.maker, shapes, likes)]
+        self.makes = [*map(kind.maker, shapes, likes)]
         inputs = len(launch.spans) - len(shapes)
         self._input_spans, self._output_spans = launch.spans[:inputs], launch.spans[inputs:]
 
@@ -85,7 +85,7 @@ class GuestStep:
             if not can_use(array, span):
                 return None
         if out is None:
-            results = [make() for make in self._makes]
+            results = [make() for make in self.makes]
             # Compiled code sees how many there are.
             given = (*arrays, *results, *plain)
             return None if self._start(id(given)) else results

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays.quick import QUICK
 from anydml.arrays.receive import check_place, guest_of
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
@@ -99,7 +100,13 @@ class Fused:
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
-        # What most calls are, without looking any closer.
+        # What most calls are, without looking any closer. What traces Python must not meet compiled code.
+        if self._steps.whole is not None and arguments and not keywords:
+            kind = type(arguments[0])
+            if kind is np.ndarray or (kind in QUICK and not QUICK[kind].is_traced()):
+                found = self._steps.wholly(arguments, out)
+                if found is not MISSED:
+                    return found
         quick = key_of(arguments, keywords)
         if quick:
             found = self._steps.take(quick, arguments, out)

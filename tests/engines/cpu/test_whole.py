@@ -252,3 +252,49 @@ def test_threads_call_at_once():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_fused_calls_are_whole_too(library):
+    torch = pytest.importorskip("torch") if library == "torch" else None
+    given = (lambda x: x) if torch is None else torch.from_numpy
+
+    def of_numpys(results):
+        return [np.asarray(each) for each in (results if isinstance(results, (list, tuple)) else [results])]
+
+    for function in (
+        lambda x, y: np.concatenate([x[:, ::-1], y]),
+        lambda x, y: [x.T, y[:2]],
+        lambda x, y: (x[1:], y.T),
+        lambda x, y: (x[1:],),
+    ):
+        if torch is not None and function.__code__.co_names[:1] == ("np",):
+            continue
+        fused = dml.fuse(function)
+        for rows in (3, 4):
+            x, y = made((rows, 6)), made((5, 6))
+            expected = of_numpys(function(x, y))
+            a, b = given(x), given(y)
+            for _ in range(40):
+                result = fused(a, b)
+            assert LOADER.settle(120)
+            for _ in range(3):
+                result = fused(a, b)
+            whole = fused._steps.whole
+            assert whole is not None
+            assert whole(a, b, None) is not None
+            assert type(fused(a, b)) is type(result)
+            assert type(function(x, y)) in (type(result), np.ndarray)
+            for got in (of_numpys(fused(a, b)), of_numpys(result)):
+                for one, other in zip(got, expected, strict=True):
+                    assert np.array_equal(one, other)
+            kept = [np.zeros(each.shape, np.float32) for each in expected]
+            out = [*map(given, kept)] if isinstance(result, list) else given(kept[0])
+            if isinstance(result, tuple):
+                out = tuple(map(given, kept))
+            for _ in range(3):
+                assert fused(a, b, out=out) is out
+            for one, other in zip(kept, expected, strict=True):
+                assert np.array_equal(one, other)
+            with pytest.raises(dml.BindingError):
+                fused(a, b, out=given(x))
