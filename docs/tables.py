@@ -7,6 +7,7 @@ A page asks with a line ``[[name argument]]``:
     [[fields]]             every field of every desc, in C++ and in Python
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
+    [[files stores]]       what `benchmarks/results/stores.json` holds
 """
 
 from __future__ import annotations
@@ -141,6 +142,32 @@ def chart(name: str) -> str:
     return f'<div class="scrolled" markdown="0">{" ".join(path.read_text(encoding="utf-8").splitlines())}</div>\n'
 
 
+def files(name: str) -> str:
+    """Seconds, and MiB of memory where they were measured, of work on files."""
+    found = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    ways = list(dict.fromkeys(way for case in found["cases"].values() for way in _ways(case)))
+    rows = []
+    for label, case in found["cases"].items():
+        own = _ways(case)
+        cells = [_seconds(own[way]) if way in own else "–" for way in ways]
+        rows.append((label, case["about"], f"{case['bytes'] / 1e9:.2f}", *cells))
+    return table(("case", "work", "GB", *ways), rows)
+
+
+def _ways(case: dict[str, Any]) -> dict[str, Any]:
+    if "ways" in case:
+        return dict(case["ways"])
+    return {way: {"seconds": seconds} for way, seconds in case["seconds"].items()}
+
+
+def _seconds(measured: dict[str, float] | None) -> str:
+    """Of one way; None is one that was killed for memory."""
+    if measured is None:
+        return "killed"
+    memory = f", {measured['mib']:.0f} MiB" if "mib" in measured else ""
+    return f"{measured['seconds']:.2f} s{memory}"
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = (head, ["---"] * len(head), *rows)
@@ -153,6 +180,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "fields": fields,
     "benchmark": benchmark,
     "chart": chart,
+    "files": files,
 }
 
 

@@ -99,28 +99,18 @@ class Chunks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZarrStore:
-    """A Zarr array in a folder, which was not read.
+class InChunks:
+    """What is known of a Zarr array in a folder, there already or to be written.
 
     Attributes:
         path: the folder.
         layout: how it lies in chunks.
         metadata: the text of each file that describes it, by name.
-
-    Examples:
-        >>> from anydml import stores
-        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
-        >>> stores.rechunk("x.npy", "rows.zarr", chunks=[1, 3]).run()
-        >>> array = stores.open("rows.zarr")
-        >>> array.shape, array.layout.chunk
-        ((2, 3), (1, 3))
     """
 
     path: Path
     layout: Chunks
     metadata: Mapping[str, bytes] = field(repr=False)
-
-    name = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -151,6 +141,30 @@ class ZarrStore:
     def nbytes(self) -> int:
         """Bytes of the elements, decoded."""
         return self.size * self.dtype.itemsize
+
+    @property
+    def name(self) -> str:
+        """Nothing: it is the only one of its folder."""
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ZarrStore(InChunks):
+    """A Zarr array in a folder, which was not read.
+
+    Attributes:
+        path: the folder.
+        layout: how it lies in chunks.
+        metadata: the text of each file that describes it, by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("x.npy", np.arange(6).reshape(2, 3))
+        >>> stores.rechunk("x.npy", "rows.zarr", chunks=[1, 3]).run()
+        >>> array = stores.open("rows.zarr")
+        >>> array.shape, array.layout.chunk
+        ((2, 3), (1, 3))
+    """
 
     def read(self) -> Array:
         """The whole array, in memory of its own.

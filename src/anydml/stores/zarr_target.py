@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.zarr_format import Chunks, ZarrStore, layout_of, require_zarr, zarr_array
+from anydml.stores.zarr_format import InChunks, ZarrStore, layout_of, require_zarr, zarr_array
 from anydml.text import counted
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"
@@ -23,7 +22,7 @@ HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZarrTarget:
+class ZarrTarget(InChunks):
     """A Zarr array to be written.
 
     Attributes:
@@ -38,29 +37,8 @@ class ZarrTarget:
         ('ZarrTarget', (2, 3))
     """
 
-    path: Path
-    layout: Chunks
-    metadata: Mapping[str, bytes] = field(repr=False)
-
-    name = ""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes, by dimension."""
-        return self.layout.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the elements."""
-        return self.layout.dtype
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the elements, decoded."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
     def __repr__(self) -> str:
-        return f"<target {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.layout.inner}>"
+        return f"<target {str(self.path)!r}: {self.dtype} {self.shape} in chunks {self.chunks}>"
 
 
 def new_zarr(
