@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -362,6 +363,19 @@ def test_a_process_without_output_still_works(arguments, closed, code):
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr == ("anydml: none.json: there is no such file\n" if (closed, code) == (">&-", 2) else "")
+
+
+def test_nothing_is_imported_before_interruptions_are_handled():
+    package = Path(dxdispatch.__file__).parents[1]
+    kinds = (ast.Import, ast.ImportFrom)
+    first = next(
+        node for node in ast.parse((package / "__init__.py").read_text("utf-8")).body if isinstance(node, kinds)
+    )
+    assert [name.name for name in first.names] == ["_starting"]
+    module = ast.parse((package / "_starting.py").read_text("utf-8"))
+    found = [node for node in ast.walk(module) if isinstance(node, kinds)]
+    # What is built into Python, or imported by it before any program.
+    assert {name.name for node in found for name in node.names} == {"_signal", "os", "sys"}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")

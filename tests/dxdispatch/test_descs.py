@@ -29,11 +29,11 @@ def test_types_are_full_or_abbreviated(name):
 @pytest.mark.parametrize(
     "name", ["DML_OPERATOR_GEMM", "split", "", "DML_OPERATOR_", "hlsl", "ONNX", "dmlSerializedGraph"]
 )
-def test_other_types_list_those_supported(name):
+def test_other_types_say_where_those_supported_are_listed(name):
     with pytest.raises(ModelError) as caught:
         parse_operator_type(name, HERE)
     assert str(caught.value).startswith("m.json: d: ")
-    assert all(known in str(caught.value) for known in REGISTRY)
+    assert "`anydml ops` lists the operators" in str(caught.value)
 
 
 ONE = {

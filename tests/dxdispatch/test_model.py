@@ -95,7 +95,7 @@ ERRORS = [
     (lambda m: operator(m).pop("type"), 'dispatchables["every other"].type: is required'),
     (
         lambda m: operator(m).update(type="PLUS"),
-        'dispatchables["every other"].type: "PLUS" is not supported; supported',
+        'dispatchables["every other"].type: "PLUS" is not supported; `anydml ops`',
     ),
     (lambda m: operator(m).update(type="hlsl"), 'dispatchables["every other"].type: dispatchables of type "hlsl"'),
     (lambda m: operator(m).update(desc=1), 'dispatchables["every other"].desc: must be an object'),

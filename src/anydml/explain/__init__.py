@@ -94,7 +94,8 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
 
     Args:
         thing: an operator desc, a compiled or bound operator, a function that `fuse` made, a program or what has a
-            method `program` that makes one, or a model: what `dxdispatch.load` or `anydml.onnx.load` returned.
+            method `program` that makes one, a plan over files, or a model: what `dxdispatch.load` or
+            `anydml.onnx.load` returned.
         arguments: of a desc, a compiled operator or a program: arrays for its first inputs, whose values are then
             shown, and whose indices are followed. Of a fused function: its arguments.
         device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
@@ -149,7 +150,11 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
         return _several(str(thing.place), subjects.of_model(thing, device))
     if type(thing).__name__ == "ModelProto":
         return _several("ONNX model", subjects.of_onnx(thing, device))
-    message = f"explain takes a desc, an operator, a fused function, a program or a model, not {type(thing).__name__}"
+    if isinstance(getattr(thing, "program", None), Program):
+        return _one(subjects.of_plan(thing))
+    message = (
+        f"explain takes a desc, an operator, a fused function, a program, a plan or a model, not {type(thing).__name__}"
+    )
     if isinstance(thing, str | os.PathLike):
         message += "; anydml.dxdispatch.load reads a model file"
     raise TypeError(message)
