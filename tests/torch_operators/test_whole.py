@@ -179,3 +179,31 @@ def test_results_are_tensors_of_their_own(quick):
     assert np.array_equal(ops(x)[1].numpy(), x.numpy()[:, 3:])
     with torch.inference_mode():
         assert ops(x)[0].is_inference()
+
+
+FILLED = {
+    "fill": (dml.fill, np.full_like, (2.5, 7, True, -0.0)),
+    "pad": (
+        lambda x, value: dml.pad(x, (1, 0, 0, 2), value=value),
+        lambda x, value: np.pad(x, ((1, 0), (0, 2)), constant_values=value),
+        (0, 1.5, -0.0, 3),
+    ),
+    "where": (lambda x, value: dml.where(x > value, x, -x), lambda x, value: np.where(x > value, x, -x), (3, 5.0)),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_numbers_and_masks_are_those_of_the_call(name, quick):
+    # Equal numbers of other types take turns with those that were planned.
+    quick()
+    call, numpys, values = FILLED[name]
+    tensor = plain()
+    for value in (*values, *values):
+        expected = numpys(tensor.numpy(), value)
+        for _ in range(20):
+            found = call(tensor, value)
+        LOADER.settle(60)
+        for each in (found, call(tensor, value), call(tensor, value)):
+            assert each.numpy().tobytes() == expected.tobytes()
+        changed = tensor.flip(0)
+        assert call(changed, value).numpy().tobytes() == numpys(changed.numpy(), value).tobytes()
