@@ -113,10 +113,14 @@ def look_up(spots, values, words, alive, target, count, least, most):
     axis, stride = load(words + uint64(8 * AXIS)), load(words + uint64(8 * AXIS_STRIDE))
     mode, is_nested = load(words + uint64(8 * OUTSIDE)), load(words + uint64(8 * IS_NESTED))
     is_inner = load(words + uint64(8 * TARGET)) > uint64(1)
-    if mode == uint64(CLAMP) and is_nested == uint64(0) and least == uint64(0) and most >= axis and not is_inner:
+    if is_nested == uint64(0) and least == uint64(0) and most >= axis and not is_inner:
         for k in range(count):
             slot = uint64(8) * uint64(k)
             store(target + slot, load(target + slot) + clamped(load(values + slot), axis) * stride)
+        if mode == uint64(SKIP):
+            for k in range(count):
+                slot = uint64(8) * uint64(k)
+                store(alive + slot, load(alive + slot) & ~lies_outside(load(values + slot), axis))
         return
     # No branches: which indices count, nobody could foresee.
     skips = uint64(mode == uint64(SKIP))
