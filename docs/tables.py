@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -184,8 +185,14 @@ TABLES: dict[str, Callable[..., str]] = {
 }
 
 
+def on_startup(**_: Any) -> None:
+    """Called by MkDocs first (see `hooks` in mkdocs.yml)."""
+    # Public names that the registry gives are no words in a list; each has an entry of its own in the reference.
+    logging.getLogger("mkdocs.plugins.griffe").addFilter(lambda record: "__all__" not in record.getMessage())
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs for every page (see `hooks` in mkdocs.yml)."""
+    """Likewise, for every page."""
     # A session's prompts and output are told apart, so that they are not copied (see style.css).
     return filled(markdown).replace("```python\n>>> ", "```pycon\n>>> ")
 

@@ -159,7 +159,7 @@ def test_every_operator_has_its_page():
 def test_the_site_is_built_and_fetches_nothing(tmp_path):
     pytest.importorskip("material", reason="needs mkdocs-material")
     pytest.importorskip("mkdocstrings", reason="needs mkdocstrings")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     for page in tmp_path.rglob("*.html"):
@@ -168,10 +168,12 @@ def test_the_site_is_built_and_fetches_nothing(tmp_path):
         assert not re.findall(r'<link[^>]+rel="(?!canonical)[^"]+"[^>]+href="(?:https?:)?//', html), page
         assert "<p>[[" not in html, page
         assert "<p>::: " not in html, page
-    reference = (tmp_path / "reference.html").read_text(encoding="utf-8")
+    reference = "".join((tmp_path / page).with_suffix(".html").read_text(encoding="utf-8") for page in REFERENCES)
     assert "<blockquote" not in reference, "examples stand in a section: a prompt outside one is Markdown's quotation"
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
-    pages = " ".join(f"{p['title']} {p['text']}" for p in found if p["location"].startswith("reference"))
+    pages = " ".join(
+        f"{p['title']} {p['text']}" for p in found if p["location"].startswith(("reference", "pydirectml"))
+    )
     missing = {name for name in PUBLIC if not re.search(rf"\b{name.rpartition('.')[2]}\b", pages)}
     assert missing == set()
     assert "total_tensor_size_in_bytes" in pages
@@ -181,7 +183,9 @@ MODULES = (
     "anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.pydirectml",
     "anydml.stores",
 )  # fmt: skip
-REFERENCE = re.findall(r"^::: ([\w.]+)$", PAGES["reference.md"], re.M)
+REFERENCES = ("reference.md", "pydirectml.md")
+REFERENCE_TEXT = "".join(PAGES[page] for page in REFERENCES)
+REFERENCE = re.findall(r"^::: ([\w.]+)$", REFERENCE_TEXT, re.M)
 PUBLIC = [
     f"{module}.{name}"
     for module in (
@@ -200,7 +204,7 @@ def test_every_public_name_is_in_the_reference(name):
     # One text for a function that two modules have; what is derived or an alias stands in a sentence.
     alike = f"anydml.{last}" if module in ("anydml.explain", "anydml.torch", "anydml.tracing") else name
     places = {name, alike, f"{name}.{last}", f"{alike}.{last}"}
-    assert places & set(REFERENCE) or f"`{name}`" in PAGES["reference.md"]
+    assert places & set(REFERENCE) or f"`{name}`" in REFERENCE_TEXT
 
 
 @pytest.mark.parametrize("name", REFERENCE)
