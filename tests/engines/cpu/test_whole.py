@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import compiler
+from anydml.engines.cpu import compiler, whole_calls
 from anydml.engines.cpu.launch import LOADER
 from anydml.functions.steps import NAMESPACES, PLANS
 from anydml.memory import numpy_struct
@@ -230,6 +230,17 @@ def test_calls_that_differ_in_later_arrays_alone_are_told_apart():
         y = made((2, out.shape[1]))
         found(lambda y=y, out=out: dml.copy(y, out=out), "copy")
         assert np.array_equal(dml.copy.__globals__["whole"](y, out), y)
+
+
+def test_functions_outlive_what_others_made_at_the_same_time():
+    whole_calls.prepare()
+    calls, made_of = whole_calls.WholeCalls(), weakref.ref(whole_calls._method())
+    # What the cache keeps is what another thread put there.
+    whole_calls._method.cache_clear()
+    whole_calls._method()
+    gc.collect()
+    assert made_of() is not None
+    assert calls.function(np.zeros(3), None) is None
 
 
 def test_threads_call_at_once():

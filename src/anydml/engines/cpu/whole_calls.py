@@ -158,9 +158,17 @@ def _record(argument: Any) -> list[int]:
     return [id(argument), id(type(argument)), whole.SAME, 0]
 
 
+_METHODS: list[tuple[_MethodDef, object]] = []
+"""What functions of C are made of, and their code, for as long as anybody may call one. Threads that ask for the first
+at once make one each, of which `cache` keeps one."""
+
+
 @cache
 def _method() -> _MethodDef:
-    return _MethodDef(b"whole", entry(whole.whole()), _FAST_CALL, None)
+    kernel = whole.whole()
+    method = _MethodDef(b"whole", entry(kernel), _FAST_CALL, None)
+    _METHODS.append((method, kernel))
+    return method
 
 
 def _builtin(own: object) -> Any:
