@@ -167,7 +167,24 @@ def lookup(every: bool) -> Iterator[Pattern]:
                 shared = one((9, 21), (21 * size + 2, size), (size * axis, 0), (0, item))
                 yield Pattern(f"shared by lines: {label}", "lookup", shared)
                 boxed = one((3, 2, 21), (99 * size, 33 * size, size), (size, 0, 0), (2 * item, 0, item))
-                yield Pattern(f"a box: {label}", "lookup", boxed)
+                yield Pattern(f"a box: {label}", "in_line" if size in IN_LINE else "lookup", boxed)
+
+
+IN_LINE = (1, 2, 4, 8, 16)
+"""Bytes of elements of short lines that have a kernel of their own."""
+
+
+def in_line(every: bool) -> Iterator[Pattern]:
+    """Elements that each line looks up in a short line of its own: up to a batch and more, with gaps, backwards."""
+    for size, dtype in itertools.product(IN_LINE, ["int32", "int64", "uint32", "uint64"]):
+        item, axis = int(dtype[-2:]) // 8, 37
+        for count in range(2, 300) if every else (2, 3, 21, 127, 128, 129, 300):
+            for gap, back in [(0, 1), (3, 1), (1, -1)]:
+                wide = size + gap
+                looked = Lookup(2, dtype, 0, (count * item, back * item), axis, back * wide)
+                to, source = Access(0, 0, (count * wide + gap, wide)), Access(1, 0, (axis * wide, 0), (looked,))
+                label = f"3 lines of {count} of {size} B by {dtype}, gaps of {gap}, {back}"
+                yield Pattern(label, "in_line", [Move((3, count), to, source, size)])
 
 
 def turn(every: bool) -> Iterator[Pattern]:
@@ -249,4 +266,4 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
 
 
 KERNELS = {"turn": turn, "table": table, "rows": rows, "row_blocks": row_blocks, "elements": elements,
-           "interleave": interleave, "lookup": lookup}  # fmt: skip
+           "interleave": interleave, "lookup": lookup, "in_line": in_line}  # fmt: skip

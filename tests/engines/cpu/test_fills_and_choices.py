@@ -74,7 +74,7 @@ def test_a_choice_is_one_pass_and_what_comes_between_makes_it_two():
     whole, masked = program.moves
     assert [step.kernel for step in plan.plan(simplify((whole, masked)), 0)] == ["select"]
     part = Move((100, 300), *masked[1:])
-    assert [step.kernel for step in plan.plan(simplify((whole, part)), 0)] == ["rows", "in line"]
+    assert [step.kernel for step in plan.plan(simplify((whole, part)), 0)] == ["rows", "in_line"]
 
 
 @pytest.mark.parametrize("steps", [(1, 1), (2, 2), (1, 3), (-2, 4), (3, -9), (12, 1)])

@@ -71,7 +71,7 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     if buckets == 1 and _is_near(move):
         from anydml.engines.cpu.kernels.in_line import in_line_kernel
 
-        return kernel_call("in line", in_line_kernel, f"{element} B at near addresses: {many}", (move,), words)
+        return kernel_call("in_line", in_line_kernel, f"{element} B at near addresses: {many}", (move,), words)
     reason = f"{element} B at addresses worked out one by one: {many}"
     return kernel_call("addressed", kernels.addressed_kernel, reason, (move,), words)
 
