@@ -29,22 +29,25 @@ class Admission:
         postponed: whether a kernel was refused that would be there next time.
     """
 
-    __slots__ = ("_patient", "postponed")
+    __slots__ = ("_patient", "_refused", "postponed")
 
     def __init__(self, patient: bool = False) -> None:
         self._patient = patient
+        self._refused: set[str] = set()
         self.postponed = False
 
     def allows(self, kernel: str, moved: int) -> bool:
         """Whether a plan that moves so many bytes may use a special kernel; it is compiled then."""
         if kernel in _admitted:
             return True
-        if len(_admitted) >= MOST:
+        if len(_admitted) >= MOST or kernel in self._refused:
             return False
         if self._patient and moved < LARGE and kernel not in _asked:
             if len(_asked) >= REMEMBERED:
                 _asked.clear()
             _asked.add(kernel)
+            # A plan that asks again, for other moves or in another order, is not the next one.
+            self._refused.add(kernel)
             self.postponed = True
             return False
         _asked.discard(kernel)
