@@ -74,8 +74,8 @@ def test_random_programs_by_kernels(monkeypatch, chunk, threads):
         assert compiled.steps is not None, str(program)
         kernels.update(step.kernel for step in compiled.steps)
     pool.end()
-    assert kernels["addressed"] + kernels["in line"] > PROGRAMS // 2
-    assert min(kernels["addressed"], kernels["in line"]) > PROGRAMS // 20
+    assert kernels["addressed"] + kernels["in_line"] > PROGRAMS // 2
+    assert min(kernels["addressed"], kernels["in_line"]) > PROGRAMS // 20
 
 
 def test_random_programs_are_varied():
