@@ -34,6 +34,18 @@ def special_kernels(monkeypatch):
     monkeypatch.setattr(admission, "_asked", set())
 
 
+@pytest.fixture
+def own_plans():
+    """Functions find what to do anew, and the compiler has been imported."""
+    from anydml.engines.cpu import compiler
+    from anydml.functions.calling import PLANS
+
+    PLANS.clear()
+    compiler.import_kernels()
+    yield
+    PLANS.clear()
+
+
 def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
     if getattr(config.option, "dist", "no") == "load":

@@ -6,13 +6,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import anydml as dml  # noqa: E402
-from anydml.engines.cpu import compiler  # noqa: E402
 from anydml.engines.cpu.launch import LOADER  # noqa: E402
 from anydml.functions import calling  # noqa: E402
 from anydml.functions.steps import PLANS, GuestStep  # noqa: E402
 from anydml.memory.dlpack_struct import reader_of  # noqa: E402
 
-pytestmark = pytest.mark.skipif(not reader_of(torch.Tensor), reason="this PyTorch has no table of DLPack's functions")
+pytestmark = [
+    pytest.mark.usefixtures("own_plans"),
+    pytest.mark.skipif(not reader_of(torch.Tensor), reason="this PyTorch has no table of DLPack's functions"),
+]
 
 CALLS = {
     "split": (lambda x, out: dml.split(x, [2, 4], 1, out=out), lambda x: list(torch.split(x, [2, 4], 1))),
@@ -21,14 +23,6 @@ CALLS = {
     "gather": (lambda x, out: dml.gather(x, torch.tensor([2, 0, -1]), out=out), lambda x: x[[2, 0, -1]]),
     "copy": (lambda x, out: dml.copy(x, out=out), lambda x: x.clone()),
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_plans():
-    compiler.import_kernels()
-    PLANS.clear()
-    yield
-    PLANS.clear()
 
 
 def warm(call):

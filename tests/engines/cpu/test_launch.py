@@ -18,15 +18,10 @@ from anydml.functions.planning import OFTEN
 from anydml.memory import numpy_struct
 from anydml.memory.warm import CACHE
 
-pytestmark = pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere")
-
-
-@pytest.fixture(autouse=True)
-def with_compiler():
-    PLANS.clear()
-    compiler.import_kernels()
-    yield
-    PLANS.clear()
+pytestmark = [
+    pytest.mark.usefixtures("own_plans"),
+    pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere"),
+]
 
 
 def often(call, times=2 * OFTEN):

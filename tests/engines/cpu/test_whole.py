@@ -9,23 +9,18 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import compiler, whole_calls
+from anydml.engines.cpu import whole_calls
 from anydml.engines.cpu.launch import LOADER
 from anydml.functions.steps import NAMESPACES, PLANS
 from anydml.memory import numpy_struct
 
-pytestmark = pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere")
+pytestmark = [
+    pytest.mark.usefixtures("own_plans"),
+    pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere"),
+]
 
 SMALL, LARGE = (6, 10, 4), (64, 100, 16)
 """Shapes whose work is done under the GIL, and beside it."""
-
-
-@pytest.fixture(autouse=True)
-def with_compiler():
-    PLANS.clear()
-    compiler.import_kernels()
-    yield
-    PLANS.clear()
 
 
 def made(shape):
