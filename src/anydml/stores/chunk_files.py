@@ -17,6 +17,7 @@ from anydml.stores.boxes import as_bytes, read_box, word
 from anydml.stores.decoding import Decoder, coder_of
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
+from anydml.stores.write_back import begin_write_back
 from anydml.stores.zarr_format import Chunks, ZarrStore, zarr_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -138,7 +139,7 @@ class _Kept:
     def __init__(self, folder: Path) -> None:
         descriptor, name = tempfile.mkstemp(prefix=".anydml-", dir=folder)
         os.close(descriptor)
-        self.file = PlainFile(Path(name), True)
+        self.file = PlainFile(Path(name), True, is_kept=False)
         self.numbers: set[int] = set()
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._name: str | None = name
@@ -188,3 +189,4 @@ class ChunkWriter:
             left = data.cast("B")
             while left:
                 left = left[file.write(left) :]
+            begin_write_back(file.fileno(), 0, data.nbytes)

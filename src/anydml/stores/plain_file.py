@@ -9,13 +9,21 @@ from pathlib import Path
 
 from anydml.files.json_path import JsonPath
 from anydml.stores.staging import open_file
+from anydml.stores.write_back import begin_write_back
 
 
 class PlainFile:
-    """A file that several threads read or write at once, each at a place of its own."""
+    """A file that several threads read or write at once, each at a place of its own.
 
-    def __init__(self, path: Path, is_written: bool = False) -> None:
+    Args:
+        path: of the file.
+        is_written: whether it is written to.
+        is_kept: whether what is written is to be on the disk in the end.
+    """
+
+    def __init__(self, path: Path, is_written: bool = False, is_kept: bool = True) -> None:
         self.path = path
+        self._is_kept = is_kept
         self._turn = threading.Lock()
         binary = getattr(os, "O_BINARY", 0)
         self.descriptor = open_file(path) if is_written else os.open(path, os.O_RDONLY | binary)
@@ -41,9 +49,12 @@ class PlainFile:
 
     def write(self, view: memoryview, at: int) -> None:
         """Write all bytes of a view from a place on."""
+        start = at
         while view:
             count = self._write(view, at)
             view, at = view[count:], at + count
+        if self._is_kept:
+            begin_write_back(self.descriptor, start, at - start)
 
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):

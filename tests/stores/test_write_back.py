@@ -1,0 +1,99 @@
+"""Write-back begins while a plan runs, for all that it writes and nothing else, and never says that it is over."""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.stores import write_back
+from anydml.stores.chunk_files import ChunkReader
+from anydml.stores.plain_file import PlainFile
+from anydml.stores.zarr_format import ZarrStore
+
+ROWS = np.random.default_rng(5).integers(0, 1 << 30, (1024, 1024)).astype(np.int32)
+"""4 MiB."""
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """The ranges whose write-back was begun, by the files' numbers."""
+    found = {}
+
+    def call(descriptor, at, size, flags):
+        found.setdefault(os.fstat(descriptor).st_ino, []).append((at, at + size))
+        assert flags == 2  # SYNC_FILE_RANGE_WRITE of linux/fs.h, which does not wait
+        return 0
+
+    monkeypatch.setattr(write_back, "_call", lambda: call)
+    return found
+
+
+def spans(ranges):
+    """Ranges in order, those that touch as one."""
+    found = []
+    for start, stop in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1][1] = max(stop, found[-1][1])
+        else:
+            found.append([start, stop])
+    return found
+
+
+def test_all_of_a_checkpoint_is_on_its_way_before_the_sync(tmp_path, begun):
+    for k, part in enumerate(np.split(ROWS, 2, 1)):
+        written(tmp_path / f"{k}.safetensors", {"a.q_proj.weight": np.ascontiguousarray(part)})
+    layout = tmp_path / "layout.toml"
+    layout.write_text('[[axes]]\nmatch = "*"\naxis = 1\n')
+    stores.reshard([tmp_path / f"{k}.safetensors" for k in range(2)], tmp_path / "out.safetensors", layout).run()
+    out = tmp_path / "out.safetensors"
+    np.testing.assert_array_equal(stores.open(out)["a.q_proj.weight"].read(), ROWS)
+    size = out.stat().st_size
+    assert {key: spans(each) for key, each in begun.items()} == {out.stat().st_ino: [[size - ROWS.nbytes, size]]}
+
+
+def test_chunks_too(tmp_path, begun):
+    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    np.save(tmp_path / "x.npy", ROWS)
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [256, 1024], codec="none").run()
+    chunks = [path for path in (tmp_path / "x.zarr").rglob("*") if path.is_file() and path.stat().st_size == 1 << 20]
+    assert len(chunks) == 4
+    assert begun == {path.stat().st_ino: [(0, 1 << 20)] for path in chunks}
+
+
+def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_path, begun):
+    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    (tmp_path / "x").touch()
+    with PlainFile(tmp_path / "x", True) as file:
+        file.write(memoryview(bytes(write_back.LONG - 1)), 5)
+        assert begun == {}
+        file.write(memoryview(bytes(write_back.LONG)), 5)
+    assert begun == {(tmp_path / "x").stat().st_ino: [(5, 5 + write_back.LONG)]}
+    begun.clear()
+    np.save(tmp_path / "x.npy", ROWS)
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [512, 1024], codec="zstd").run()
+    store = stores.open(tmp_path / "x.zarr")
+    assert isinstance(store, ZarrStore)
+    begun.clear()
+    reader, out = ChunkReader(store, 1 << 20, tmp_path), np.empty((1, 1024), np.uint32)
+    reader.read((0, 0), ((3, 4), (0, 1024)), out)
+    reader.close()
+    np.testing.assert_array_equal(out.view(np.int32), ROWS[3:4])
+    assert begun == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone begins write-back when it is asked to")
+def test_linux_begins_it(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(1 << 20))
+    call = write_back._call()
+    with path.open("rb+") as file:
+        assert call(file.fileno(), 0, 1 << 20, write_back.WRITE) == 0
+        assert call(file.fileno(), -1, 1 << 20, write_back.WRITE) == -1
+    read, write = os.pipe()
+    # What no file is has no write-back, and no error either.
+    write_back.begin_write_back(write, 0, 1 << 20)
+    os.close(read)
+    os.close(write)
