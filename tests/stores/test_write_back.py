@@ -97,3 +97,14 @@ def test_linux_begins_it(tmp_path):
     write_back.begin_write_back(write, 0, 1 << 20)
     os.close(read)
     os.close(write)
+
+
+@pytest.mark.skipif(not hasattr(os, "pwrite"), reason="the system has no pwrite")
+def test_no_write_is_so_long_that_its_memory_is_dear(tmp_path, monkeypatch):
+    sizes, pwrite = [], os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: sizes.append(len(data)) or pwrite(file, data, at))
+    np.save(tmp_path / "x.npy", ROWS)
+    stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy").run()
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), ROWS)
+    assert max(sizes) == write_back.AT_ONCE
+    assert sum(sizes) == ROWS.nbytes

@@ -16,9 +16,6 @@ from anydml.moves.program import renumbered
 from anydml.stores.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
 from anydml.stores.transfers import Transfer, aligned, direct, together
 
-DIRECT = 16 << 10
-"""Bytes of a run from which it is read to where it is written from, rather than moved there."""
-
 
 class Cut(NamedTuple):
     """How moves are cut into blocks.
@@ -161,8 +158,8 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
             written += move.bytes_written
             source = move.source
             if isinstance(source, Access) and source.operand not in work.constants:
-                if move.element_size >= DIRECT and not work.is_ordered and 0 not in source.strides:
-                    transfers.append(direct(move, _other(side)))
+                if not work.is_ordered and 0 not in source.strides and (straight := direct(move, _other(side))):
+                    transfers.append(straight)
                     continue
                 waiting.append(len(inside))
             inside.append(move)

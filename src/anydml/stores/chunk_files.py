@@ -17,7 +17,7 @@ from anydml.stores.boxes import as_bytes, read_box, word
 from anydml.stores.decoding import Decoder, coder_of
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box
-from anydml.stores.write_back import begin_write_back
+from anydml.stores.write_back import AT_ONCE, begin_write_back
 from anydml.stores.zarr_format import Chunks, ZarrStore, zarr_array
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -188,5 +188,5 @@ class ChunkWriter:
         with path.open("wb", buffering=0) as file:
             left = data.cast("B")
             while left:
-                left = left[file.write(left) :]
+                left = left[file.write(left[:AT_ONCE]) :]
             begin_write_back(file.fileno(), 0, data.nbytes)

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath
+from anydml.stores.scattered import MOST_RUNS, Bytes, Starts, can_scatter, request
 from anydml.stores.staging import open_file
-from anydml.stores.write_back import begin_write_back
+from anydml.stores.write_back import AT_ONCE, begin_write_back
 
 
 class PlainFile:
@@ -51,10 +52,39 @@ class PlainFile:
         """Write all bytes of a view from a place on."""
         start = at
         while view:
-            count = self._write(view, at)
+            count = self._write(view[:AT_ONCE], at)
             view, at = view[count:], at + count
         if self._is_kept:
             begin_write_back(self.descriptor, start, at - start)
+
+    def read_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+        """Fill runs of a buffer, `length` bytes from each start, with the bytes from a place on.
+
+        Raises:
+            ModelError: the file ends before.
+        """
+        self._runs(buffer, starts, length, at, True)
+
+    def write_runs(self, buffer: Bytes, starts: Starts, length: int, at: int) -> None:
+        """Write runs of a buffer, one after the other, from a place on."""
+        self._runs(buffer, starts, length, at, False)
+        if self._is_kept:
+            begin_write_back(self.descriptor, at, starts.size * length)
+
+    def _runs(self, buffer: Bytes, starts: Starts, length: int, at: int, is_read: bool) -> None:
+        view, one = buffer.data, self.read if is_read else self.write
+        most = MOST_RUNS if is_read else max(1, min(MOST_RUNS, AT_ONCE // length))
+        while starts.size:
+            done = 0
+            if min(most, starts.size) > 1 and can_scatter():
+                done = request(self.descriptor, buffer, starts[:most], length, at, is_read)
+            whole, rest = divmod(done, length)
+            if rest or not done:
+                # The system stopped within a run, or takes one at a time.
+                start = int(starts[whole])
+                one(view[start + rest : start + length], at + done)
+                whole, done = whole + 1, done + length - rest
+            starts, at = starts[whole:], at + done
 
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):

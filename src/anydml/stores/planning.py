@@ -139,7 +139,7 @@ class Planned:
                     reads += each.file.size
                     bytes_read += each.bytes
                     store = self.inputs[each.operand]
-                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.length)
+                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.length * each.runs)
                 for each in layout.writes:
                     writes += each.file.size
                     bytes_written += each.bytes

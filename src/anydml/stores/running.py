@@ -111,11 +111,14 @@ class FileBlocks:
 
     def _transfer(self, transfer: Transfer, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
         file, base = self._files[transfer.operand]
-        view, length = buffer.data, transfer.length
-        request = file.read if is_read else file.write
-        for at, start in zip(
-            (transfer.file.reshape(-1) + base).tolist(), transfer.buffer.reshape(-1).tolist(), strict=True
-        ):
+        length, places = transfer.length, (transfer.file + base).tolist()
+        if transfer.runs > 1:
+            several = file.read_runs if is_read else file.write_runs
+            for at, starts in zip(places, transfer.buffer.reshape(-1, transfer.runs), strict=True):
+                several(buffer, starts, length, at)
+            return
+        view, request = buffer.data, file.read if is_read else file.write
+        for at, start in zip(places, transfer.buffer.tolist(), strict=True):
             request(view[start : start + length], at)
 
 

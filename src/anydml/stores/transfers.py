@@ -10,22 +10,30 @@ import numpy as np
 
 from anydml.moves import Access, Move, extent
 from anydml.stores.cutting import Side, end_of, with_end
+from anydml.stores.scattered import can_scatter
 
 LINE = 64
 """Bytes."""
+
+DIRECT = 16 << 10
+"""Bytes of a request from which it is read to where it is written from, rather than moved there."""
+
+SCATTERED = 512
+"""Bytes of a run from which the system puts several of one request where they belong faster than a move does."""
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Transfer(NamedTuple):
-    """Requests of the same length.
+    """Requests of the same length, each of one run or of several that follow each other in the file.
 
     Attributes:
         operand: number of the operand whose file is read or written.
-        file: where each begins, in bytes from the operand's first.
-        buffer: where each begins in the buffer.
-        length: bytes of each.
+        file: where each request begins, in bytes from the operand's first.
+        buffer: where each run begins in the buffer, request by request.
+        length: bytes of a run.
         is_direct: whether the buffer is that of the other end, because nothing has to be moved in between.
+        runs: of a request.
     """
 
     operand: int
@@ -33,19 +41,41 @@ class Transfer(NamedTuple):
     buffer: Offsets
     length: int
     is_direct: bool = False
+    runs: int = 1
 
     @property
     def bytes(self) -> int:
         """Bytes in all."""
-        return self.length * self.file.size
+        return self.length * self.buffer.size
 
 
-def direct(move: Move, side: Side) -> Transfer:
-    """What one end of a move takes without any moving: requests of an element each, into the other end's buffer."""
+def direct(move: Move, side: Side) -> Transfer | None:
+    """What one end of a move takes without any moving: runs of an element each, into the other end's buffer.
+
+    None where that would take many short requests.
+    """
     here, there = end_of(move, side), end_of(move, "source" if side == "destination" else "destination")
-    every = range(len(move.sizes))
-    first, second = _offsets(here, move.sizes, every), _offsets(there, move.sizes, every)
-    return Transfer(here.operand, first, second, move.element_size, True)
+    length = move.element_size
+    if length < (SCATTERED if can_scatter() else DIRECT):
+        return None
+    sizes, strides = move.sizes, tuple(map(abs, here.strides))
+    own = [k for k in sorted(range(len(sizes)), key=lambda k: -strides[k]) if sizes[k] > 1]
+    runs, outer = 1, [*own]
+    while outer and can_scatter() and strides[outer[-1]] == length * runs:
+        runs *= sizes[outer.pop()]
+    if length * runs < DIRECT:
+        return None
+    turned = [k for k in own if here.strides[k] < 0]
+    if turned:
+        here, there = _turned(here, sizes, turned), _turned(there, sizes, turned)
+    return Transfer(here.operand, _offsets(here, sizes, outer), _offsets(there, sizes, own), length, True, runs)
+
+
+def _turned(end: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Access:
+    """An end whose coordinates run the other way in some dimensions."""
+    strides = tuple(-stride if k in dimensions else stride for k, stride in enumerate(end.strides))
+    offset = end.offset + sum((sizes[k] - 1) * end.strides[k] for k in dimensions)
+    return end._replace(offset=offset, strides=strides)
 
 
 def together(moves: Sequence[Move], side: Side, gap: int | None) -> tuple[list[Transfer], list[Move], int]:

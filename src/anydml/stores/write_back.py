@@ -1,4 +1,4 @@
-"""Write-back that begins at once, rather than when all is to be on the disk: the disk works while blocks are moved."""
+"""How much is written at once, and write-back that begins then, so that the disk works while blocks are moved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
+
+AT_ONCE = 512 << 10
+"""Bytes of a write at most: Linux takes memory for them in pieces as large as a write, and large ones cost more."""
 
 LONG = 256 << 10
 """Bytes of a write from which its write-back begins at once; pages that others write to as well would go twice."""
