@@ -41,7 +41,7 @@ def run(capsys, *arguments):
         (["--permute", "2,0,1"], lambda x: x.transpose(2, 0, 1)),
         (["--slice", "3:20:2,:,-4:", "--flip", "0,-1"], lambda x: x[3:20:2, :, -4:][::-1, :, ::-1]),
         (["--slice", "5", "--permute", "1,0"], lambda x: x[5].T),
-        (["--slice", ":,3:3"], lambda x: x[:, 3:3]),
+        (["--slice", "20:99,::-1"], lambda x: x[20:99, ::-1]),
     ],
 )
 def test_arrays_are_as_numpy_makes_them(x, capsys, source, target, options, function):
@@ -89,6 +89,10 @@ def test_dry_run_quiet_and_overwrite(x, capsys):
         (["x.zarr", "y.zarr", "--slice", "::0"], "is no slice"),
         (["x.zarr", "y.zarr", "--slice", "99"], "slice takes element 99 of axis 0, which has 24"),
         (["x.zarr", "y.zarr", "--slice", ":,-19"], "slice takes element -19 of axis 1, which has 18"),
+        (["x.zarr", "y.zarr", "--slice", "3:1"], "x.zarr: slice 3:1 takes nothing of axis 0, which has elements 0"),
+        (["x.npy", "y.npy", "--slice", ":,3:3"], "slice 3:3 takes nothing of axis 1, which has elements 0 to 17"),
+        (["x.zarr", "y.npy", "--slice", " 24: "], "slice 24: takes nothing of axis 0, which has elements 0 to 23"),
+        (["x.npy", "y.zarr", "--slice", ":,:,1:9:-1"], "slice 1:9:-1 takes nothing of axis 2"),
         (["x.zarr", "y.zarr", "--codec", "blosc:10"], "levels of blosc end at 9"),
         (["x.zarr", "y.zarr", "--codec", "gzip:10"], "levels of gzip end at 9"),
         (["x.zarr", "y.zarr", "--codec", "zstd:23"], "levels of zstd end at 22"),
@@ -110,6 +114,14 @@ def test_mistakes_are_one_line_and_exit_2(x, capsys, arguments, said):
     assert said in err
     assert len(err.splitlines()) == 1
     assert sorted(os.listdir()) == ["x.npy", "x.zarr"]
+
+
+@pytest.mark.parametrize("target", ["y.npy", "y.zarr"])
+def test_what_has_nothing_is_written_as_it_is(x, capsys, target):
+    np.save("none.npy", x[:, :0])
+    assert run(capsys, "rechunk", "none.npy", target, "--slice", "2:,:")[0] == 0
+    found = np.load(target) if target.endswith("npy") else zarr.open_array(target, mode="r")[...]
+    assert (found.shape, found.dtype) == ((22, 0, 10), x.dtype)
 
 
 def test_as_a_function(x):

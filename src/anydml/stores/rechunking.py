@@ -46,7 +46,8 @@ def rechunk(
         target: a .npy file where its name ends so; else the folder of a Zarr array.
         chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source.
         permute: axis k of the result is axis ``permute[k]`` of the source.
-        slices: as Python writes them, one an axis: ``"0:10,:,::2"``; a single number takes its axis away.
+        slices: as Python writes them, one an axis: ``"0:10,:,::2"``; a single number takes its axis away, and one that
+            takes nothing of an axis is refused.
         flip: axes of the source that are turned round.
         codec: as `create`.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
@@ -134,4 +135,9 @@ def _index(slices: str | None, shape: Sequence[int], place: JsonPath) -> tuple[A
     for axis, (each, size) in enumerate(zip(found, shape, strict=False)):
         if isinstance(each, int) and not -size <= each < size:
             raise BindingError(f"rechunk: {place}: slice takes element {each} of axis {axis}, which has {size}")
+        if isinstance(each, slice) and size and not range(size)[each]:
+            raise BindingError(
+                f"rechunk: {place}: slice {texts[axis].strip()} takes nothing of axis {axis}, which has elements 0 to "
+                f"{size - 1}: let it stop after it starts, within these"
+            )
     return (*found, *[slice(None)] * (rank - len(texts)))
