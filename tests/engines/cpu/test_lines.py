@@ -1,4 +1,4 @@
-"""What is stored non-temporally in whole lines is right at every alignment, and nothing around it changes."""
+"""What is stored in whole lines is right at every alignment, and nothing around it changes."""
 
 from unittest import mock
 
@@ -42,9 +42,12 @@ class Buffer:
         return (before == FILL).all() and (after == FILL).all()
 
 
-def run(kernel, chunk, moves, destinations, *sources):
-    """Do moves by non-temporal stores, about `chunk` bytes a claim; operands are the destinations, then the sources."""
-    written = 1 << 40
+PAST, THROUGH = 1 << 40, 1
+"""Bytes written that let stores go past the caches, or through them."""
+
+
+def run(kernel, chunk, moves, destinations, *sources, written=PAST):
+    """Do moves, about `chunk` bytes a claim; operands are the destinations, then the sources."""
     # A unit of looked-up rows is no longer than a claim, so that few rows make several.
     with mock.patch.object(calls, "CHUNK", chunk):
         (step,) = planning.plan(moves, written)
@@ -74,6 +77,22 @@ def test_rows_that_continue_each_other(run_bytes, rows, gap, offset, seed, chunk
 
 
 @given(
+    run_bytes=st.integers(65, 330), shape=st.tuples(st.integers(1, 9), st.integers(1, 9)), between=st.integers(0, 70),
+    offset=offsets, seed=seeds, chunk=chunks,
+)  # fmt: skip
+def test_short_rows_through_the_caches(run_bytes, shape, between, offset, seed, chunk):
+    source = np.random.default_rng(seed).integers(0, 256, (*shape, run_bytes + 8), np.uint8)
+    pitch = run_bytes + between
+    destination = Buffer(shape[0] * shape[1] * pitch, offset)
+    there = Access(0, 0, (shape[1] * pitch, pitch))
+    move = Move(shape, there, Access(1, 0, source.strides[:2]), run_bytes)
+    run("rows", chunk, [move], [destination], source, written=THROUGH)
+    found = destination.bytes.reshape(*shape, pitch)
+    np.testing.assert_array_equal(found[..., :run_bytes], source[..., :run_bytes])
+    assert (found[..., run_bytes:] == FILL).all()
+
+
+@given(
     run_bytes=st.integers(513, 900), shape=st.tuples(st.integers(1, 9), st.integers(1, 9)), between=st.integers(0, 70),
     offset=offsets, seed=seeds, chunk=chunks,
 )  # fmt: skip
@@ -92,16 +111,16 @@ def test_rows_that_continue_each_other_now_and_then(run_bytes, shape, between, o
 
 @given(
     size=st.integers(65, 700), count=st.integers(1, 60), between=st.sampled_from([0, 0, 1, 64]), offset=offsets,
-    seed=seeds, chunk=chunks,
+    seed=seeds, chunk=chunks, written=st.sampled_from([PAST, THROUGH]),
 )  # fmt: skip
-def test_looked_up_rows(size, count, between, offset, seed, chunk):
+def test_looked_up_rows(size, count, between, offset, seed, chunk, written):
     rng = np.random.default_rng(seed)
     source, indices = rng.integers(0, 256, (30, size), np.uint8), rng.integers(-40, 40, count)
     pitch = size + between
     destination = Buffer(count * pitch, offset)
     picked = Access(1, 0, (0,), (Lookup(2, "int64", 0, (8,), 30, size),))
     move = Move((count,), Access(0, 0, (pitch,)), picked, size)
-    run("lookup rows", chunk, [move], [destination], source, indices)
+    run("lookup rows", chunk, [move], [destination], source, indices, written=written)
     wrapped = np.clip(np.where(indices < 0, indices + 30, indices), 0, 29)
     found = destination.bytes.reshape(count, pitch)
     np.testing.assert_array_equal(found[:, :size], source[wrapped])

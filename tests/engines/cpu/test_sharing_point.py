@@ -7,10 +7,15 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import engine, sharing_point
-from anydml.engines.cpu.sharing_point import DEFAULT, SIZES, VARIABLE, first_worth, shared_bytes
+from anydml.engines.cpu.sharing_point import FREE, PROBES, SIZES, TAKEN, VARIABLE, first_worth, shared_bytes
 from anydml.text import counted
 
 KIB = 1 << 10
+
+
+def probe(*together):
+    """Seconds by size: one thread takes 1, all take these."""
+    return {size: (1.0, other) for size, other in zip(SIZES, together, strict=True)}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
     def measure():
         times.append(1)
-        return {size: (1.0, 0.6 if size >= 512 * KIB else 1.0) for size in SIZES}
+        return probe(1.0, 1.0, 1.0, 0.6, 0.6)
 
     times = []
     monkeypatch.setattr(sharing_point, "_copy", lambda size: type("Step", (), {"load": staticmethod(Kernel)}))
@@ -51,7 +56,13 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_sharing_has_to_pay_from_there_on(together, expected):
-    assert first_worth({size: (1.0, other) for size, other in zip(SIZES, together, strict=True)}) == expected
+    assert first_worth([probe(*together)]) == expected
+
+
+def test_most_probes_decide():
+    probes = [probe(0.5, 0.5, 0.5, 0.5, 0.5), probe(2.0, 0.8, 0.8, 0.8, 0.8), probe(2.0, 2.0, 0.8, 0.8, 0.8)]
+    assert first_worth(probes) == 128 * KIB
+    assert first_worth([]) is None
 
 
 def test_it_is_measured_once_a_machine(folder):
@@ -59,7 +70,7 @@ def test_it_is_measured_once_a_machine(folder):
     for _ in range(3):
         assert shared_bytes() == 512 * KIB
         sharing_point.forget()
-    assert len(times) == 1
+    assert len(times) == FREE
     (kept,) = path.iterdir()
     assert json.loads(kept.read_text())["bytes"] == 512 * KIB
 
@@ -72,7 +83,7 @@ def test_a_damaged_file_is_measured_anew(folder, text):
     kept.write_bytes(text.encode("latin-1"))
     sharing_point.forget()
     assert shared_bytes() == 512 * KIB
-    assert len(times) == 2
+    assert len(times) == 2 * FREE
     assert json.loads(kept.read_text())["bytes"] == 512 * KIB
 
 
@@ -86,7 +97,7 @@ def test_what_cannot_be_kept_is_measured_by_each_process(folder, monkeypatch):
     for _ in range(2):
         assert shared_bytes() == 512 * KIB
         sharing_point.forget()
-    assert len(times) == 2
+    assert len(times) == 2 * FREE
     assert not [*path.iterdir()]
 
 
@@ -96,29 +107,34 @@ def test_a_busy_machine_is_asked_again_soon(folder, monkeypatch):
     monkeypatch.setattr(sharing_point.time, "monotonic", lambda: now[0])
     with monkeypatch.context() as busy:
         probes = []
-        busy.setattr(sharing_point, "measured", lambda: probes.append(1) or dict.fromkeys(SIZES, (1.0, 1.2)))
-        assert shared_bytes() == DEFAULT
-        assert len(probes) == sharing_point.PROBES
-    assert shared_bytes() == DEFAULT
+        busy.setattr(sharing_point, "measured", lambda: probes.append(1) or probe(1.2, 1.2, 1.2, 1.2, 1.2))
+        assert shared_bytes() == TAKEN
+        assert len(probes) == PROBES
+    assert shared_bytes() == TAKEN
     assert not times
-    # Nobody else is told that it does not pay.
+    # Nobody else is told so.
     assert not [*path.iterdir()]
     now[0] += 2 * sharing_point.AGAIN
     assert shared_bytes() == 512 * KIB
 
 
-def test_the_best_of_several_probes_counts(folder, monkeypatch):
-    """A process that comes and goes spoils a probe, or a part of it."""
-    probes = [
-        {size: (1.0, 0.5 if size > 256 * KIB else 1.5) for size in SIZES},
-        dict.fromkeys(SIZES, (1.0, 1.5)),
-        {size: (1.0, 1.5 if size == 1024 * KIB else 0.5) for size in SIZES},
-    ]
-    probes[0][1024 * KIB] = (1.0, 0.95)
-    probes[1][1024 * KIB] = (1.0, 0.85)
+def test_probes_in_which_the_cores_were_taken_do_not_count(folder, monkeypatch):
+    path, _ = folder
+    taken, free = probe(1.2, 1.2, 1.2, 1.2, 0.95), probe(1.2, 0.8, 0.8, 0.8, 0.8)
+    probes = [taken, free, taken, free, taken, taken, free]
     monkeypatch.setattr(sharing_point, "measured", lambda: probes.pop(0))
-    assert shared_bytes() == 512 * KIB
-    assert len(probes) == 1
+    assert shared_bytes() == 128 * KIB
+    assert not probes
+    (kept,) = path.iterdir()
+    assert json.loads(kept.read_text())["bytes"] == 128 * KIB
+
+
+def test_what_a_busy_machine_lets_be_seen_is_used_and_not_kept(folder, monkeypatch):
+    path, _ = folder
+    probes = [probe(1.2, 0.8, 0.8, 0.8, 0.8)] + [probe(1.2, 1.2, 1.2, 1.2, 1.2)] * (PROBES - 1)
+    monkeypatch.setattr(sharing_point, "measured", lambda: probes.pop(0))
+    assert shared_bytes() == 128 * KIB
+    assert not [*path.iterdir()]
 
 
 def test_the_environment_says_it(folder, monkeypatch):

@@ -1,7 +1,8 @@
 """Where sharing work between threads begins to pay: measured once a machine, and kept beside the compiled kernels.
 
 It depends on what it costs to tell another core that there is work, and on how much one core moves alone; both differ
-several times from machine to machine. So a plain copy is timed with one thread and with all, size by size.
+several times from machine to machine. So a plain copy is timed with one thread and with all, size by size, in several
+probes. One in which not even the largest copy gains says that other processes had the cores, and nothing of sharing.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import statistics
 import tempfile
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +36,11 @@ SIZES = (64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20)
 """Bytes that are tried; nothing smaller is ever shared."""
 
 DEFAULT = 1 << 20
-"""Bytes from which work is shared where nothing can be measured, or sharing does not pay: the machine is busy then."""
+"""Bytes from which work is shared where there is one thread."""
+
+TAKEN = 256 << 10
+"""Bytes from which work is shared where other processes had the cores whenever it was measured: to call workers that do
+not come costs a few percent of such work, and to do without them once the cores are free, half of it."""
 
 ROUNDS, CALLS = 5, 4
 """Rounds, of which the fastest counts, and calls of each."""
@@ -42,16 +48,19 @@ ROUNDS, CALLS = 5, 4
 GAIN = 0.9
 """The part of one thread's time that all together may take, to be worth it."""
 
-PROBES = 4
-"""How often it is measured until sharing pays: other processes may have had the cores."""
+FREE, PROBES = 3, 10
+"""Probes that the cores should be free in, and probes at most."""
 
 PATIENCE = 0.02
 """Seconds that workers may take to start."""
 
-AGAIN = 60.0
-"""Seconds after which a machine on which sharing did not pay is asked again."""
+AGAIN = 10.0
+"""Seconds after which a machine whose cores were taken is measured again."""
 
 VARIABLE = "ANYDML_SHARED_BYTES"
+
+Times = dict[int, tuple[float, float]]
+"""Seconds of a plain copy, with one thread and with all, by its size."""
 
 _known: dict[int, tuple[int, float]] = {}
 """Bytes by the number of threads, and until when that counts."""
@@ -78,8 +87,9 @@ def shared_bytes() -> int:
     found, until = _known.get(threads, (0, 0.0))
     if not found or time.monotonic() > until:
         found, until = _said() or 0, float("inf")
-        if not found and not (found := _kept_or_measured(threads) or 0):
-            found, until = DEFAULT, time.monotonic() + AGAIN
+        if not found:
+            found, is_settled = _kept_or_measured(threads)
+            until = until if is_settled else time.monotonic() + AGAIN
         _known[threads] = found, until
     return found
 
@@ -98,48 +108,49 @@ def _said() -> int | None:
     return None
 
 
-def _kept_or_measured(threads: int) -> int | None:
-    """None where sharing did not pay, and should be tried again some time."""
+def _kept_or_measured(threads: int) -> tuple[int, bool]:
+    """Bytes, and whether that is settled: where the cores were taken, it should be measured again some time."""
     if threads == 1:
-        return DEFAULT
+        return DEFAULT, True
     step = _copy(SIZES[-1])
     kernel: Any = step.load()
     folder = kernel.stats.cache_path
-    path = None if not folder else Path(folder) / f"sharing_{zlib.crc32(processor().encode()):08x}_{threads}.json"
+    path = None if not folder else Path(folder) / f"shared_from_{zlib.crc32(processor().encode()):08x}_{threads}.json"
     if path is not None and (kept := _read(path)) is not None:
-        return kept
-    times = measured()
-    for _ in range(PROBES - 1):
-        if first_worth(times) is not None:
+        return kept, True
+    probes: list[Times] = []
+    for _ in range(PROBES):
+        probe = measured()
+        if first_worth([probe]) is not None:
+            probes.append(probe)
+        if len(probes) == FREE:
             break
-        again = measured()
-        times = {size: (min(alone, again[size][0]), min(both, again[size][1])) for size, (alone, both) in times.items()}
-    found = first_worth(times)
-    if path is not None and found is not None:
-        _write(path, found, threads, times)
-    return found
+    found, is_settled = first_worth(probes) or TAKEN, len(probes) == FREE
+    if path is not None and is_settled:
+        _write(path, found, threads, probes)
+    return found, is_settled
 
 
-def first_worth(times: dict[int, tuple[float, float]]) -> int | None:
-    """The least size from which on sharing pays, given seconds with one thread and with all by size; None if none."""
+def first_worth(probes: Sequence[Times]) -> int | None:
+    """The least size from which on sharing pays in most of these probes; None if there is none."""
     found = None
-    for size in sorted(times, reverse=True):
-        alone, together = times[size]
-        if together > GAIN * alone:
+    for size in sorted(SIZES, reverse=True):
+        shares = [together / alone for alone, together in (probe[size] for probe in probes)]
+        if not shares or statistics.median(shares) > GAIN:
             break
         found = size
     return found
 
 
-def measured() -> dict[int, tuple[float, float]]:
-    """Seconds of a plain copy, with one thread and with all, by its size.
+def measured() -> Times:
+    """A probe: seconds of a plain copy, with one thread and with all, by its size.
 
     Raises:
         NoCompilerError: nothing can be compiled here.
     """
     memory = np.zeros(2 * SIZES[-1], np.uint8)
     target, source = memory[: SIZES[-1]], memory[SIZES[-1] :]
-    best: dict[int, tuple[float, float]] = {}
+    best: Times = {}
     runs: dict[int, tuple[Callable[[], object], Callable[[], object]]] = {}
     for size in SIZES:
         step = _copy(size)
@@ -182,9 +193,9 @@ def _read(path: Path) -> int | None:
     return found if type(found) is int and SIZES[0] <= found <= SIZES[-1] else None
 
 
-def _write(path: Path, found: int, threads: int, times: dict[int, tuple[float, float]]) -> None:
+def _write(path: Path, found: int, threads: int, probes: Sequence[Times]) -> None:
     """Keep it; another process sees all of the file or none."""
-    seconds = {str(size): [round(value, 9) for value in pair] for size, pair in times.items()}
+    seconds = [{str(size): [round(value, 9) for value in pair] for size, pair in times.items()} for times in probes]
     text = json.dumps({"bytes": found, "threads": threads, "processor": processor(), "seconds": seconds}, indent=1)
     with contextlib.suppress(OSError):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".sharing")

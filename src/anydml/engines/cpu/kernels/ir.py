@@ -94,6 +94,24 @@ def copy(typing: Any, destination: Any, source: Any, size: Any) -> Any:
 
 
 @intrinsic
+def copy_few(typing: Any, destination: Any, source: Any, size: Any, lines: Any) -> Any:
+    """Copy a run of as many lines (a constant), the last of which may overlap the one before; all are loaded first."""
+    count = literal_value(lines)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        destination, source, size, _ = arguments
+        kind = ir.VectorType(I32, LINE // 4)
+        places = [ir.Constant(I64, k * LINE) for k in range(count - 1)]
+        places.append(builder.sub(size, ir.Constant(I64, LINE)))
+        loaded = [load_as(builder, builder.add(source, place), kind) for place in places]
+        for line, place in zip(loaded, places, strict=True):
+            store_as(builder, line, builder.add(destination, place))
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, lines), generate
+
+
+@intrinsic
 def stream_line(typing: Any, destination: Any, source: Any) -> Any:
     """Copy 64 bytes to an aligned address with non-temporal stores."""
 
@@ -203,10 +221,23 @@ def copy_lines(destination, source, size):
 
 
 @helper
+def copy_run(destination, source, size):
+    """Copy a run; one of up to four lines without a call, which takes longer than its bytes."""
+    if size < uint64(LINE) or size > uint64(4 * LINE):
+        copy(destination, source, size)
+    elif size <= uint64(2 * LINE):
+        copy_few(destination, source, size, 2)
+    elif size <= uint64(3 * LINE):
+        copy_few(destination, source, size, 3)
+    else:
+        copy_few(destination, source, size, 4)
+
+
+@helper
 def stream(destination, source, size, streamed):
     """Copy a run, with non-temporal stores where `streamed` is 1: for runs that will not be read again soon."""
     if streamed == uint64(0) or size < uint64(2 * LINE):
-        copy(destination, source, size)
+        copy_run(destination, source, size)
         return
     i = short_of_line(destination)
     copy_rest(destination, source, i)

@@ -18,6 +18,7 @@ from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Ker
 from anydml.engines.cpu.kernels.indices import clamp_index
 from anydml.engines.cpu.kernels.ir import (
     copy,
+    copy_run,
     fence,
     helper,
     load,
@@ -114,7 +115,7 @@ def rows_kernel(bits: int) -> Kernel:
                         soon = load(row + uint64(8) * ahead)
                         for q in range(uint64(0), min(element, uint64(NEAR_ROW)), uint64(64)):
                             prefetch(soon + q)
-                        copy(to, load(row), element)
+                        copy_run(to, load(row), element)
                         to += to_step
         fence()
         return uint64(1)

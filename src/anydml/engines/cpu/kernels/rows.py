@@ -24,7 +24,7 @@ from anydml.engines.cpu.kernels.driver import (
     walk,
     word,
 )
-from anydml.engines.cpu.kernels.ir import copy, fence, load, scratch, stream
+from anydml.engines.cpu.kernels.ir import copy_run, fence, load, scratch, stream
 from anydml.engines.cpu.kernels.shared_lines import SHARED_LINE, finish_down, stream_down
 
 PART_WORDS = 3
@@ -65,14 +65,19 @@ def rows_kernel() -> Kernel:
                     destination += walk(sizes, outer, line, first_part + to_strides, uint64(16))
                     source = word(first_part, 1) + row * from_step
                     source += walk(sizes, outer, line, first_part + from_strides, uint64(16))
+                    if streamed == uint64(0):
+                        destination -= (end - stop) * to_step
+                        source -= (end - stop) * from_step
+                        while end > stop:
+                            copy_run(destination, source, size)
+                            end -= uint64(1)
+                            destination += to_step
+                            source += from_step
                     while end > stop:
                         end -= uint64(1)
                         destination -= to_step
                         source -= from_step
-                        if streamed != uint64(0):
-                            above = stream_down(destination, source, size, source - from_step, edge, above)
-                        else:
-                            copy(destination, source, size)
+                        above = stream_down(destination, source, size, source - from_step, edge, above)
                 finish_down(edge, above)
                 continue
             row = begin // parts
