@@ -10,7 +10,7 @@ BREAKS = {
         "copy(end, start + load(from_columns + uint64(8) * j), uint64(size + 1))",
     ),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
-    "in_line": ("by_source, uint64(size))", "by_source, uint64(size + 1))"),
+    "in_line": ("* uint64(k)), uint64(size))", "* uint64(k)), uint64(size + 1))"),
     "lookup": ("at, uint64(size))", "at, uint64(size + 1))"),
 }
 """Kernel to (text, its replacement)."""

@@ -167,15 +167,16 @@ def lookup(every: bool) -> Iterator[Pattern]:
                 shared = one((9, 21), (21 * size + 2, size), (size * axis, 0), (0, item))
                 yield Pattern(f"shared by lines: {label}", "lookup", shared)
                 boxed = one((3, 2, 21), (99 * size, 33 * size, size), (size, 0, 0), (2 * item, 0, item))
-                yield Pattern(f"a box: {label}", "in_line" if size in IN_LINE else "lookup", boxed)
+                yield Pattern(f"a box: {label}", "lookup", boxed)
 
 
-IN_LINE = (1, 2, 4, 8, 16)
-"""Bytes of elements of short lines that have a kernel of their own."""
+IN_LINE = (1, 2, 4, 8, 16, 32, 64)
+"""Bytes of elements of near axes that have a kernel of their own."""
 
 
 def in_line(every: bool) -> Iterator[Pattern]:
-    """Elements that each line looks up in a short line of its own: up to a batch and more, with gaps, backwards."""
+    """Elements that each line looks up in a line of its own, or across lines: up to a batch and more, with gaps,
+    backwards."""
     for size, dtype in itertools.product(IN_LINE, ["int32", "int64", "uint32", "uint64"]):
         item, axis = int(dtype[-2:]) // 8, 37
         for count in range(2, 300) if every else (2, 3, 21, 127, 128, 129, 300):
@@ -185,6 +186,9 @@ def in_line(every: bool) -> Iterator[Pattern]:
                 to, source = Access(0, 0, (count * wide + gap, wide)), Access(1, 0, (axis * wide, 0), (looked,))
                 label = f"3 lines of {count} of {size} B by {dtype}, gaps of {gap}, {back}"
                 yield Pattern(label, "in_line", [Move((3, count), to, source, size)])
+                across = looked._replace(size=9, stride=back * count * wide)
+                source = Access(1, 0, (0, wide), (across,))
+                yield Pattern(f"{label}, across lines", "in_line", [Move((3, count), to, source, size)])
 
 
 def turn(every: bool) -> Iterator[Pattern]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from anydml.engines.cpu.kernel_call import KernelCall, Word, kernel_call, units_per_claim
+from anydml.engines.cpu.pool import POOL
 from anydml.moves.move import Access, Lookup, Move, components
 from anydml.moves.simplify import is_injective
 from anydml.text import counted
@@ -19,14 +20,14 @@ ENOUGH = 8
 """Units from which on threads have enough to share without buckets."""
 
 NEAR_AXIS = 512 << 10
-NEAR_SIZES = (1, 2, 4, 8, 16)
+NEAR_SIZES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of an axis whose elements the caches bring faster than what would ask for them, and bytes of those elements."""
 
-BUCKETS = 4
+MOST_BUCKETS = 16
 BUCKETED_BYTES = 1 << 20
 BUCKETED_ELEMENT = 64
-"""Parts of an axis that threads scatter to, each on its own, and the least work and element for which that pays: every
-part reads all indices."""
+"""Parts of an axis that threads scatter to, each on its own, at most, and the least work and element for which that
+pays: every part reads all indices, and so there are no more of them than threads."""
 
 
 def addressed(move: Move, streamed: bool) -> KernelCall | None:
@@ -68,7 +69,7 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     many = counted(len(lookups), "lookup")
     if to.lookups:
         many += f", the last of several writes wins, {counted(buckets, 'part')} of the axis at once"
-    if buckets == 1 and _is_near(move):
+    if buckets == 1 and is_near(move):
         from anydml.engines.cpu.kernels.in_line import in_line_kernel
 
         return kernel_call("in_line", in_line_kernel, f"{element} B at near addresses: {many}", (move,), words)
@@ -76,7 +77,7 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     return kernel_call("addressed", kernels.addressed_kernel, reason, (move,), words)
 
 
-def _is_near(move: Move) -> bool:
+def is_near(move: Move) -> bool:
     """Whether one lookup finds all elements of a line, in a short axis, at a place that depends on the line alone."""
     ends = (*move.destination.lookups, *move.reads.lookups)
     if len(ends) != 1 or move.element_size not in NEAR_SIZES or ends[0].size * abs(ends[0].stride) > NEAR_AXIS:
@@ -126,4 +127,4 @@ def _buckets(move: Move) -> tuple[int, int]:
     lookup = to.lookups[largest]
     # Those of the destination come first, and inner ones before the lookup that they are in.
     number = sum(1 + len(_flat(each)) for each in to.lookups[:largest]) + len(_flat(lookup))
-    return max(1, min(BUCKETS, lookup.size if lookup.stride else 1)), number
+    return max(1, min(POOL.threads, MOST_BUCKETS, lookup.size if lookup.stride else 1)), number

@@ -33,7 +33,7 @@ ITEM_BYTES = {
     "lookup elements": 56,
     "lookup lines": 8,
     "addressed": 128,
-    "in_line": 32,
+    "in_line": 24,
     "row_blocks": 64,
     "turn": 6,
     "table": 18,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from anydml.engines.cpu.addressed import is_near
 from anydml.engines.cpu.columns import Admits
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.permute import STREAMED_BYTES
 from anydml.engines.cpu.permuted_blocks import LINE
 from anydml.moves import Move, reordered
+from anydml.moves.move import Lookup
 
 ELEMENT, SHORT_ROW = 64, 512
 """Longest run, in bytes, that counts as an element, longer ones are rows; longest row that is gathered before it leaves
@@ -23,9 +25,6 @@ LINE_BLOCKS = 64
 SIZES = (1, 2, 4, 8, 16)
 """Bytes of elements that have kernels of their own in any case."""
 
-SHORT_LINE = 16 << 10
-"""Bytes of a line that is left to the kernel without addresses ahead."""
-
 LEAST_LINES, LEAST_SEGMENT = 8, 1024
 """Lines that share indices, and looked-up elements, of a unit at least: what begins one counts little then."""
 
@@ -35,18 +34,16 @@ def has_one_lookup(move: Move) -> bool:
     if move.destination.lookups or len(move.reads.lookups) != 1:
         return False
     (lookup,) = move.reads.lookups
-    if _is_in_short_lines(move):
+    if is_near(move) and _has_indices_of_its_own(move, lookup):
         return False
     # Indices to refuse have been looked for before: those that are left lie inside.
     return lookup.outside != "skip" and not lookup.lookups and lookup.dtype != "uint8"
 
 
-def _is_in_short_lines(move: Move) -> bool:
-    """Whether each line looks up elements of a short line of its own: the nearest cache has all of it."""
-    (lookup,), source = move.reads.lookups, move.reads
-    if lookup.size * abs(lookup.stride) > SHORT_LINE or move.element_size not in SIZES or any(source.strides[-1:]):
-        return False
-    return any(a and b for a, b in zip(source.strides[:-1], lookup.strides[:-1], strict=True))
+def _has_indices_of_its_own(move: Move, lookup: Lookup) -> bool:
+    """Whether each line has indices of its own, one an element: there is nothing to work out once for many lines."""
+    *_, inner = lookup.strides or (0,)
+    return bool(inner) and all(lookup.strides[:-1][-1:])
 
 
 def _page_by_page(move: Move) -> Move:

@@ -70,7 +70,7 @@ NOWHERE = (1 << 64) - 1
 NOWHERE_BYTES = 8
 """Bytes of scratch that are read in the place of an index that another lookup skipped."""
 
-NEAR_AXIS, MOST_PREFETCHED = 512 << 10, 16
+NEAR_AXIS, MOST_PREFETCHED = 512 << 10, 64
 """Bytes of an axis whose elements the caches bring faster than what would ask for them; of elements that are asked for
 a batch at a time."""
 
@@ -269,6 +269,10 @@ def addressed_kernel() -> Kernel:
                             move_each(rows, left, 8)
                         elif element == uint64(16):
                             move_each(rows, left, 16)
+                        elif element == uint64(32):
+                            move_each(rows, left, 32)
+                        elif element == uint64(64):
+                            move_each(rows, left, 64)
                         else:
                             for k in range(left):
                                 slot = uint64(8) * uint64(k)
