@@ -17,6 +17,7 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.layout import Action, Rule
 from anydml.stores.patterns import Pattern
+from anydml.stores.picking import picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +179,7 @@ def _picked(composer: Composer, name: str, tensor: Described, rule: Rule) -> Val
             raise (rule.place / "indices").error(f"have {index}, but axis {axis} of {show(name)} has size {size}")
     if not indices:
         return _slice(composer, tensor.value, axis, 0, 0)
-    runs: list[list[int]] = []
-    for index in indices:
-        if runs and index % size == sum(runs[-1]):
-            runs[-1][1] += 1
-        else:
-            runs.append([index % size, 1])
-    return composer.join([_slice(composer, tensor.value, axis, *run) for run in runs], axis)
+    return picked(composer, f"the indices of {show(name)}", tensor.value, axis, [index % size for index in indices])
 
 
 CHANGES: Mapping[Action, Callable[[Composer, str, Described, Rule], Value]] = {

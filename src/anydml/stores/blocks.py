@@ -14,7 +14,8 @@ from anydml.moves.move import extent
 from anydml.moves.order import stages
 from anydml.moves.program import renumbered
 from anydml.stores.cutting import Rectangle, Side, can_be_cut, end_of, parts, pitched, with_end
-from anydml.stores.transfers import Transfer, aligned, direct, together
+from anydml.stores.rows import Copied, Rows, laid_rows
+from anydml.stores.transfers import Spans, Transfer, aligned, direct, together
 
 
 class Cut(NamedTuple):
@@ -44,13 +45,15 @@ class Layout(NamedTuple):
         writes: from the second buffer, or, the direct ones, from the first.
         sizes: bytes of the buffers.
         is_covered: whether every byte of the second buffer is written.
+        copied: what rows ask for, after the moves.
     """
 
-    reads: tuple[Transfer, ...]
+    reads: tuple[Transfer | Spans, ...]
     moves: tuple[Move, ...]
-    writes: tuple[Transfer, ...]
+    writes: tuple[Transfer | Spans, ...]
     sizes: tuple[int, int]
     is_covered: bool
+    copied: Copied | None = None
 
     @property
     def requests(self) -> int:
@@ -67,12 +70,14 @@ class Work:
         sizes: bytes of the operands that lie in files, by number.
         units: bytes of an element, by operand.
         constants: bytes of the operands that lie in memory.
+        rows: copies beside the moves, of other bytes.
     """
 
     moves: tuple[Move, ...]
     sizes: Mapping[int, int]
     units: Mapping[int, int]
     constants: Mapping[int, np.ndarray[Any, Any]]
+    rows: tuple[Rows, ...] = ()
 
     @cached_property
     def is_ordered(self) -> bool:
@@ -86,7 +91,8 @@ class Work:
         if all(can_be_cut(move, "destination") for move in self.moves):
             found.append("destination")
         if (
-            not self.is_ordered
+            not self.rows
+            and not self.is_ordered
             and all(can_be_cut(move, "source") for move in self.moves)
             and not any(move.reads.operand in self.constants for move in self.moves)
         ):
@@ -98,11 +104,19 @@ class Work:
         used = sorted({*self.sizes, *self.constants})
         numbers = {operand: k for k, operand in enumerate(used)}
         moves = tuple(renumbered(move, numbers) for move in self.moves)
-        return moves, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
+        rows = tuple(
+            (
+                numbers[each.destination],
+                numbers[each.source],
+                *map(np.ndarray.tobytes, (each.to, each.at, each.lengths)),
+            )
+            for each in self.rows
+        )
+        return moves, rows, tuple(self.sizes.get(k, -1) for k in used), tuple(self.units.get(k, 0) for k in used)
 
     def operands(self, side: Side) -> list[int]:
         """The files' operands on one side."""
-        return sorted({end_of(move, side).operand for move in self.moves})
+        return sorted({*(end_of(move, side).operand for move in self.moves), *(each.destination for each in self.rows)})
 
     @cached_property
     def seen(self) -> dict[str, Any]:
@@ -148,7 +162,7 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
     near = np.flatnonzero((extents[:, 0] < high) & (extents[:, 1] > low))
     width = area.right - area.left
     whole = (area.bottom - area.top) * width
-    transfers: list[Transfer] = []
+    transfers: list[Transfer | Spans] = []
     inside: list[Move] = []
     waiting: list[int] = []
     written = 0
@@ -172,8 +186,13 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
     constants = {number: 2 + k for k, number in enumerate(sorted(work.constants))}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
+        copied = None
+        if rows := [each for each in work.rows if each.destination == operand]:
+            spans, copied, used = laid_rows(rows, area.left, area.right, cut.gap, used)
+            written += sum(each.bytes for each in spans if each.is_direct) + int(copied.lengths.sum())
+            transfers += spans
         is_covered = written == whole and not work.is_ordered
-        return Layout(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered)
+        return Layout(tuple(transfers), own_moves, (own,), (used, aligned(whole)), is_covered, copied)
     return Layout((own,), own_moves, tuple(transfers), (aligned(whole), used), True)
 
 

@@ -24,7 +24,7 @@ CACHED = 8 << 20
 MOST_PITCHES = 6
 """Lengths of rows by which blocks are tried, for each side."""
 
-SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK = 5e-6, 50e-6, 300e-6
+SECONDS_A_REQUEST, SECONDS_A_MOVE, SECONDS_A_BLOCK, SECONDS_A_ROW = 5e-6, 50e-6, 300e-6, 30e-9
 SECONDS_A_BYTE, COLD_SECONDS_A_BYTE = 0.4e-9, 0.15e-9
 """What requests, moves, blocks and bytes cost, about, and those that have left the caches; only ratios matter."""
 
@@ -78,6 +78,8 @@ def _candidates(work: Work, most: int) -> Iterator[Cut]:
 def _pitches(work: Work, side: Side) -> Iterator[int]:
     """0, and pitches by which every operand can be cut."""
     yield 0
+    if work.rows:
+        return
     operands = work.operands(side)
     steps = {stride for move in work.moves for stride in end_of(move, side).strides}
     sound = 0
@@ -169,10 +171,15 @@ def seconds_of(layout: Layout) -> float:
     transferred = sum(each.bytes for each in (*layout.reads, *layout.writes))
     moved = sum(move.bytes_written for move in layout.moves)
     short = sum(move.bytes_written for move in layout.moves if move.element_size < 64)
+    rows = 0
+    if layout.copied is not None:
+        rows = layout.copied.to.size
+        moved += int(layout.copied.lengths.sum())
     return (
         SECONDS_A_BYTE * (transferred + moved + short)
         + SECONDS_A_REQUEST * layout.requests
         + SECONDS_A_MOVE * len(layout.moves)
+        + SECONDS_A_ROW * rows
         + SECONDS_A_BLOCK
         + (COLD_SECONDS_A_BYTE * transferred if sum(layout.sizes) > CACHED else 0)
     )

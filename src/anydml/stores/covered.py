@@ -20,15 +20,15 @@ class Covered:
         self._single: list[tuple[int, int]] = []
         self._waiting = 0
 
-    def add(self, starts: Spans, length: int) -> None:
+    def add(self, starts: Spans, lengths: Spans) -> None:
         """Add runs of so many bytes each."""
         if starts.size == 1:
             first = starts.item()
-            self._single.append((first, first + length))
+            self._single.append((first, first + lengths.item()))
             self._waiting += 1
         else:
-            own = np.sort(starts.reshape(-1))
-            self._spans.append(_united(np.stack([own, own + length], 1)))
+            order = np.argsort(starts, kind="stable")
+            self._spans.append(_united(np.stack([starts, starts + lengths], 1)[order]))
             self._waiting += len(self._spans[-1])
         if self._waiting > ENOUGH:
             self._spans, self._single, self._waiting = [self._union()], [], 0

@@ -1,4 +1,4 @@
-"""Moves without lookups: what a plan's index arrays say, as moves of runs of neighbours."""
+"""Moves without lookups: what a plan's index arrays say, as moves of runs of neighbours, or as rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.errors import BindingError
 from anydml.moves import Access, Fill, Lookup, Move, Program
+from anydml.moves.simplify import simplify
+from anydml.stores.rows import FEW, MOST_ROWS, Rows, rows_of
 from anydml.stores.store import Array
 
 MOST_RUNS = 1 << 16
@@ -18,8 +20,10 @@ Bytes = Callable[[int], Array]
 """Gives an operand's bytes."""
 
 
-def resolved(program: Program, read: Bytes) -> Iterator[Move]:
+def resolved(program: Program, read: Bytes) -> Iterator[Move | Rows]:
     """The moves of a program, with one move for each run of evenly spaced neighbours that a move looks up.
+
+    Where such runs of an input are many, and what is looked up lies together, they are rows.
 
     Raises:
         BindingError: a destination is looked up, an index depends on another, or there are too many runs.
@@ -36,7 +40,7 @@ def resolved(program: Program, read: Bytes) -> Iterator[Move]:
             yield from _runs(program, move, move.source, read)
 
 
-def _runs(program: Program, move: Move, source: Access, read: Bytes) -> Iterator[Move]:
+def _runs(program: Program, move: Move, source: Access, read: Bytes) -> Iterator[Move | Rows]:
     by = sorted({k for x in source.lookups for k, stride in enumerate(x.strides) if stride and move.sizes[k] > 1})
     sizes = tuple(move.sizes[k] for k in by)
     shift = np.zeros(sizes, np.int64)
@@ -50,12 +54,15 @@ def _runs(program: Program, move: Move, source: Access, read: Bytes) -> Iterator
         shape[place] = size
         shift += (np.arange(size, dtype=np.int64) * source.strides[k]).reshape(shape)
     others = [k for k in range(len(move.sizes)) if k not in by]
+    if rows := _rows(program, move, source, by, shift, kept):
+        yield rows
+        return
     last = sizes[-1] if by else 1
     to = move.destination
-    rows, keeps = shift.reshape(-1, last), kept.reshape(-1, last)
-    heads = np.stack(np.unravel_index(np.arange(len(rows)), sizes[:-1] or (1,)), 1)
+    table, keeps = shift.reshape(-1, last), kept.reshape(-1, last)
+    heads = np.stack(np.unravel_index(np.arange(len(table)), sizes[:-1] or (1,)), 1)
     count = 0
-    for head, row, keep in zip(heads, rows, keeps, strict=True):
+    for head, row, keep in zip(heads, table, keeps, strict=True):
         start = to.offset + sum(int(i) * to.strides[k] for i, k in zip(head, by[:-1], strict=False))
         for first, run, step in _even(row, keep):
             count += 1
@@ -71,6 +78,32 @@ def _runs(program: Program, move: Move, source: Access, read: Bytes) -> Iterator
                 Access(source.operand, source.offset + int(row[first]), tuple(reads)),
                 move.element_size,
             )
+
+
+def _rows(program: Program, move: Move, source: Access, by: list[int], shift: Array, kept: Array) -> Rows | None:
+    """What a move looks up as rows; None where it is of few runs, or of what lies apart."""
+    steps = np.diff(shift, axis=-1) if by else np.empty(0, np.int64)
+    if np.count_nonzero(steps[..., 1:] != steps[..., :-1]) + shift.size // max(1, shift.shape[-1] if by else 1) <= FEW:
+        return None
+    to = move.destination
+    if program.operands[source.operand].role != "input" or program.operands[to.operand].role != "output":
+        return None
+    others = [k for k in range(len(move.sizes)) if k not in by]
+    sizes = tuple(move.sizes[k] for k in others)
+    ends = [Access(end.operand, 0, tuple(end.strides[k] for k in others)) for end in (to, source)]
+    once = simplify([Move(sizes, ends[0], ends[1], move.element_size)])
+    if len(once) != 1 or once[0].sizes:
+        return None
+    goes = np.zeros(shift.shape, np.int64)
+    for place, k in enumerate(by):
+        turn = np.arange(move.sizes[k], dtype=np.int64) * to.strides[k]
+        goes += turn.reshape([-1 if n == place else 1 for n in range(len(by))])
+    goes += to.offset + once[0].destination.offset
+    at = shift + source.offset + once[0].reads.offset
+    found = rows_of(to.operand, source.operand, goes[kept], at[kept], once[0].element_size)
+    if found.to.size > MOST_ROWS:
+        raise BindingError(f"{program.name}: it picks {found.to.size} runs, and {MOST_ROWS} are the most of a plan")
+    return found
 
 
 def _indices(
@@ -102,14 +135,19 @@ def _even(row: Array, keep: Array) -> Iterator[tuple[int, int, int]]:
     """Runs of a row whose numbers are evenly spaced: first, how many, and how far apart."""
     at, count = 0, len(row)
     steps = np.diff(row)
+    # Where the step to the next number is another one than before, or leads to or from what is left out.
+    breaks = np.flatnonzero((steps[1:] != steps[:-1]) | ~keep[2:] | ~keep[1:-1] | ~keep[:-2]) + 2
+    ends = [*breaks.tolist(), count]
+    place = 0
     while at < count:
         if not keep[at]:
             at += 1
             continue
         end = at + 1
         if end < count and keep[end]:
-            different = np.flatnonzero((steps[at:] != steps[at]) | ~keep[at + 1 :])
-            end = at + 1 + int(different[0]) if different.size else count
+            while ends[place] < at + 2:
+                place += 1
+            end = ends[place]
             if steps[at] <= 0 and end - at < 3:
                 end = at + 1
         yield at, end - at, int(steps[at]) if end - at > 1 else 0

@@ -20,7 +20,8 @@ from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.covered import Covered
 from anydml.stores.cutting import Rectangle
 from anydml.stores.identities import identity
-from anydml.stores.indices import resolved
+from anydml.stores.indices import MOST_RUNS, resolved
+from anydml.stores.rows import Rows
 from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
@@ -139,7 +140,7 @@ class Planned:
                     reads += each.file.size
                     bytes_read += each.bytes
                     store = self.inputs[each.operand]
-                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.length * each.runs)
+                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.lengths)
                 for each in layout.writes:
                     writes += each.file.size
                     bytes_written += each.bytes
@@ -159,6 +160,10 @@ class Planned:
             state.update(repr(part).encode())
         for work in self.works:
             state.update(repr(work.moves).encode())
+            for rows in work.rows:
+                state.update(repr((rows.destination, rows.source)).encode())
+                for numbers in (rows.to, rows.at, rows.lengths):
+                    state.update(numbers.tobytes())
             for constant in work.constants.values():
                 state.update(constant.tobytes())
         for file in self.files:
@@ -213,23 +218,49 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
         return known[operand]
 
     known: dict[int, np.ndarray[Any, Any]] = {}
-    for moves in _apart(simplify(resolved(program, read)), count):
-        used = {move.destination.operand for move in moves}
-        used |= {move.source.operand for move in moves if isinstance(move.source, Access)}
-        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in moves):
+    every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
+    moves = simplify(each for each in every if isinstance(each, Move))
+    for own, rows in _apart(moves, [each for each in every if isinstance(each, Rows)], count):
+        used = {move.destination.operand for move in own} | {each.destination for each in rows}
+        used |= {move.source.operand for move in own if isinstance(move.source, Access)}
+        used |= {each.source for each in rows}
+        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
         yield Work(
-            tuple(moves),
+            tuple(own),
             {k: sizes[k] for k in used if k < count},
             {k: units[k] for k in used if k < count},
             {k: constants[k] for k in used if k >= count},
+            tuple(rows),
         )
 
 
-def _apart(moves: Iterable[Move], count: int) -> list[list[Move]]:
-    """Moves in groups that share no operand below `count`, in order."""
+def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:
+    """Rows of operands whose bytes are written once each, in whatever order; other rows as moves, in theirs."""
+    written: dict[int, int] = {}
+    for each in every:
+        operand, size = _written(each)
+        written[operand] = written.get(operand, 0) + size
+    for each in every:
+        if isinstance(each, Move) or written[each.destination] == sizes[each.destination]:
+            yield each
+            continue
+        if each.to.size > MOST_RUNS:
+            raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
+        yield from each.moves()
+
+
+def _written(each: Move | Rows) -> tuple[int, int]:
+    """The operand that is written, and how many bytes."""
+    if isinstance(each, Rows):
+        return each.destination, each.bytes
+    return each.destination.operand, each.bytes_written
+
+
+def _apart(moves: Iterable[Move], rows: Iterable[Rows], count: int) -> list[tuple[list[Move], list[Rows]]]:
+    """Moves and rows in groups that share no operand below `count`, in order."""
     leader = [*range(count)]
 
     def find(k: int) -> int:
@@ -238,11 +269,15 @@ def _apart(moves: Iterable[Move], count: int) -> list[list[Move]]:
             k = leader[k]
         return k
 
-    moves = [*moves]
+    moves, rows = [*moves], [*rows]
     for move in moves:
         if isinstance(move.source, Access) and move.source.operand < count:
             leader[find(move.source.operand)] = find(move.destination.operand)
-    groups: dict[int, list[Move]] = {}
+    for each in rows:
+        leader[find(each.source)] = find(each.destination)
+    groups: dict[int, tuple[list[Move], list[Rows]]] = {}
     for move in moves:
-        groups.setdefault(find(move.destination.operand), []).append(move)
+        groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
+    for each in rows:
+        groups.setdefault(find(each.destination), ([], []))[1].append(each)
     return [*groups.values()]

@@ -19,7 +19,7 @@ from anydml.moves.program import renumbered
 from anydml.stores.blocks import laid_out
 from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
-from anydml.stores.transfers import Transfer
+from anydml.stores.transfers import Spans, Transfer
 
 LONG, LONG_AT_ALL = 256, 4096
 """Bytes of a run from which NumPy moves it: in a plan that is over before kernels would be compiled, and in any."""
@@ -88,6 +88,8 @@ class FileBlocks:
         if layout.moves:
             constants = [work.constants[k] for k in sorted(work.constants)]
             self._move(layout.moves, [read, *constants, written])
+        if layout.copied is not None:
+            layout.copied.run(read, written)
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
         return sum(each.bytes for each in layout.writes)
@@ -109,15 +111,20 @@ class FileBlocks:
             self._compiled[moves] = found
         return found
 
-    def _transfer(self, transfer: Transfer, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
+    def _transfer(self, transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
         file, base = self._files[transfer.operand]
-        length, places = transfer.length, (transfer.file + base).tolist()
+        places = (transfer.file + base).tolist()
+        view, request = buffer.data, file.read if is_read else file.write
+        if isinstance(transfer, Spans):
+            for at, start, size in zip(places, transfer.buffer.tolist(), transfer.lengths.tolist(), strict=True):
+                request(view[start : start + size], at)
+            return
+        length = transfer.length
         if transfer.runs > 1:
             several = file.read_runs if is_read else file.write_runs
             for at, starts in zip(places, transfer.buffer.reshape(-1, transfer.runs), strict=True):
                 several(buffer, starts, length, at)
             return
-        view, request = buffer.data, file.read if is_read else file.write
         for at, start in zip(places, transfer.buffer.tolist(), strict=True):
             request(view[start : start + length], at)
 

@@ -44,9 +44,29 @@ class Transfer(NamedTuple):
     runs: int = 1
 
     @property
+    def lengths(self) -> Offsets:
+        """Bytes of each request."""
+        return np.full(self.file.size, self.length * self.runs, np.int64)
+
+    @property
     def bytes(self) -> int:
         """Bytes in all."""
         return self.length * self.buffer.size
+
+
+class Spans(NamedTuple):
+    """Requests of one run each, of any lengths; otherwise as `Transfer`."""
+
+    operand: int
+    file: Offsets
+    buffer: Offsets
+    lengths: Offsets
+    is_direct: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in all."""
+        return int(self.lengths.sum())
 
 
 def direct(move: Move, side: Side) -> Transfer | None:
