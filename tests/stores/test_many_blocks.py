@@ -90,8 +90,9 @@ def test_a_union_counts_each_byte_once(monkeypatch):
     monkeypatch.setattr("anydml.stores.covered.ENOUGH", 4)
     rng, covered, seen = np.random.default_rng(1), Covered(), np.zeros(2000, bool)
     for _ in range(40):
-        starts, length = rng.integers(0, 1900, rng.integers(1, 9)), int(rng.integers(1, 99))
-        covered.add(starts, length)
-        for start in starts:
+        starts = rng.integers(0, 1900, rng.integers(1, 9))
+        lengths = rng.integers(1, 99, starts.size)
+        covered.add(starts, lengths)
+        for start, length in zip(starts, lengths, strict=True):
             seen[start : start + length] = True
         assert covered.bytes == seen.sum()
