@@ -19,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-PAGES = 128
+PAGES = 1024
 """Of an operand at most."""
 
 
