@@ -264,7 +264,7 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
             for back in (1, -1):
                 cut = Move((70,), Access(0, 0, (size,)), Access(1, 0, (back * (size + 5),)), size)
                 yield Pattern(f"70 of {size} B cut out, {back}", "row_blocks", [cut], "rows")
-    for size in (600, 1023, 1024, 2500, 4095):
+    for size in (600, 1023, 1024, 1500, 2047):
         yield Pattern(f"rows of {size} B", "row_blocks", [permutation((3, 5, 4), (1, 2, 0), size, 9)], "rows")
         yield Pattern(f"rows of {size} B turned", "row_blocks", [permutation((3, 5, 4), (2, 0, 1), size)], "rows")
 

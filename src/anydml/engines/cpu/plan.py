@@ -25,8 +25,8 @@ from anydml.moves import Move, reordered, stages
 PACKED_UNIT = 1024
 """Bytes of short rows that leave at a time."""
 
-LONG_ROW = 4096
-"""Rows so long, in bytes, that it does not matter how far from each other they are read: each is a page of its own."""
+LONG_ROW = 2048
+"""Rows so long, in bytes, that it does not matter how far from each other they are read: blocks would hold too few."""
 
 SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
