@@ -99,9 +99,14 @@ class Work:
             found.append("source")
         return tuple(found)
 
+    @cached_property
+    def used(self) -> tuple[int, ...]:
+        """Its operands' numbers."""
+        return tuple(sorted({*self.sizes, *self.constants}))
+
     def shape(self) -> Hashable:
         """What this work has in common with other work that differs by its files alone."""
-        used = sorted({*self.sizes, *self.constants})
+        used = self.used
         numbers = {operand: k for k, operand in enumerate(used)}
         moves = tuple(renumbered(move, numbers) for move in self.moves)
         rows = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from anydml.stores.blocks import Cut, Layout, Work, areas, halves, laid_out
@@ -185,7 +185,9 @@ def seconds_of(layout: Layout) -> float:
     )
 
 
-def blocks_of(number: int, work: Work, cut: Cut, most: int) -> Iterator[tuple[Block, Layout]]:
+def blocks_of(
+    number: int, work: Work, cut: Cut, most: int, layout_of: Callable[[int, int, Rectangle], Layout]
+) -> Iterator[tuple[Block, Layout]]:
     """All blocks of some work, none of which takes more than `most` bytes, in the order of the files."""
     for operand in work.operands(cut.side):
         unit = work.units[operand]
@@ -193,7 +195,7 @@ def blocks_of(number: int, work: Work, cut: Cut, most: int) -> Iterator[tuple[Bl
             waiting = [whole]
             while waiting:
                 area = waiting.pop()
-                layout = laid_out(work, cut, operand, area)
+                layout = layout_of(number, operand, area)
                 smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
                 if len(smaller) == 1 and layout.writes:
                     yield Block(number, operand, area), layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from anydml.errors import BindingError
 from anydml.moves import Access, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
-from anydml.stores.blocks import Cut, Work, count_of, laid_out
+from anydml.stores.blocks import Cut, Work, count_of
 from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.covered import Covered
 from anydml.stores.cutting import Rectangle
 from anydml.stores.identities import identity
 from anydml.stores.indices import MOST_RUNS, resolved
+from anydml.stores.layouts import Layouts
 from anydml.stores.rows import Rows
 from anydml.stores.sizes import parse_size
 from anydml.stores.store import Store
@@ -104,7 +105,7 @@ class Planned:
 
     def _check_apart(self) -> None:
         """Outputs are no inputs, and none is written twice."""
-        sources = {os.path.realpath(store.path) for store in self.inputs}
+        sources = {*map(os.path.realpath, self.identities)}
         same = {(each[0], each[1]) for each in self.identities.values()}
         paths = [os.path.realpath(path) for path in (*(file.path for file in self.files), *self.others)]
         for path in paths:
@@ -119,22 +120,25 @@ class Planned:
     def _cut(self) -> tuple[BlockList[Block], Totals]:
         blocks = BlockList(self.name, _block_of, 6)
         self.cuts: list[Cut] = []
+        self.alike: list[int] = []
+        layouts = self.layouts()
         reads = writes = bytes_read = bytes_written = largest = 0
         covered: dict[Path, Covered] = {}
-        known: dict[Any, Cut | None] = {}
+        known: dict[Hashable, tuple[int, Cut | None]] = {}
         for number, work in enumerate(self.works):
             # Layers are alike but for the files.
             key = work.shape()
             if key not in known:
-                known[key] = chosen(work, self.most)
-            cut = known[key]
+                known[key] = number, chosen(work, self.most)
+            first, cut = known[key]
             if cut is None:
                 raise BindingError(
                     f"{self.name}: no way was found to move {self.outputs[0]!r} in blocks of {bytes_text(self.most)}"
                 )
             self.cuts.append(cut)
+            self.alike.append(first)
             check_count(self.name, len(blocks) + count_of(work, cut), "blocks", MORE_MEMORY)
-            for block, layout in blocks_of(number, work, cut, self.most):
+            for block, layout in blocks_of(number, work, cut, self.most, layouts.of):
                 blocks.append((block.work, block.operand, *block.area))
                 for each in layout.reads:
                     reads += each.file.size
@@ -148,10 +152,14 @@ class Planned:
         distinct = sum(each.bytes for each in covered.values())
         return blocks, Totals(bytes_read, bytes_read - distinct, bytes_written, reads, writes, largest)
 
+    def layouts(self) -> Layouts:
+        """What each block reads, moves and writes."""
+        return Layouts(self.works, self.cuts, self.alike)
+
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""
         work, operand, area = self.blocks[number]
-        return sum(each.bytes for each in laid_out(self.works[work], self.cuts[work], operand, area).writes)
+        return sum(each.bytes for each in self.layouts().of(work, operand, area).writes)
 
     def digest(self) -> str:
         """What tells this plan from others; the same command over the same files has the same."""
@@ -218,9 +226,14 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
         return known[operand]
 
     known: dict[int, np.ndarray[Any, Any]] = {}
-    every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
-    moves = simplify(each for each in every if isinstance(each, Move))
-    for own, rows in _apart(moves, [each for each in every if isinstance(each, Rows)], count):
+    tables: list[Rows] = []
+    # Moves that are simple already are known to be.
+    moves = program.moves
+    if any(move.has_lookups for move in moves):
+        every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
+        moves = tuple(each for each in every if isinstance(each, Move))
+        tables = [each for each in every if isinstance(each, Rows)]
+    for own, rows in _apart(simplify(moves), tables, count):
         used = {move.destination.operand for move in own} | {each.destination for each in rows}
         used |= {move.source.operand for move in own if isinstance(move.source, Access)}
         used |= {each.source for each in rows}

@@ -16,7 +16,6 @@ from anydml.engines import array_engine, open_engine
 from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
-from anydml.stores.blocks import laid_out
 from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Spans, Transfer
@@ -42,6 +41,7 @@ class FileBlocks:
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         self.plan = plan
         self._long = LONG_AT_ALL if plan.totals.bytes_written >= LARGE else LONG
+        self._layouts = plan.layouts()
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
@@ -78,7 +78,7 @@ class FileBlocks:
         """Read, move and write a block; its bytes."""
         block = self.plan.blocks[number]
         work = self.plan.works[block.work]
-        layout = laid_out(work, self.plan.cuts[block.work], block.operand, block.area)
+        layout = self._layouts.of(block.work, block.operand, block.area)
         first = layout.sizes[0]
         read, written = slot[:first], slot[first : first + layout.sizes[1]]
         if not layout.is_covered:

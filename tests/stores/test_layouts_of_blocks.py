@@ -1,0 +1,58 @@
+"""Layers are laid out once, whatever their number, and each is read from and written to its own place."""
+
+import os
+
+import numpy as np
+from stores.test_opening import written
+
+from anydml import stores
+from anydml.stores import layouts
+
+
+def test_layers_are_laid_out_once(tmp_path, monkeypatch):
+    made, laid_out = [], layouts.laid_out
+    monkeypatch.setattr(layouts, "laid_out", lambda *arguments: made.append(arguments) or laid_out(*arguments))
+    rng = np.random.default_rng(1)
+    tensors = {f"layers.{k}.w": rng.integers(0, 99, (64, 48), np.uint8) for k in range(30)}
+    tensors["other"] = rng.integers(0, 99, (32, 48), np.uint8)
+    for k in range(2):
+        own = {name: np.ascontiguousarray(np.split(tensor, 2, 1)[k]) for name, tensor in tensors.items()}
+        written(tmp_path / f"{k}.safetensors", own)
+    layout = tmp_path / "layout.toml"
+    layout.write_text('[[axes]]\nmatch = "*"\naxis = 1\n')
+    plan = stores.reshard([tmp_path / f"{k}.safetensors" for k in range(2)], tmp_path / "out.safetensors", layout)
+    assert len(plan.blocks) == 31
+    assert len(made) == 2
+    plan.run()
+    assert len(made) == 4
+    found = stores.open(tmp_path / "out.safetensors")
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(found[name].read(), tensor)
+
+
+def test_files_are_looked_up_once_whatever_they_have(tmp_path, monkeypatch):
+    for count in (3, 300):
+        written(tmp_path / f"{count}.safetensors", {f"{k}": np.zeros(4, np.uint8) for k in range(count)})
+    found, realpath = {}, os.path.realpath
+    for count in (3, 300):
+        looked = []
+        monkeypatch.setattr(os.path, "realpath", lambda path, looked=looked: looked.append(path) or realpath(path))
+        stores.reshard([tmp_path / f"{count}.safetensors"], tmp_path / "out.safetensors")
+        found[count] = len(looked)
+    assert found[3] == found[300] > 0
+
+
+def test_few_are_kept_and_none_that_is_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(layouts, "MOST_KEPT", 3)
+    np.save(tmp_path / "x.npy", np.arange(120_000, dtype=np.int32).reshape(400, 300))
+    plan = stores.rechunk(tmp_path / "x.npy", tmp_path / "y.npy", permute=[1, 0], memory="60kB")
+    assert len(plan.blocks) > 3
+    found = plan.layouts()
+    for block in plan.blocks:
+        found.of(block.work, block.operand, block.area)
+    assert len(found._kept) == 3
+    monkeypatch.setattr(layouts, "MOST_PLACES", 0)
+    assert not plan.layouts()._kept
+    none = plan.layouts()
+    none.of(*plan.blocks[0])
+    assert not none._kept
