@@ -51,6 +51,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
         (engine, "SMALL_MOVES", never if by_numpy else always),
         (engine, "SHARED_BYTES", 0 if how.threads > 1 else never),
         (plan, "most_cached", lambda: always if how.streamed else never),
+        (plan, "LONG_TABLES_BYTES", always),
         (plan, "PERMUTED_BYTES", always if how.kernels == "planned" else never),
         (kernel_call, "CHUNK", how.chunk),
         (admission, "LARGE", always),

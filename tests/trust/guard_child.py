@@ -88,6 +88,7 @@ def main() -> None:
     from anydml.engines.cpu import admission, engine, lookups, plan
 
     admission.MOST = 1 << 30
+    plan.LONG_TABLES_BYTES = 0
     plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
     if kernel == "lookup":
         lookups.is_near = lambda move: False

@@ -125,6 +125,20 @@ def test_each_permutation_has_its_kernel(name, monkeypatch):
     assert out.tobytes() == x.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("shape", "size", "kernel"),
+    [((32, 32), 4, "turn"), ((9, 8), 4, "turn"), ((5, 7), 4, "elements"), ((9, 1700), 1, "elements")],
+    ids=str,
+)
+def test_small_permutations_have_kernels_whose_tables_a_call_can_fill(shape, size, kernel):
+    from anydml.engines.cpu.kernels.launch import MOST_WORDS
+
+    to, source = Access(0, 0, (size * shape[0], size)), Access(1, 0, (size, size * shape[1]))
+    (step,) = plan.plan([Move(shape[::-1], to, source, size)], size * math.prod(shape))
+    assert step.kernel == kernel
+    assert step.template.size <= MOST_WORDS
+
+
 @pytest.mark.parametrize("offset", [0, 16, 3])
 @pytest.mark.parametrize("side", [1024, 1000])
 def test_large_outputs_leave_past_the_caches_wherever_they_begin(offset, side):

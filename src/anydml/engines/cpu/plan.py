@@ -36,8 +36,10 @@ COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Bytes of elements that have kernels of their own in any case."""
 
 SHORT_LINE = 64
-PERMUTED_BYTES = 16 << 10
-"""Elements of a line that is no line of its own where there are others; bytes of a part that has a pass of its own."""
+"""Elements of a line that is no line of its own where there are others."""
+
+PERMUTED_BYTES, LONG_TABLES_BYTES = 256, 16 << 10
+"""Bytes of a part that has a pass of its own, and of one whose table may be longer than calls of a microsecond fill."""
 
 
 def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[KernelCall, ...] | None:
@@ -134,11 +136,22 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
         yield from (step for step in apart if step)
         return
     for same in _by_size(moves):
-        if all(map(_is_permuted, same)) and same[0].bytes_written >= PERMUTED_BYTES:
-            for move in same:
-                yield interleave(unrolled([move]), streamed, admits) or permuted(move, streamed, admits)
+        steps: list[KernelCall] = []
+        written = same[0].bytes_written
+        if all(map(_is_permuted, same)) and written >= PERMUTED_BYTES:
+            steps = [
+                interleave(unrolled([move]), streamed, admits) or permuted(move, streamed, admits) for move in same
+            ]
+        if steps and (written >= LONG_TABLES_BYTES or all(map(_has_short_table, steps))):
+            yield from steps
         else:
             yield _elements(same, streamed, admits)
+
+
+def _has_short_table(step: KernelCall) -> bool:
+    from anydml.engines.cpu.kernels.launch import MOST_WORDS
+
+    return step.template.size <= MOST_WORDS
 
 
 def _is_permuted(move: Move) -> bool:

@@ -45,7 +45,7 @@ OPERANDS = 14
 STEP_HEADER = 3
 
 MOST_OPERANDS = 128
-MOST_WORDS = 512
+MOST_WORDS = 1536
 """Operands of a call, and words of one kernel's table, at most."""
 
 BOUND = 24
