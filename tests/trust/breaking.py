@@ -2,15 +2,15 @@
 
 BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
-    "interleave": ("slack = ", "slack = 0 * "),
+    "interleave": ("slack = int(", "slack = 0 * int("),
     "row_blocks": ("at, element, soon", "at, element + uint64(1), soon"),
     "turn": ("start + reach + uint64(LINE) > limit", "start > limit"),
     "table": (
-        "copy(end, start + load(from_columns + uint64(8) * j), uint64(size))",
-        "copy(end, start + load(from_columns + uint64(8) * j), uint64(size + 1))",
+        "copy(end, start + load(from_columns + uint64(8) * j), size)",
+        "copy(end, start + load(from_columns + uint64(8) * j), size + uint64(1))",
     ),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
     "in_line": ("* uint64(k)), uint64(size))", "* uint64(k)), uint64(size + 1))"),
-    "lookup": ("at, uint64(size))", "at, uint64(size + 1))"),
+    "lookup": ("at, size)", "at, size + uint64(1))"),
 }
 """Kernel to (text, its replacement)."""

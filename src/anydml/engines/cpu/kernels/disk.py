@@ -15,7 +15,7 @@ def trim(kernel: Any) -> None:
     A process that misses one compiles it again.
     """
     try:
-        if not sum(kernel.stats.cache_misses.values()):
+        if kernel.stats.cache_path is None or not sum(kernel.stats.cache_misses.values()):
             return
         files = []
         for path in Path(kernel.stats.cache_path).glob("*.nb[ci]"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from numba.extending import intrinsic
 from anydml.engines.cpu.compiler import quietly
 from anydml.engines.cpu.kernels.ir import I64, OPTIONS, fetch_add, helper, load, load_as
 from anydml.engines.cpu.kernels.one_process import one_process
+from anydml.engines.cpu.kernels.variants import Filling, VariantCompiler, filled
 
 SIGNATURE = "uint64(uint64, uint64, uint64)"
 
@@ -31,7 +33,9 @@ def code_of(*names: str) -> str:
     return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
 
 
-SHARED_CODE = code_of("ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py")
+SHARED_CODE = code_of(
+    "ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py", "variants.py"
+)
 """Part of every kernel's name."""
 
 Kernel = Callable[[int, int, int], int]
@@ -109,13 +113,20 @@ def walk(sizes, rank, index, strides, step):
     return offset
 
 
-def compiled(function: Any, *constants: object, signature: str = SIGNATURE, nogil: bool = True) -> Kernel:
+def compiled(
+    function: Any,
+    *constants: object,
+    blanks: Mapping[str, Filling] | None = None,
+    signature: str = SIGNATURE,
+    nogil: bool = True,
+) -> Kernel:
     """Compile a kernel now, or take it from the disk cache.
 
     Args:
         function: the kernel's Python function.
         constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
             processes that write to one index can end up with each other's code.
+        blanks: what the kernel's blanks stand for (see `variants`). A kernel that has some closes over nothing.
         signature: Numba's types. What has a kernel's can be called by its `entry`, too.
         nogil: whether other threads of Python go on meanwhile.
 
@@ -124,24 +135,35 @@ def compiled(function: Any, *constants: object, signature: str = SIGNATURE, nogi
     """
     name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
-    return quietly(partial(_compiled, function, signature, nogil))
+    return quietly(partial(_compiled, function, blanks, signature, nogil))
 
 
-def _compiled(function: Any, signature: str, nogil: bool) -> Kernel:
+def _compiled(function: Any, blanks: Mapping[str, Filling] | None, signature: str, nogil: bool) -> Kernel:
     if getattr(config, "DISABLE_JIT", 0):
         raise RuntimeError("NUMBA_DISABLE_JIT is set")
     options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE, "nogil": nogil}
-    kernel: Any
-    try:
-        kernel = njit(cache=True, **options)(function)
-        with one_process(kernel):
-            kernel.compile(signature)
-        kernel.disable_compile()
-    except Exception:
+    passes: list[dict[str, Any]] = [{}]
+    if blanks is not None:
+        # Where a Numba of another version has other insides, its own passes do.
+        passes = [{"pipeline_class": VariantCompiler}, {}]
+    with filled(blanks or {}):
+        for way in passes:
+            with suppress(Exception):
+                kernel: Kernel = _kept(njit(cache=True, **way, **options)(function), signature)
+                return kernel
         # The cache's folder is full, damaged or not writeable: compile for this process only.
-        kernel = njit(signature, **options)(function)
-    found: Kernel = kernel
-    return found
+        for way in passes[:-1]:
+            with suppress(Exception):
+                return njit(signature, **way, **options)(function)
+        return njit(signature, **options)(function)
+
+
+def _kept(kernel: Any, signature: str) -> Any:
+    """Compile what is kept on the disk, or take it from there."""
+    with one_process(kernel):
+        kernel.compile(signature)
+    kernel.disable_compile()
+    return kernel
 
 
 def entry(kernel: Any) -> int:

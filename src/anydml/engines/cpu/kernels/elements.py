@@ -13,6 +13,7 @@ from numba import uint64
 
 from anydml.engines.cpu.kernels.driver import HEADER, PARTS, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import copy, copy_lines, fence, prefetch, scratch, stream
+from anydml.engines.cpu.kernels.variants import constant
 
 INNER, SEGMENT, LINES_TOGETHER = HEADER, HEADER + 1, HEADER + 2
 SIZES = HEADER + 3
@@ -35,6 +36,7 @@ def elements_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes; 0: of as many as the table says of each part."""
 
     def elements(table, counter, chunks):
+        size = constant("size")
         units, streamed, step = word(table, UNITS), word(table, STREAMED), word(table, 1)
         parts, rank = word(table, PARTS), word(table, RANK)
         inner, segment, together = word(table, INNER), word(table, SEGMENT), word(table, LINES_TOGETHER)
@@ -63,7 +65,7 @@ def elements_kernel(size: int) -> Kernel:
                     strides = entry + uint64(8 * PART_WORDS)
                     destination += walk(sizes, rank, line, strides, uint64(16))
                     source += walk(sizes, rank, line, strides + uint64(8), uint64(16))
-                    if size == 0:
+                    if size == uint64(0):
                         run = word(entry, 4)
                         target = destination
                         if to_step == run and streamed != uint64(0):
@@ -75,17 +77,17 @@ def elements_kernel(size: int) -> Kernel:
                             copy_lines(target + uint64(i) * to_step, source + uint64(i) * from_step, run)
                         if target == buffer:
                             stream(destination, buffer, count * to_step, streamed)
-                    elif to_step != uint64(size):
+                    elif to_step != size:
                         for i in range(count):
-                            copy(destination + uint64(i) * to_step, source + uint64(i) * from_step, uint64(size))
+                            copy(destination + uint64(i) * to_step, source + uint64(i) * from_step, size)
                     elif streamed != uint64(0):
                         for i in range(count):
-                            copy(buffer + uint64(i) * uint64(size), source + uint64(i) * from_step, uint64(size))
-                        stream(destination, buffer, count * uint64(size), streamed)
+                            copy(buffer + uint64(i) * size, source + uint64(i) * from_step, size)
+                        stream(destination, buffer, count * size, streamed)
                     else:
                         for i in range(count):
-                            copy(destination + uint64(i) * uint64(size), source + uint64(i) * from_step, uint64(size))
+                            copy(destination + uint64(i) * size, source + uint64(i) * from_step, size)
         fence()
         return uint64(1)
 
-    return compiled(elements, size)
+    return compiled(elements, size, blanks={"size": size})

@@ -38,17 +38,6 @@ def lies_outside(typing: Any, index: Any, axis: Any) -> Any:
 
 
 @intrinsic
-def clamp_index(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
-    """The coordinate that the index at an address stands for (see `clamped`, `index_at`)."""
-    width: int = literal_value(bits)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _clamped(builder, _index_at(builder, arguments[0], width), arguments[1])
-
-    return types.uint64(types.uint64, types.uint64, bits), generate
-
-
-@intrinsic
 def is_outside(typing: Any, address: Any, axis: Any, bits: Any) -> Any:
     """1 where the index at an address lies outside the axis (see `lies_outside`, `index_at`)."""
     width: int = literal_value(bits)
@@ -121,6 +110,11 @@ def _all_lanes(builder: Any, value: Any, count: int) -> Any:
     kind = ir.VectorType(I64, count)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
     return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(I32, count), None))
+
+
+def clamped_at(builder: Any, address: Any, axis: Any, bits: int) -> Any:
+    """The code of what the index at an address stands for (see `clamped`, `index_at`)."""
+    return _clamped(builder, _index_at(builder, address, bits), axis)
 
 
 def _index_at(builder: Any, address: Any, width: int) -> Any:

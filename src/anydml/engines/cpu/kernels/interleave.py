@@ -17,7 +17,16 @@ from numba import uint64
 from anydml.engines.cpu.kernels.disk import trim
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import LINE, fence, load, prefetch, scratch, short_of_line, store, stream
-from anydml.engines.cpu.kernels.registers import in_lines, interleave_rows, move_row, parse_spec
+from anydml.engines.cpu.kernels.registers import (
+    in_lines,
+    interleave_rows,
+    move_row,
+    parse_spec,
+    row_code,
+    rows_code,
+    run_of,
+)
+from anydml.engines.cpu.kernels.variants import Filling, constant, one_of
 
 INNER, SEGMENT = HEADER, HEADER + 1
 SIZES = HEADER + 2
@@ -45,14 +54,33 @@ def interleave_kernel(spec: str) -> Kernel:
     width, rows, number = period * word_bytes, count, len(columns)
     # Where the columns do not reach from end to end of a row, a whole last row would reach past the operand's end.
     slack = int(max(offset + run for offset, run in columns) - min(offset for offset, _ in columns) < period)
-    runs_text = tuple(run * word_bytes for _, run in columns)
-    longest, written = max(runs_text), 1 if zipped else number
-    whole_lines = in_lines(spec)
-    # Processors foresee what one column needs, and what several packed ones do, but not so far.
-    helps = number > 1 and not zipped
-    step_to_line, inverse, cycle = rows_to_line(width if zipped else runs_text[0])
+    runs = [run * word_bytes for _, run in columns]
+    step_to_line, inverse, cycle = rows_to_line(width if zipped else runs[0])
+    blanks: dict[str, Filling] = {
+        "zipped": int(zipped),
+        "reverse": int(reverse),
+        "width": width,
+        "rows": rows,
+        "number": number,
+        "slack": slack,
+        "longest": max(runs),
+        "whole_lines": int(in_lines(spec)),
+        "step_to_line": step_to_line,
+        "inverse": inverse,
+        "cycle": cycle,
+        "run_of": one_of(runs),
+        "move_row": row_code(spec),
+        "interleave_rows": rows_code(spec),
+    }
 
     def interleave(table, counter, chunks):
+        zipped, reverse = constant("zipped") != uint64(0), constant("reverse") != uint64(0)
+        width, rows, number, slack = constant("width"), constant("rows"), constant("number"), constant("slack")
+        longest, whole_lines = constant("longest"), constant("whole_lines") != uint64(0)
+        step_to_line, inverse, cycle = constant("step_to_line"), constant("inverse"), constant("cycle")
+        written = uint64(1) if zipped else number
+        # Processors foresee what one column needs, and what several packed ones do, but not so far.
+        helps = number > uint64(1) and not zipped
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment = word(table, INNER), word(table, SEGMENT)
         sizes = table + uint64(8 * SIZES)
@@ -60,8 +88,8 @@ def interleave_kernel(spec: str) -> Kernel:
         entry_bytes = uint64(8) * (rank + uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         where = scratch(SCRATCH)
-        column_bytes = (segment * uint64(longest) + uint64(63)) & ~uint64(63)
-        packed, own, buffer = where, where + uint64(8 * number), where + uint64(ADDRESSES)
+        column_bytes = (segment * longest + uint64(63)) & ~uint64(63)
+        packed, own, buffer = where, where + uint64(8) * number, where + uint64(ADDRESSES)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -76,7 +104,7 @@ def interleave_kernel(spec: str) -> Kernel:
                     sizes, rank, line, interleaved_entry + uint64(8), uint64(8)
                 )
                 for c in range(number):
-                    entry = interleaved_entry + uint64(c + 1) * entry_bytes
+                    entry = interleaved_entry + (uint64(c) + uint64(1)) * entry_bytes
                     offset = walk(sizes, rank, line, entry + uint64(8), uint64(8))
                     store(own + uint64(8) * uint64(c), load(entry) + offset)
                 staged, ahead, origin = streamed != uint64(0), uint64(0), uint64(0)
@@ -85,19 +113,19 @@ def interleave_kernel(spec: str) -> Kernel:
                     if not zipped:
                         short = short_of_line(load(own))
                     elif reverse:
-                        short = (interleaved + uint64(width)) & uint64(LINE - 1)
+                        short = (interleaved + width) & uint64(LINE - 1)
                     else:
                         short = short_of_line(interleaved)
-                    ahead = short // uint64(step_to_line) * uint64(inverse) % uint64(cycle)
+                    ahead = short // step_to_line * inverse % cycle
                     off = uint64(0)
                     for c in range(written):
                         if zipped and reverse:
-                            off = interleaved + uint64(width) - ahead * uint64(width)
+                            off = interleaved + width - ahead * width
                         elif zipped:
-                            off = interleaved + ahead * uint64(width)
+                            off = interleaved + ahead * width
                         else:
-                            off |= load(own + uint64(8) * uint64(c)) + ahead * uint64(runs_text[c])
-                    alone = ahead + (inner - min(ahead, inner)) % uint64(rows)
+                            off |= load(own + uint64(8) * uint64(c)) + ahead * run_of(uint64(c))
+                    alone = ahead + (inner - min(ahead, inner)) % rows
                     staged = off & uint64(LINE - 1) != uint64(0) or alone > inner // uint64(FEW)
                 if staged:
                     ahead, origin = uint64(0), first
@@ -105,12 +133,12 @@ def interleave_kernel(spec: str) -> Kernel:
                     first += ahead
                 last = min(last + ahead, inner)
                 if reverse:
-                    interleaved -= origin * uint64(width)
+                    interleaved -= origin * width
                 else:
-                    interleaved += origin * uint64(width)
+                    interleaved += origin * width
                 for c in range(number):
                     slot = uint64(8) * uint64(c)
-                    address = load(own + slot) + origin * uint64(runs_text[c])
+                    address = load(own + slot) + origin * run_of(uint64(c))
                     store(own + slot, address)
                     if staged and not zipped:
                         address = buffer + uint64(c) * column_bytes
@@ -120,54 +148,54 @@ def interleave_kernel(spec: str) -> Kernel:
                 if staged and zipped:
                     interleaved = buffer
                     if reverse:
-                        interleaved += (stop - uint64(1)) * uint64(width)
-                        target -= (stop - uint64(1)) * uint64(width)
+                        interleaved += (stop - uint64(1)) * width
+                        target -= (stop - uint64(1)) * width
                 direct = uint64(0)
                 if not staged:
                     direct = streamed
-                whole = min(last, inner - uint64(slack)) - origin
+                whole = min(last, inner - slack) - origin
                 while i < min(ahead, stop):
                     if reverse:
-                        move_row(interleaved - i * uint64(width), packed, i, spec)
+                        move_row(interleaved - i * width, packed, i)
                     else:
-                        move_row(interleaved + i * uint64(width), packed, i, spec)
+                        move_row(interleaved + i * width, packed, i)
                     i += uint64(1)
-                while i + uint64(rows) <= whole:
+                while i + rows <= whole:
                     if reverse:
-                        at = interleaved - (i + uint64(rows - 1)) * uint64(width)
+                        at = interleaved - (i + rows - uint64(1)) * width
                     else:
-                        at = interleaved + i * uint64(width)
-                    interleave_rows(at, packed, i, direct, spec)
+                        at = interleaved + i * width
+                    interleave_rows(at, packed, i, direct)
                     if staged or (helps and streamed != uint64(0)):
                         if zipped:
                             for c in range(number):
-                                soon = load(packed + uint64(8) * uint64(c)) + (i + segment) * uint64(runs_text[c])
-                                for q in range(0, rows * longest, 64):
+                                soon = load(packed + uint64(8) * uint64(c)) + (i + segment) * run_of(uint64(c))
+                                for q in range(uint64(0), rows * longest, uint64(64)):
                                     prefetch(soon + uint64(q))
                         else:
-                            soon = at + segment * uint64(width)
+                            soon = at + segment * width
                             if reverse:
-                                soon = at - segment * uint64(width)
-                            for q in range(0, rows * width, 64):
+                                soon = at - segment * width
+                            for q in range(uint64(0), rows * width, uint64(64)):
                                 prefetch(soon + uint64(q))
-                    i += uint64(rows)
+                    i += rows
                 while i < stop:
                     if reverse:
-                        move_row(interleaved - i * uint64(width), packed, i, spec)
+                        move_row(interleaved - i * width, packed, i)
                     else:
-                        move_row(interleaved + i * uint64(width), packed, i, spec)
+                        move_row(interleaved + i * width, packed, i)
                     i += uint64(1)
                 if staged:
                     if zipped:
-                        stream(target, buffer, stop * uint64(width), streamed)
+                        stream(target, buffer, stop * width, streamed)
                     else:
                         for c in range(number):
                             to = load(own + uint64(8) * uint64(c))
-                            stream(to, buffer + uint64(c) * column_bytes, stop * uint64(runs_text[c]), streamed)
+                            stream(to, buffer + uint64(c) * column_bytes, stop * run_of(uint64(c)), streamed)
         fence()
         return uint64(1)
 
-    kernel = compiled(interleave, spec)
+    kernel = compiled(interleave, spec, blanks=blanks)
     trim(kernel)
     return kernel
 

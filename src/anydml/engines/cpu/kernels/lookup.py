@@ -11,11 +11,13 @@ each: address, inner stride, stride from line to line, and one stride a dimensio
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from numba import uint64
+from numba import types, uint64
+from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
-from anydml.engines.cpu.kernels.indices import clamp_index
+from anydml.engines.cpu.kernels.indices import clamped_at
 from anydml.engines.cpu.kernels.ir import (
     copy,
     copy_run,
@@ -28,6 +30,7 @@ from anydml.engines.cpu.kernels.ir import (
     stream,
 )
 from anydml.engines.cpu.kernels.shared_lines import SHARED_LINE, finish_up, stream_up
+from anydml.engines.cpu.kernels.variants import Filling, blank, constant
 
 INNER, SEGMENT, LINES, BLOCK_LINES, ELEMENT, AXIS, AXIS_STRIDE = range(HEADER, HEADER + 7)
 SIZES = HEADER + 7
@@ -55,6 +58,17 @@ NEAR_ELEMENTS = 512 << 10
 
 NEAR_AXIS = 32 << 10
 """Bytes of an axis that is read line by line: the next line is asked for whole."""
+
+
+@intrinsic
+def index_of(typing: Any, address: Any, axis: Any) -> Any:
+    """The coordinate that the index at an address stands for: wrapped once if negative, then clamped into the axis."""
+    return types.uint64(types.uint64, types.uint64), blank("index_of")
+
+
+def _blanks(bits: int, size: int = 0) -> dict[str, Filling]:
+    """What a variant's blanks stand for: its indices' type, the bytes of its elements."""
+    return {"size": size, "index_of": lambda builder, arguments: clamped_at(builder, arguments[0], arguments[1], bits)}
 
 
 @helper
@@ -100,7 +114,7 @@ def rows_kernel(bits: int) -> Kernel:
                 last = inner - first - uint64(1)
                 for i in range(count + ahead):
                     j = min(uint64(i), last)
-                    at = source + clamp_index(indices + j * index_step, axis, bits) * axis_stride + j * from_step
+                    at = source + index_of(indices + j * index_step, axis) * axis_stride + j * from_step
                     store(rows + uint64(8) * uint64(i), at)
                 if streamed != uint64(0):
                     below = uint64(0)
@@ -120,7 +134,7 @@ def rows_kernel(bits: int) -> Kernel:
         fence()
         return uint64(1)
 
-    return compiled(lookup_rows, bits)
+    return compiled(lookup_rows, bits, blanks=_blanks(bits))
 
 
 @cache
@@ -128,13 +142,14 @@ def elements_kernel(size: int, bits: int) -> Kernel:
     """Elements of `size` bytes, 64 at most, by indices of `bits`. A unit is a segment of a line's indices."""
 
     def lookup_elements(table, counter, chunks):
+        size = constant("size")
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment = word(table, INNER), word(table, SEGMENT)
         axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
         to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
         index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
-        staged = streamed != uint64(0) and to_step == uint64(size)
+        staged = streamed != uint64(0) and to_step == size
         is_near = not staged and axis * axis_stride <= uint64(NEAR_ELEMENTS)
         offsets, later = scratch(ELEMENT_OFFSETS), scratch(ELEMENT_OFFSETS)
         buffer = scratch(ELEMENT_BLOCK)
@@ -152,8 +167,8 @@ def elements_kernel(size: int, bits: int) -> Kernel:
                 indices = entry_address(table, 2, rank, outer, uint64(0))
                 if is_near:
                     for i in range(first, last):
-                        at = source + clamp_index(indices + i * index_step, axis, bits) * axis_stride + i * from_step
-                        copy(to + i * to_step, at, uint64(size))
+                        at = source + index_of(indices + i * index_step, axis) * axis_stride + i * from_step
+                        copy(to + i * to_step, at, size)
                     continue
                 here, now, ready = first, first, uint64(0)
                 while True:
@@ -164,23 +179,21 @@ def elements_kernel(size: int, bits: int) -> Kernel:
                     for i in range(max(ready, coming)):
                         if uint64(i) < coming:
                             j = here + uint64(i)
-                            at = (
-                                source + clamp_index(indices + j * index_step, axis, bits) * axis_stride + j * from_step
-                            )
+                            at = source + index_of(indices + j * index_step, axis) * axis_stride + j * from_step
                             store(later + uint64(8) * uint64(i), at)
                             prefetch(at)
                         if uint64(i) < ready:
                             at = load(offsets + uint64(8) * uint64(i))
-                            copy(target + uint64(i) * (uint64(size) if staged else to_step), at, uint64(size))
+                            copy(target + uint64(i) * (size if staged else to_step), at, size)
                     if staged and ready > uint64(0):
-                        stream(to + now * to_step, buffer, ready * uint64(size), streamed)
+                        stream(to + now * to_step, buffer, ready * size, streamed)
                     now, ready = here, coming
                     here += coming
                     offsets, later = later, offsets
         fence()
         return uint64(1)
 
-    return compiled(lookup_elements, size, bits)
+    return compiled(lookup_elements, size, bits, blanks=_blanks(bits, size))
 
 
 @cache
@@ -188,6 +201,7 @@ def lines_kernel(size: int, bits: int) -> Kernel:
     """Elements of `size` bytes, 64 at most, of lines that share indices. A unit is a segment of a block of lines."""
 
     def lookup_lines(table, counter, chunks):
+        size = constant("size")
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment = word(table, INNER), word(table, SEGMENT)
         lines, block = word(table, LINES), word(table, BLOCK_LINES)
@@ -197,12 +211,12 @@ def lines_kernel(size: int, bits: int) -> Kernel:
         index_step = entry_stride(table, 2, rank, 1)
         segments = (inner + segment - uint64(1)) // segment
         blocks = (lines + block - uint64(1)) // block
-        staged = streamed != uint64(0) and to_step == uint64(size)
+        staged = streamed != uint64(0) and to_step == size
         span = axis * axis_stride
         near = axis_stride < uint64(64) and span <= uint64(NEAR_AXIS)
         offsets = scratch(LINE_OFFSETS)
         buffer = scratch(BLOCK)
-        batch = uint64(BLOCK // size)
+        batch = uint64(BLOCK) // size
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -219,7 +233,7 @@ def lines_kernel(size: int, bits: int) -> Kernel:
                 source = entry_address(table, 1, rank, outer, first)
                 indices = entry_address(table, 2, rank, outer, first)
                 for i in range(count):
-                    offset = clamp_index(indices + uint64(i) * index_step, axis, bits) * axis_stride
+                    offset = index_of(indices + uint64(i) * index_step, axis) * axis_stride
                     store(offsets + uint64(8) * uint64(i), offset + uint64(i) * from_step)
                 while line < last_line:
                     target_line = to + line * to_line
@@ -231,15 +245,15 @@ def lines_kernel(size: int, bits: int) -> Kernel:
                     while i < count:
                         stop = min(i + batch, count)
                         target = buffer if staged else target_line + i * to_step
-                        gap = uint64(size) if staged else to_step
+                        gap = size if staged else to_step
                         for k in range(stop - i):
                             at = base + load(offsets + uint64(8) * (i + uint64(k)))
-                            copy(target + uint64(k) * gap, at, uint64(size))
+                            copy(target + uint64(k) * gap, at, size)
                         if staged:
-                            stream(target_line + i * to_step, buffer, (stop - i) * uint64(size), streamed)
+                            stream(target_line + i * to_step, buffer, (stop - i) * size, streamed)
                         i = stop
                     line += uint64(1)
         fence()
         return uint64(1)
 
-    return compiled(lookup_lines, size, bits)
+    return compiled(lookup_lines, size, bits, blanks=_blanks(bits, size))

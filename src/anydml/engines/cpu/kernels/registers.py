@@ -8,11 +8,18 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from anydml.engines.cpu.kernels.ir import I32, I64, LINE, literal_value, load_as, store_as, stream_as
+from anydml.engines.cpu.kernels.ir import I32, I64, LINE, load_as, store_as, stream_as
+from anydml.engines.cpu.kernels.variants import Filling, blank
 
 
 @intrinsic
-def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct: Any, spec: Any) -> Any:
+def run_of(typing: Any, column: Any) -> Any:
+    """Bytes of a column's elements of a row."""
+    return types.uint64(types.uint64), blank("run_of")
+
+
+@intrinsic
+def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct: Any) -> Any:
     """Take `count` rows of interleaved columns apart, or put them together, in registers (see `interleave_kernel`).
 
     Args:
@@ -21,9 +28,19 @@ def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct
         packed: address of one 64-bit word a column: where its packed elements of row 0 are.
         row: number of rows before these.
         direct: 1 to use non-temporal stores; then what is written falls on whole lines.
-        spec: ``"zip word period count reverse offset:run,…"`` as a constant string.
     """
-    zipped, word, period, count, reverse, columns = parse_spec(literal_value(spec))
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), blank("interleave_rows")
+
+
+@intrinsic
+def move_row(typing: Any, interleaved: Any, packed: Any, row: Any) -> Any:
+    """`interleave_rows` of one row, which touches the columns' own bytes and no others."""
+    return types.void(types.uint64, types.uint64, types.uint64), blank("move_row")
+
+
+def rows_code(spec: str) -> Filling:
+    """The code of `interleave_rows`; the pattern is ``"zip word period count reverse offset:run,…"``."""
+    zipped, word, period, count, reverse, columns = parse_spec(spec)
     kind, lanes = _lanes(word)
     masks = [
         [
@@ -36,7 +53,7 @@ def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct
     ]
     whole = ir.VectorType(kind, count * period * lanes)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(builder: Any, arguments: list[Any]) -> None:
         at = [_column(builder, arguments[1], arguments[2], c, run * word) for c, (_, run) in enumerate(columns)]
         if zipped:
             parts = [load_as(builder, a, ir.VectorType(kind, len(mask))) for a, mask in zip(at, masks, strict=True)]
@@ -47,10 +64,10 @@ def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct
         else:
             value = load_as(builder, arguments[0], whole)
             stores = [(value, mask, a) for a, mask in zip(at, masks, strict=True)]
-        if not in_lines(literal_value(spec)):
+        if not in_lines(spec):
             for value, mask, a in stores:
                 store_as(builder, _permuted(builder, value, mask), a)
-            return context.get_dummy_value()
+            return
         # Line by line, because a vector of odd length that lives beyond a branch is taken to pieces.
         step = LINE * 8 // kind.width
         lines = [
@@ -65,26 +82,23 @@ def interleave_rows(typing: Any, interleaved: Any, packed: Any, row: Any, direct
             with otherwise:
                 for line, a in lines:
                     store_as(builder, line, a)
-        return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64, types.uint64, types.uint64, spec), generate
+    return write
 
 
-@intrinsic
-def move_row(typing: Any, interleaved: Any, packed: Any, row: Any, spec: Any) -> Any:
-    """`interleave_rows` of one row, which touches the columns' own bytes and no others."""
-    zipped, word, _, _, _, columns = parse_spec(literal_value(spec))
+def row_code(spec: str) -> Filling:
+    """The code of `move_row`."""
+    zipped, word, _, _, _, columns = parse_spec(spec)
     kind, lanes = _lanes(word)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(builder: Any, arguments: list[Any]) -> None:
         for c, (offset, run) in enumerate(columns):
             inside = builder.add(arguments[0], ir.Constant(I64, offset * word))
             alone = _column(builder, arguments[1], arguments[2], c, run * word)
             to, source = (inside, alone) if zipped else (alone, inside)
             store_as(builder, load_as(builder, source, ir.VectorType(kind, run * lanes)), to)
-        return context.get_dummy_value()
 
-    return types.void(types.uint64, types.uint64, types.uint64, spec), generate
+    return write
 
 
 def _lanes(word: int) -> tuple[Any, int]:

@@ -5,6 +5,7 @@ Nobody could foresee which way a branch goes. A source that stands still, as a b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,6 @@ from anydml.engines.cpu.kernels.ir import (
     copy,
     fence,
     helper,
-    literal_value,
     load,
     load_as,
     scratch,
@@ -29,6 +29,7 @@ from anydml.engines.cpu.kernels.ir import (
     stream,
     stream_as,
 )
+from anydml.engines.cpu.kernels.variants import Filling, blank, constant
 
 INNER, SEGMENT, ELEMENT = range(HEADER, HEADER + 3)
 SIZES = HEADER + 3
@@ -37,13 +38,22 @@ the box of lines, and the entries of destination, both sources and mask: address
 
 
 @intrinsic
-def select_line(typing: Any, to: Any, a: Any, b: Any, mask: Any, size: Any, streamed: Any) -> Any:
-    """A line: elements of a where the mask's byte is not 0, else of b; `size` and `streamed` are constants."""
-    element: int = literal_value(size)
-    is_streamed = bool(literal_value(streamed))
+def select_line(typing: Any, to: Any, a: Any, b: Any, mask: Any) -> Any:
+    """A line: elements of a where the mask's byte is not 0, else of b."""
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), blank("select_line")
+
+
+@intrinsic
+def select_line_streamed(typing: Any, to: Any, a: Any, b: Any, mask: Any) -> Any:
+    """The same, by a non-temporal store to an aligned address."""
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), blank("select_line_streamed")
+
+
+def _line(element: int, store: Callable[[Any, Any, Any], Any]) -> Filling:
+    """The code of `select_line` for elements of so many bytes."""
     word_bytes = min(element, 8)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def write(builder: Any, arguments: list[Any]) -> None:
         lanes = LINE // element
         kind = ir.VectorType(ir.IntType(8 * word_bytes), LINE // word_bytes)
         bytes_of = ir.VectorType(I8, lanes)
@@ -54,13 +64,9 @@ def select_line(typing: Any, to: Any, a: Any, b: Any, mask: Any, size: Any, stre
             places = ir.Constant(ir.VectorType(I32, kind.count), order)
             holds = builder.shuffle_vector(holds, ir.Constant(holds.type, ir.Undefined), places)
         value = builder.select(holds, *(load_as(builder, each, kind) for each in arguments[1:3]))
-        if is_streamed:
-            stream_as(builder, value, arguments[0])
-        else:
-            store_as(builder, value, arguments[0])
-        return context.get_dummy_value()
+        store(builder, value, arguments[0])
 
-    return types.void(types.uint64, types.uint64, types.uint64, types.uint64, size, streamed), generate
+    return write
 
 
 @intrinsic
@@ -91,9 +97,12 @@ def step_of(entries, number, rank):
 def select_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes; 0: of as many as the table says, one by one."""
     element = max(size, 1)
-    lanes = LINE // element
+    blanks = {"size": size, "select_line": _line(element, store_as), "select_line_streamed": _line(element, stream_as)}
 
     def select(table, counter, chunks):
+        size = constant("size")
+        element = max(size, uint64(1))
+        lanes = uint64(LINE) // element
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment, length = word(table, INNER), word(table, SEGMENT), word(table, ELEMENT)
         sizes = table + uint64(8 * SIZES)
@@ -101,9 +110,9 @@ def select_kernel(size: int) -> Kernel:
         to_step, a_step = step_of(entries, 0, rank), step_of(entries, 1, rank)
         b_step, mask_step = step_of(entries, 2, rank), step_of(entries, 3, rank)
         segments = (inner + segment - uint64(1)) // segment
-        in_lines = size != 0 and to_step == uint64(size) and mask_step == uint64(1)
-        in_lines = in_lines and (a_step == uint64(0) or a_step == uint64(size))
-        in_lines = in_lines and (b_step == uint64(0) or b_step == uint64(size))
+        in_lines = size != uint64(0) and to_step == size and mask_step == uint64(1)
+        in_lines = in_lines and (a_step == uint64(0) or a_step == size)
+        in_lines = in_lines and (b_step == uint64(0) or b_step == size)
         still_a, still_b = scratch(LINE), scratch(LINE)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
@@ -118,47 +127,47 @@ def select_kernel(size: int) -> Kernel:
                 a = entry_of(entries, 1, rank, line, first, sizes)
                 b = entry_of(entries, 2, rank, line, first, sizes)
                 mask = entry_of(entries, 3, rank, line, first, sizes)
-                if size == 0:
+                if size == uint64(0):
                     for k in range(count):
                         at = chosen(a + uint64(k) * a_step, b + uint64(k) * b_step, mask + uint64(k) * mask_step)
                         stream(to + uint64(k) * to_step, at, length, streamed)
                     continue
                 k = uint64(0)
-                if in_lines and count >= uint64(2 * lanes):
+                if in_lines and count >= uint64(2) * lanes:
                     until = uint64(0)
-                    if streamed != uint64(0) and to % uint64(element) == uint64(0):
-                        until = short_of_line(to) // uint64(element)
+                    if streamed != uint64(0) and to % element == uint64(0):
+                        until = short_of_line(to) // element
                     while k < until:
                         at = chosen(a + k * a_step, b + k * b_step, mask + k)
-                        copy(to + k * uint64(size), at, uint64(size))
+                        copy(to + k * size, at, size)
                         k += uint64(1)
                     line_a, line_b = a + k * a_step, b + k * b_step
                     if a_step == uint64(0):
                         line_a = still_a
                         for j in range(lanes):
-                            copy(still_a + uint64(j) * uint64(size), a, uint64(size))
+                            copy(still_a + uint64(j) * size, a, size)
                     if b_step == uint64(0):
                         line_b = still_b
                         for j in range(lanes):
-                            copy(still_b + uint64(j) * uint64(size), b, uint64(size))
-                    by_a, by_b = a_step * uint64(lanes), b_step * uint64(lanes)
-                    is_direct = streamed != uint64(0) and (to + k * uint64(size)) % uint64(LINE) == uint64(0)
+                            copy(still_b + uint64(j) * size, b, size)
+                    by_a, by_b = a_step * lanes, b_step * lanes
+                    is_direct = streamed != uint64(0) and (to + k * size) % uint64(LINE) == uint64(0)
                     if is_direct:
-                        while k + uint64(lanes) <= count:
-                            select_line(to + k * uint64(size), line_a, line_b, mask + k, size, 1)
+                        while k + lanes <= count:
+                            select_line_streamed(to + k * size, line_a, line_b, mask + k)
                             line_a += by_a
                             line_b += by_b
-                            k += uint64(lanes)
-                    while k + uint64(lanes) <= count:
-                        select_line(to + k * uint64(size), line_a, line_b, mask + k, size, 0)
+                            k += lanes
+                    while k + lanes <= count:
+                        select_line(to + k * size, line_a, line_b, mask + k)
                         line_a += by_a
                         line_b += by_b
-                        k += uint64(lanes)
+                        k += lanes
                 while k < count:
                     at = chosen(a + k * a_step, b + k * b_step, mask + k * mask_step)
-                    copy(to + k * to_step, at, uint64(size))
+                    copy(to + k * to_step, at, size)
                     k += uint64(1)
         fence()
         return uint64(1)
 
-    return compiled(select, size)
+    return compiled(select, size, blanks=blanks)

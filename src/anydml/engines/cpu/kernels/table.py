@@ -25,6 +25,7 @@ from anydml.engines.cpu.kernels.blocks import (
 )
 from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
 from anydml.engines.cpu.kernels.ir import copy, copy_lines, fence, load, scratch
+from anydml.engines.cpu.kernels.variants import constant
 
 
 @cache
@@ -32,6 +33,7 @@ def table_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes at any strides; 0: of as many as the table says."""
 
     def by_tables(table, counter, chunks):
+        size = constant("size")
         units, streamed, step = word(table, UNITS), word(table, STREAMED), word(table, 1)
         rows, columns, packed = word(table, ROWS), word(table, COLUMNS), word(table, PACKED)
         from_columns = tables(table)
@@ -60,7 +62,7 @@ def table_kernel(size: int) -> Kernel:
                 for i in range(rows):
                     end = target + load(places + uint64(8) * i)
                     start = source + load(from_rows + uint64(8) * i)
-                    if size == 0:
+                    if size == uint64(0):
                         for j in range(columns):
                             at = uint64(8) * uint64(j)
                             copy_lines(end + load(to_columns + at), start + load(from_columns + at), element)
@@ -71,23 +73,23 @@ def table_kernel(size: int) -> Kernel:
                             at = from_columns + uint64(8) * j
                             a, b = load(at), load(at + uint64(8))
                             c, d = load(at + uint64(16)), load(at + uint64(24))
-                            copy(end, start + a, uint64(size))
-                            copy(end + uint64(size), start + b, uint64(size))
-                            copy(end + uint64(2 * size), start + c, uint64(size))
-                            copy(end + uint64(3 * size), start + d, uint64(size))
-                            end += uint64(4 * size)
+                            copy(end, start + a, size)
+                            copy(end + size, start + b, size)
+                            copy(end + uint64(2) * size, start + c, size)
+                            copy(end + uint64(3) * size, start + d, size)
+                            end += uint64(4) * size
                             j += uint64(4)
                         while j < columns:
-                            copy(end, start + load(from_columns + uint64(8) * j), uint64(size))
-                            end += uint64(size)
+                            copy(end, start + load(from_columns + uint64(8) * j), size)
+                            end += size
                             j += uint64(1)
                     while j < columns:
                         at = uint64(8) * j
-                        copy(end + load(to_columns + at), start + load(from_columns + at), uint64(size))
+                        copy(end + load(to_columns + at), start + load(from_columns + at), size)
                         j += uint64(1)
                 if target == buffer:
                     leave(table, to, buffer, to_rows, block_j, streamed, pitch)
         fence()
         return uint64(1)
 
-    return compiled(by_tables, size)
+    return compiled(by_tables, size, blanks={"size": size})

@@ -13,7 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from anydml.engines.cpu.kernels.ir import I8, I32, I64, LINE, literal_value, load_as, store_as, stream_as
+from anydml.engines.cpu.kernels.ir import I8, I32, I64, LINE, load_as, store_as, stream_as
+from anydml.engines.cpu.kernels.variants import Filling, blank
 
 LANE = 16
 LANES = LINE // LANE
@@ -28,7 +29,7 @@ def side_of(size: int) -> int:
 
 
 @intrinsic
-def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: Any, size: Any, streamed: Any) -> Any:
+def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: Any) -> Any:
     """Transpose a tile of as many rows as `side_of` says, by one line; of padded elements by 48 bytes.
 
     Args:
@@ -38,12 +39,18 @@ def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: An
         destination: address that the offsets of what is written are added to.
         columns: address of one 64-bit offset a column of the source, which becomes a row of one line; those lines are
             stored in order. Of padded elements, 4 bytes after each 48 are overwritten.
-        size: bytes of an element as a constant: 1, 2, 3, 4, 6, 8, 12 or 16.
-        streamed: 1 as a constant to use non-temporal stores, to whole lines, elements that are not padded; 0 to store
-            anywhere.
     """
-    is_streamed = literal_value(streamed)
-    packed = literal_value(size)
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), blank("turn_tile")
+
+
+@intrinsic
+def turn_tile_streamed(typing: Any, source: Any, rows: Any, destination: Any, columns: Any) -> Any:
+    """The same by non-temporal stores, to whole lines, of elements that are not padded."""
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), blank("turn_tile_streamed")
+
+
+def tile_code(packed: int, is_streamed: bool) -> Filling:
+    """The code of `turn_tile` for elements of 1, 2, 3, 4, 6, 8, 12 or 16 bytes."""
     element = PADDED.get(packed, packed)
     step = LANE * packed // element
     kind = ir.IntType(8 * min(element, 8))
@@ -70,9 +77,9 @@ def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: An
                 continue
             (stream_as if is_streamed else store_as)(builder, value, address)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def call(builder: Any, arguments: list[Any]) -> None:
         # A function of its own: where several places of a kernel need it, it is compiled once.
-        name = f"turn_tile_{packed}_{is_streamed}"
+        name = f"tile_{packed}_{int(is_streamed)}"
         function = builder.module.globals.get(name)
         if function is None:
             function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), [I64] * 4), name)
@@ -81,10 +88,9 @@ def turn_tile(typing: Any, source: Any, rows: Any, destination: Any, columns: An
             inside = ir.IRBuilder(function.append_basic_block())
             write(inside, *function.args)
             inside.ret_void()
-        builder.call(function, arguments[:4])
-        return context.get_dummy_value()
+        builder.call(function, arguments)
 
-    return types.void(types.uint64, types.uint64, types.uint64, types.uint64, size, streamed), generate
+    return call
 
 
 def _spread(builder: Any, address: Any, size: int, line: Any) -> Any:

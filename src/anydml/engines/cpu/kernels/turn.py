@@ -30,7 +30,8 @@ from anydml.engines.cpu.kernels.blocks import (
 )
 from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
 from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, helper, load, prefetch_once, scratch, short_of_line
-from anydml.engines.cpu.kernels.tiles import PADDED, side_of, turn_tile
+from anydml.engines.cpu.kernels.tiles import PADDED, side_of, tile_code, turn_tile, turn_tile_streamed
+from anydml.engines.cpu.kernels.variants import Filling, constant
 
 SLACK = 4096 + 64
 STAGE = 4096
@@ -48,18 +49,26 @@ def ask_for(start, offsets, count):
 @cache
 def turn_kernel(size: int) -> Kernel:
     """The kernel for elements of `size` bytes which lie side by side along both groups (see `tiles.turn_tile`)."""
-    side, is_padded = side_of(size), size in PADDED
-    # Tiles of single bytes have so many rows that to ask for their lines takes longer than to wait for them.
-    asks = size > 1
+    blanks: dict[str, Filling] = {
+        "size": size,
+        "side": side_of(size),
+        "is_padded": int(size in PADDED),
+        # Tiles of single bytes have so many rows that to ask for their lines takes longer than to wait for them.
+        "asks": int(size > 1),
+        "turn_tile": tile_code(size, is_streamed=False),
+        "turn_tile_streamed": tile_code(size, is_streamed=True),
+    }
 
     def turn(table, counter, chunks):
+        size, side = constant("size"), constant("side")
+        is_padded, asks = constant("is_padded") != uint64(0), constant("asks") != uint64(0)
         units, streamed, step = word(table, UNITS), word(table, STREAMED), word(table, 1)
         rows, columns, direct = word(table, ROWS), word(table, COLUMNS), word(table, DIRECT)
-        least = max(rows, uint64(side))
+        least = max(rows, side)
         from_columns = tables(table)
-        to_rows = from_columns + uint64(8) * max(columns, uint64(side))
+        to_rows = from_columns + uint64(8) * max(columns, side)
         scratch_rows = to_rows + uint64(8) * least
-        stage_rows = scratch_rows + uint64(16) * least + uint64(8) * max(columns, uint64(side))
+        stage_rows = scratch_rows + uint64(16) * least + uint64(8) * max(columns, side)
         pitch, reach, limit = word(table, PITCH), word(table, REACH), word(table, LIMIT)
         count_i, count_j = word(table, COUNT_I), word(table, COUNT_J)
         buffer = scratch(SCRATCH)
@@ -80,34 +89,34 @@ def turn_kernel(size: int) -> Kernel:
                 goes_straight = direct == uint64(3) or (direct == uint64(2) and short == uint64(0))
                 if not is_padded and (goes_straight or (direct != uint64(0) and streamed == uint64(0))):
                     # Elements that lie across lines cannot be stored past the caches.
-                    is_streamed = streamed != uint64(0) and short % uint64(size) == uint64(0)
-                    head = short // uint64(size)
+                    is_streamed = streamed != uint64(0) and short % size == uint64(0)
+                    head = short // size
                     if is_streamed:
                         end = columns
                         if head != uint64(0) or block_j + uint64(1) < count_j:
-                            end -= uint64(side)
-                        for j in range(head, head + end, uint64(side)):
+                            end -= side
+                        for j in range(head, head + end, side):
                             i = uint64(0)
                             while i < rows:
-                                k = min(i, rows - uint64(side))
-                                turn_tile(source + k * uint64(size), from_columns + uint64(8) * j,
-                                          to + j * uint64(size), to_rows + uint64(8) * k, size, 1)  # fmt: skip
-                                i += uint64(side)
+                                k = min(i, rows - side)
+                                turn_tile_streamed(source + k * size, from_columns + uint64(8) * j,
+                                                   to + j * size, to_rows + uint64(8) * k)  # fmt: skip
+                                i += side
                     j = uint64(0)
                     while j < columns:
-                        at = min(j, columns - uint64(side))
+                        at = min(j, columns - side)
                         # Where lines do not begin with rows, both ends of a row are parts of lines.
                         is_first = j == uint64(0) and block_j == uint64(0)
-                        is_last = j + uint64(side) >= columns and block_j + uint64(1) == count_j
+                        is_last = j + side >= columns and block_j + uint64(1) == count_j
                         i = uint64(0)
                         if is_streamed and (head == uint64(0) or not (is_first or is_last)):
                             i = rows
                         while i < rows:
-                            k = min(i, rows - uint64(side))
-                            turn_tile(source + k * uint64(size), from_columns + uint64(8) * at,
-                                      to + at * uint64(size), to_rows + uint64(8) * k, size, 0)  # fmt: skip
-                            i += uint64(side)
-                        j += uint64(side)
+                            k = min(i, rows - side)
+                            turn_tile(source + k * size, from_columns + uint64(8) * at,
+                                      to + at * size, to_rows + uint64(8) * k)  # fmt: skip
+                            i += side
+                        j += side
                     continue
                 soon = source
                 if asks and streamed != uint64(0):
@@ -118,27 +127,27 @@ def turn_kernel(size: int) -> Kernel:
                 j = uint64(0)
                 while j < columns:
                     at = uint64(0)
-                    if columns >= uint64(side):
-                        at = min(j, columns - uint64(side))
+                    if columns >= side:
+                        at = min(j, columns - side)
                     i = uint64(0)
                     while i < rows:
                         k = uint64(0)
-                        if rows >= uint64(side):
-                            k = min(i, rows - uint64(side))
-                        start, places = source + k * uint64(size), from_columns + uint64(8) * at
+                        if rows >= side:
+                            k = min(i, rows - side)
+                        start, places = source + k * size, from_columns + uint64(8) * at
                         if asks and streamed != uint64(0):
-                            ask_for(soon + k * uint64(size), places, side)
-                        if (is_padded or rows < uint64(side)) and start + reach + uint64(LINE) > limit:
+                            ask_for(soon + k * size, places, side)
+                        if (is_padded or rows < side) and start + reach + uint64(LINE) > limit:
                             # Lines would reach past the source.
-                            for r in range(uint64(0), uint64(side)):
+                            for r in range(uint64(0), side):
                                 copy_lines(stage + r * uint64(LINE), start + load(places + uint64(8) * r),
-                                           min(rows, uint64(side)) * uint64(size))  # fmt: skip
+                                           min(rows, side) * size)  # fmt: skip
                             start, places = stage, stage_rows
-                        turn_tile(start, places, buffer + at * uint64(size), scratch_rows + uint64(8) * k, size, 0)
-                        i += uint64(side)
-                    j += uint64(side)
+                        turn_tile(start, places, buffer + at * size, scratch_rows + uint64(8) * k)
+                        i += side
+                    j += side
                 leave(table, to, buffer, to_rows, block_j, streamed, pitch)
         fence()
         return uint64(1)
 
-    return compiled(turn, size)
+    return compiled(turn, size, blanks=blanks)
