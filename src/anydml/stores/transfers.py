@@ -18,7 +18,7 @@ LINE = 64
 DIRECT = 16 << 10
 """Bytes of a request from which it is read to where it is written from, rather than moved there."""
 
-SCATTERED = 512
+SCATTERED = 256
 """Bytes of a run from which the system puts several of one request where they belong faster than a move does."""
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
