@@ -1,112 +1,167 @@
-"""Calls of fused functions in one step: found by shapes, refused where they do not fit, done as before then."""
+"""Fused calls that compiled code does: with whatever beside arrays, and results of any structure."""
+
+import collections
 
 import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import compiler
+from anydml.engines.cpu.compiler import import_kernels
 from anydml.engines.cpu.launch import LOADER
-from anydml.memory.numpy_struct import IS_KNOWN
-from anydml.tracing import fused
+from anydml.memory import numpy_struct
+from anydml.tracing.fused import Fused
 
-pytestmark = pytest.mark.skipif(not IS_KNOWN, reason="another Python keeps arrays elsewhere")
+pytestmark = pytest.mark.skipif(not numpy_struct.IS_KNOWN, reason="another Python keeps arrays elsewhere")
 
-X = np.random.default_rng(0).standard_normal((6, 10)).astype(np.float32)
-I = np.array([5, 0, -6, 3])  # noqa: E741
+Pair = collections.namedtuple("Pair", "first second")
 
-
-def scattered(x, i):
-    return np.flip(dml.scatter_nd(x, i.reshape(4, 1), x[:4]), 0)
+CALLS = 40
 
 
-CASES = {
-    "one": (lambda x, i: x[:, ::-1], lambda x, i: x[:, ::-1]),
-    "several": (lambda x, i: (x[:2], x[2:].T), lambda x, i: (x[:2], x[2:].T)),
-    "indices": (lambda x, i: x[i], lambda x, i: x[i]),
-    "indices of a part": (lambda x, i: x[1:, 2:5][i[1:2]], lambda x, i: x[1:, 2:5][i[1:2]]),
+def arrays_of(tree):
+    """The arrays of a structure, and what else stands in it, in order."""
+    if isinstance(tree, dict):
+        return [found for key, each in tree.items() for found in (key, *arrays_of(each))]
+    if isinstance(tree, (list, tuple)):
+        return [type(tree), *(found for each in tree for found in arrays_of(each))]
+    return [tree if tree is None or isinstance(tree, (int, str)) else np.asarray(tree)]
+
+
+def check(found, expected):
+    found, expected = arrays_of(found), arrays_of(expected)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert type(one) is type(other)
+        assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
+
+
+def settled(call):
+    """Call until compiled code does it."""
+    import_kernels()
+    for _ in range(CALLS):
+        call()
+    assert LOADER.settle(120)
+    for _ in range(3):
+        call()
+
+
+def found_at_once(fused, monkeypatch):
+    """Let calls that go the long way fail."""
+
+    def long_way(*_):
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr(Fused, "_plan", long_way)
+
+
+X = np.arange(96, dtype=np.float32).reshape(6, 16)
+
+STRUCTURES = {
+    "dict": lambda x, y: {"a": x.T, "b": (y[0], [y[1:]]), "c": None, "d": "word"},
+    "named": lambda x, y: Pair(x[::2], {"y": y.T}),
+    "nested": lambda x, y: [(x.T,), [y]],
+    "one of a tuple": lambda x, y: (x[:, 1:],),
+    "one": lambda x, y: np.swapaxes(x, 0, 1),
 }
 
 
-def warm(call):
-    compiler.import_kernels()
-    for _ in range(20):
-        call()
-    assert LOADER.settle(120)
-    return call()
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_structures_of_results(name, library, monkeypatch):
+    given = pytest.importorskip("torch").from_numpy if library == "torch" else np.asarray
+    function = STRUCTURES[name]
+    if library == "torch":
+        function = {"one": lambda x, y: x.swapaxes(0, 1), "named": lambda x, y: Pair(x[1:], {"y": y.T})}.get(
+            name, function
+        )
+    x, y, fused = X.copy(), X[:3].copy(), dml.fuse(function)
+    a, b = given(x), given(y)
+    expected = function(x, y)
+    settled(lambda: fused(a, b))
+    out = fused(a, b)
+    found_at_once(fused, monkeypatch)
+    check(fused(a, b), expected)
+    x[...] = x[::-1].copy()
+    before = getattr(first_of(out), "_version", None)
+    assert fused(a, b, out=out) is out
+    check(out, function(x, y))
+    if before is not None:
+        assert first_of(out)._version == before + 1
 
 
-def libraries():
-    yield "numpy", lambda array: array
-    try:
-        import torch
-    except ImportError:
-        return
-    from anydml.memory.dlpack_struct import reader_of
-
-    if reader_of(torch.Tensor):
-        yield "torch", torch.from_numpy
+def first_of(tree):
+    while isinstance(tree, (dict, list, tuple)):
+        tree = next(iter(tree.values())) if isinstance(tree, dict) else tree[0]
+    return tree
 
 
-def same(found, expected):
-    pairs = zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]
-    return all(np.array_equal(np.asarray(one), np.asarray(other)) for one, other in pairs)
+ARGUMENTS = {
+    "numbers": (np.roll, [((X, 3, 1), {}), ((X, 2, 0), {}), ((X, -3, 1), {})]),
+    "equal numbers": (
+        lambda x, n: np.full_like(x, 7) if n is True else x[n:],
+        [((X, 1), {}), ((X, True), {}), ((X, 0), {}), ((X, 1), {})],
+    ),
+    "zeros": (np.full_like, [((X, 0.0), {}), ((X, -0.0), {}), ((X, float("inf")), {})]),
+    "words": (lambda x, how: np.pad(x, 1, how), [((X, "edge"), {}), ((X, "wrap"), {})]),
+    "a list": (np.concatenate, [(([X, X[:, ::-1]], 1), {}), (([X, X, X], 0), {})]),
+    "a tuple": (np.stack, [(((X, X[::-1]),), {}), (((X,),), {})]),
+    "a dict": (lambda d: np.concatenate([d["a"], d["b"]]), [(({"a": X, "b": X[:2]},), {}), (({"b": X, "a": X},), {})]),
+    "keywords": (
+        lambda x, y=None, n=0: x[n:] if y is None else np.concatenate([y, x[n:]]),
+        [((X,), {"n": 2}), ((X,), {"y": X[:1]}), ((X,), {"n": 1, "y": X}), ((X,), {"y": X, "n": 1}), ((), {"x": X})],
+    ),
+    "later arrays": (lambda n, x: x[n:], [((1, X), {}), ((2, X), {})]),
+    "structures by arguments": (lambda x, n: tuple(x[k] for k in range(n)), [((X, 2), {}), ((X, 3), {}), ((X, 1), {})]),
+    "nothing": (lambda x, y: x.T if y is None else y, [((X, None), {}), ((X, X), {})]),
+}
 
 
-@pytest.mark.parametrize("with_out", [False, True])
-@pytest.mark.parametrize("library", [*libraries()], ids=lambda pair: pair[0])
-@pytest.mark.parametrize("name", CASES)
-def test_a_step_gives_what_the_function_gives(name, library, with_out, monkeypatch):
-    _, of = library
-    x, i = of(X), of(I)
-    traced, meant = CASES[name]
-    if library[0] == "torch":
-        traced = {"one": lambda x, i: x.flip(1), "several": lambda x, i: (x[:2], x[2:].T)}.get(name, traced)
-    function = dml.fuse(traced)
-    out = None
-    if with_out:
-        expected = meant(X, I)
-        made = [of(np.zeros(each.shape, X.dtype)) for each in (expected if name == "several" else [expected])]
-        out = tuple(made) if name == "several" else made[0]
-    warm(lambda: function(x, i, out=out))
-    monkeypatch.setattr(fused, "Call", None)
-    other = np.roll(X, 1)
-    found = function(of(other), i, out=out)
-    assert same(found, meant(other, I))
-    assert out is None or found is out
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_other_arguments(name):
+    function, calls = ARGUMENTS[name]
+    fused = dml.fuse(function)
+    for _ in range(2):
+        for arguments, keywords in calls:
+            settled(lambda arguments=arguments, keywords=keywords: fused(*arguments, **keywords))
+        for arguments, keywords in calls:
+            expected = function(*arguments, **keywords)
+            found = fused(*arguments, **keywords)
+            check(found, expected)
+            assert np.array_equal(np.signbit(first_of(found)), np.signbit(first_of(expected)))
 
 
-@pytest.mark.parametrize("library", [*libraries()], ids=lambda pair: pair[0])
-@pytest.mark.parametrize("bad", [6, -7, 1 << 40])
-def test_a_step_refuses_indices_and_writes_nothing(library, bad):
-    _, of = library
-    function, out = dml.fuse(lambda x, i: x[i]), of(np.full((4, 10), 7, np.float32))
-    warm(lambda: function(of(X), of(I), out=out))
-    out[...] = 7
-    with pytest.raises(IndexError, match=f"index {bad} in i is out of range for an axis of size 6"):
-        function(of(X), of(np.array([0, 1, 2, bad])), out=out)
-    assert (np.asarray(out) == 7).all()
-    function(of(X), of(I[::-1].copy()), out=out)
-    assert np.array_equal(np.asarray(out), X[I[::-1]])
+@pytest.mark.parametrize("name", set(ARGUMENTS) - {"structures by arguments"})
+def test_other_arguments_take_no_long_way(name, monkeypatch):
+    function, [(arguments, keywords), *_] = ARGUMENTS[name]
+    fused = dml.fuse(function)
+    settled(lambda: fused(*arguments, **keywords))
+    found_at_once(fused, monkeypatch)
+    check(fused(*arguments, **keywords), function(*arguments, **keywords))
 
 
-def test_a_step_has_scratch_of_its_own(monkeypatch):
-    function = dml.fuse(scattered)
-    assert function.lower(X, I).scratch_bytes
-    warm(lambda: function(X, I))
-    monkeypatch.setattr(fused, "Call", None)
-    for shift in range(3):
-        x = np.roll(X, shift)
-        expected = x.copy()
-        expected[I] = x[:4]
-        assert np.array_equal(function(x, I), expected[::-1])
+def test_out_of_another_structure_is_refused():
+    fused = dml.fuse(lambda x: {"a": x.T, "b": (x,)})
+    settled(lambda: fused(X))
+    out = fused(X)
+    for wrong in ({"a": out["a"]}, {"a": out["a"], "b": out["b"][0]}, [out["a"], out["b"]], {**out, "c": 1}):
+        with pytest.raises(dml.BindingError, match="structure"):
+            fused(X, out=wrong)
+    for wrong in ({**out, "a": out["b"][0]}, {**out, "a": X.T}, {**out, "b": (out["a"],)}):
+        with pytest.raises(dml.BindingError):
+            fused(X, out=wrong)
 
 
-def test_layouts_of_one_shape_have_a_step_each(monkeypatch):
-    function = dml.fuse(lambda x: x[:, ::-1])
-    arrays = [X, np.asfortranarray(X), X.astype(np.int64), np.repeat(X, 2, 1)[:, ::2]]
-    warm(lambda: [function(x) for x in arrays])
-    monkeypatch.setattr(fused, "Call", None)
-    for x in arrays:
-        result = function(x)
-        assert np.array_equal(result, x[:, ::-1])
-        assert result.dtype == x.dtype
+def test_tensors_of_the_caller_have_to_have_their_memory():
+    torch = pytest.importorskip("torch")
+    fused = dml.fuse(lambda x, n: (x[n:], x.T))
+    x = torch.from_numpy(X.copy())
+    settled(lambda: fused(x, 2))
+    out = fused(x, 2)
+    settled(lambda: fused(x, 2, out=out))
+    short = torch.empty(16, 6)
+    short.untyped_storage().resize_(8)
+    recording = torch.empty(16, 6, requires_grad=True)
+    for wrong in (short, recording):
+        with pytest.raises(dml.BindingError):
+            fused(x, 2, out=(out[0], wrong))
+    check(out, (X[2:], X.T))

@@ -199,9 +199,7 @@ def _huge(make: Callable[[], Any], size: int) -> Any:
 
 
 def _written(tensors: Iterable[Any]) -> None:
-    for tensor in tensors:
-        if not tensor.is_inference():
-            torch.autograd.graph.increment_version(tensor)
+    torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
 _CPU, _TENSOR = torch.device("cpu"), torch.Tensor

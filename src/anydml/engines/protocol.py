@@ -48,7 +48,7 @@ class Guest(NamedTuple):
     Attributes:
         kind: their type, whose `reader_of` there is.
         can_use: whether an array's memory reaches so many bytes past its first element, and is all there is to it.
-        spans: these bytes, for each input.
+        spans: these bytes, for each input, and for each result that is the caller's.
     """
 
     kind: type

@@ -157,7 +157,7 @@ class Asked(NamedTuple):
         """Let a plan's step be found, if it has one."""
         # Other things than Python's own could never take the step, and a key would keep them alive.
         key = tuple([tuple(each) if isinstance(each, tuple) else each for each in self.key])
-        if plan.launch is None or not all(map(_is_plain, key[1:-1])):
+        if plan.launch is None or not all(map(is_plain, key[1:-1])):
             return
         arguments = key[len(key) - 1 - self.plain : -1]
         kind = np.ndarray if self.like is None else type(self.like)
@@ -209,7 +209,7 @@ def _step(plan: Plan, launch: Launch, arguments: Sequence[object], kind: type, l
     return GuestStep(made, plan.inferred.shapes, QUICK[kind], [like] * len(plan.inferred.shapes))
 
 
-def _is_plain(argument: object) -> bool:
+def is_plain(argument: object) -> bool:
     """Whether types alone tell such an argument from others that are equal."""
     if type(argument) is tuple:
         return all(type(each) is int for each in argument)

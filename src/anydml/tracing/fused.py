@@ -20,10 +20,11 @@ from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
 from anydml.tracing.call import Call
+from anydml.tracing.forms import taken_apart
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
 from anydml.tracing.refusing import broken
-from anydml.tracing.stepping import MISSED, FusedSteps, key_of
+from anydml.tracing.stepping import MISSED, MOST_SHAPES, FusedSteps, StepsByForm, followed, key_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
@@ -94,6 +95,8 @@ class Fused:
         self._name = getattr(function, "__name__", type(function).__name__)
         self._plans = ProgramCache()
         self._steps = FusedSteps()
+        self._named: dict[tuple[str, ...], FusedSteps] = {}
+        self._forms = StepsByForm()
         self._last: tuple[Hashable, Plan] | None = None
         self._turn = threading.RLock()
         _ALL.add(self)
@@ -101,15 +104,24 @@ class Fused:
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
         # What most calls are, without looking any closer. What traces Python must not meet compiled code.
-        if self._steps.whole is not None and arguments and not keywords:
-            kind = type(arguments[0])
+        steps = self._named.get(tuple(keywords)) if keywords else self._steps
+        if steps is not None and steps.whole is not None:
+            given = (*arguments, *keywords.values()) if keywords else arguments
+            kind = type(given[0]) if given else None
+            if kind is list and given[0]:
+                kind = type(given[0][0])
             if kind is np.ndarray or (kind in QUICK and not QUICK[kind].is_traced()):
-                found = self._steps.wholly(arguments, out)
+                found = steps.wholly(given, out)
                 if found is not MISSED:
                     return found
-        quick = key_of(arguments, keywords)
+        quick, taken = key_of(arguments, keywords), None
         if quick:
             found = self._steps.take(quick, arguments, out)
+            if found is not MISSED:
+                return found
+        elif self._forms:
+            taken = taken_apart(arguments, keywords)
+            found = MISSED if taken is None else self._forms.take(taken, out)
             if found is not MISSED:
                 return found
         call = Call(self._name)
@@ -121,8 +133,8 @@ class Fused:
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
-        if quick and plan.launch is not None:
-            self._steps.keep(quick, arguments, plan)
+        if plan.launch is not None and plan.form is not None:
+            self._keep(quick, arguments, keywords, plan)
         if out is None:
             return plan.run(call.inputs, call.adapters)
 
@@ -136,6 +148,20 @@ class Fused:
             return compiled
 
         return plan.run_to(out, call.inputs, call.adapters, kept)
+
+    def _keep(self, quick: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any], plan: Plan) -> None:
+        """Have the next call like this found, where it can be."""
+        if quick:
+            self._steps.keep(quick, arguments, plan)
+        elif parts := followed((*arguments, *keywords.values())):
+            names = tuple(keywords)
+            if names and names not in self._named:
+                if len(self._named) >= MOST_SHAPES:
+                    self._named.clear()
+                self._named[names] = FusedSteps()
+            (self._named[names] if names else self._steps).keep_whole(*parts, plan)
+        elif taken := taken_apart(arguments, keywords):
+            self._forms.keep(taken, plan)
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """The program that a call with these arguments runs."""

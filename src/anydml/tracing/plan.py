@@ -17,9 +17,10 @@ from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
 from anydml.errors import BindingError
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
+from anydml.tracing.forms import Form
 from anydml.tracing.quick import QuickCall
 from anydml.tracing.refusing import broken
-from anydml.tracing.structure import PLAIN, paired, rebuilt
+from anydml.tracing.structure import PLAIN, leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +66,7 @@ class Plan:
         program: what writes packed results.
         is_one: whether the function returns one array.
         is_simple: whether it returns that, or a tuple or list of arrays alone.
+        form: the structure of what it returns, where all of it but constants is made in each call.
     """
 
     def __init__(
@@ -82,6 +84,8 @@ class Plan:
         self.is_one = isinstance(tree, Result)
         self._is_flat = type(tree) in (tuple, list) and [*tree] == [*results]
         self.is_simple = self.is_one or self._is_flat
+        has_known = any(isinstance(leaf, Known) for leaf in leaves(tree))
+        self.form = None if has_known or not results else Form(tree, Result)
         self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK
-from anydml.engines.protocol import Guest, Launch
-from anydml.functions.steps import MOST_ALIKE, GuestStep, Step
+from anydml.engines.protocol import Guest
+from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain
+from anydml.memory.warm import CACHE
+from anydml.tracing.forms import Taken
 from anydml.tracing.plan import Plan
 
 MISSED: Any = object()
@@ -22,23 +24,41 @@ MOST_SHAPES = 64
 class FusedSteps:
     """The steps of one function; each has its plan, which knows the structure of the results."""
 
-    __slots__ = ("_calls", "_found", "_is_tuple", "whole")
+    __slots__ = ("_calls", "_form", "_found", "_written", "whole")
 
     def __init__(self) -> None:
         self._found: dict[Hashable, tuple[tuple[Any, Plan], ...]] = {}
         self._calls: Any = None
-        self._is_tuple = False
+        self._form: Any = None
+        self._written: Callable[..., Any] | None = None
         self.whole: Callable[..., Any] | None = None
 
-    def wholly(self, arguments: tuple[Any, ...], out: Any) -> Any:
-        """The results of a call that compiled code does, or `MISSED`: then nothing was done."""
+    def wholly(self, arguments: Sequence[Any], out: Any) -> Any:
+        """The results of a call that compiled code does, or `MISSED`: then nothing was done.
+
+        Args:
+            arguments: arrays, or a list of them, and then what is no array.
+            out: the caller's arrays to write to, in the structure of the results; None for new ones.
+        """
         assert self.whole is not None
-        found = self.whole(*arguments, out)
-        if found is None:
+        form = self._form
+        if out is None:
+            found = self.whole(*arguments, None)
+            if found is None:
+                return MISSED
+            return found if form.is_one or form.build is None else form.build(found)
+        given = out
+        if not form.is_one:
+            given = form.arrays(out)
+            if given is None:
+                return MISSED
+        if self.whole(*arguments, given) is None:
             return MISSED
-        if out is not None:
-            return out
-        return tuple(found) if self._is_tuple else found
+        if self._written is not None:
+            first = arguments[0][0] if type(arguments[0]) is list else arguments[0]
+            if type(first) is not np.ndarray:
+                self._written((out,) if form.is_one else given)
+        return out
 
     def take(self, key: Hashable, arguments: tuple[Any, ...], out: Any) -> Any:
         """The results of a call, or `MISSED`: then nothing was done.
@@ -58,14 +78,23 @@ class FusedSteps:
         return MISSED
 
     def keep(self, key: tuple[Any, ...], arguments: tuple[Any, ...], plan: Plan) -> None:
-        """Let a plan be found, if it has a step for such arrays."""
+        """Let a plan be found, if it has a step for such arrays.
+
+        Args:
+            key: of `key_of`.
+            arguments: the arrays.
+            plan: does the call.
+        """
         kind = type(arguments[0])
-        if plan.launch is None or not plan.is_simple:
+        if plan.launch is None:
             return
-        others = [pair for pair in self._found.get(key, ()) if pair[1] is not plan]
         made = plan.launch.variant((), None if kind is np.ndarray else kind)
         if made is None:
             return
+        self.keep_whole(arguments, (), False, plan)
+        if not plan.is_simple:
+            return
+        others = [pair for pair in self._found.get(key, ()) if pair[1] is not plan]
         shapes = [shape for shape, _ in plan.shapes]
         step: Step | GuestStep
         if kind is np.ndarray:
@@ -80,25 +109,88 @@ class FusedSteps:
             if self._calls is not None:
                 self._calls.clear()
         self._found[key] = ((step, plan), *others[: MOST_ALIKE - 1])
-        self._keep_whole(key, made, plan, step.makes, kind)
 
-    def _keep_whole(self, key: tuple[Any, ...], launch: Launch, plan: Plan, makes: Sequence[Any], kind: type) -> None:
-        """Let compiled code find a plan, with new results and, of NumPy's arrays, the caller's."""
-        if launch.whole is None:
+    def keep_whole(self, arrays: Sequence[Any], plain: Sequence[object], is_list: bool, plan: Plan) -> None:
+        """Let compiled code find a plan, with new results and the caller's.
+
+        Args:
+            arrays: of one library.
+            plain: the arguments after them.
+            is_list: whether the arrays are given as a list.
+            plan: does the call.
+        """
+        launch, kind, form = plan.launch, type(arrays[0]), plan.form
+        is_numpys = kind is np.ndarray
+        made = None if launch is None else launch.variant((), None if is_numpys else kind)
+        if made is None or made.whole is None or form is None:
             return
-        is_tuple = type(plan.tree) is tuple
         if self._calls is None:
-            self._calls, self._is_tuple = launch.whole.make(), is_tuple
-        if is_tuple != self._is_tuple:
+            self._calls, self._form = made.whole.make(), form
+        if form.words != self._form.words:
             return
-        inputs, guest = len(key) - 1, None
-        if kind is not np.ndarray:
-            guest = Guest(kind, QUICK[kind].can_use, launch.spans[:inputs])
+        if is_numpys:
+            makes = [CACHE.maker(shape, dtype) for shape, dtype in plan.shapes]
+        elif any(result.like is None for result in plan.results):
+            return
+        else:
+            makes = [QUICK[kind].maker(shape, arrays[result.like or 0])
+                     for (shape, _), result in zip(plan.shapes, plan.results, strict=True)]  # fmt: skip
+            self._written = QUICK[kind].written
+        shapes, has_parts = tuple([each.shape for each in arrays]), not plan.is_one
         for has_out in (False, True):
-            if not has_out or (guest is None and not is_tuple):
-                known_by, has_parts = (key, plan, has_out), not plan.is_one
-                self._calls.keep(known_by, launch.whole, key[1], inputs, makes, (), False, has_parts, has_out, guest)
+            guest = None
+            if not is_numpys:
+                spans = made.spans if has_out else made.spans[: len(arrays)]
+                guest = Guest(kind, QUICK[kind].can_use, spans)
+            known_by = kind, shapes, is_list, plan, has_out
+            self._calls.keep(
+                known_by, made.whole, shapes[0], len(arrays), makes, plain, is_list, has_parts, has_out, guest
+            )
         self.whole = self._calls.function
+
+
+class StepsByForm:
+    """Steps of calls whose arguments are more than arrays and what follows them, by all that is no array."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, FusedSteps] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def take(self, taken: Taken, out: Any) -> Any:
+        """The results of a call that compiled code does, or `MISSED`: then nothing was done."""
+        steps = self._found.get(taken.form)
+        return MISSED if steps is None or steps.whole is None else steps.wholly(taken.arrays, out)
+
+    def keep(self, taken: Taken, plan: Plan) -> None:
+        """Let a plan be found."""
+        steps = self._found.get(taken.form)
+        if steps is None:
+            if len(self._found) >= MOST_SHAPES:
+                self._found.clear()
+            steps = self._found[taken.form] = FusedSteps()
+        steps.keep_whole(taken.arrays, (), False, plan)
+
+
+def followed(arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], bool] | None:
+    """Arrays that come first, or as a list, what follows them, and whether they are a list; None of other arguments."""
+    if not arguments:
+        return None
+    is_list = type(arguments[0]) is list and bool(arguments[0])
+    first = arguments[0][0] if is_list else arguments[0]
+    kind = type(first)
+    if kind is not np.ndarray and kind not in QUICK:
+        return None
+    count = 0
+    while not is_list and count < len(arguments) and type(arguments[count]) is kind:
+        count += 1
+    arrays, plain = (arguments[0], arguments[1:]) if is_list else (arguments[:count], arguments[count:])
+    if any(type(each) is not kind for each in arrays) or not all(map(is_plain, plain)):
+        return None
+    return arrays, plain, is_list
 
 
 def key_of(arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...]:

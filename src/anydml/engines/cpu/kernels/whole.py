@@ -38,7 +38,8 @@ COUNT, UNDER_WAY, FIRST_KEY = 19, 20, 21
 BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPANS, FIRST_MAKER = range(10)
 """Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
 whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays; and
-for how many inputs, of another library's, the bytes that they span follow the makers, as Python's numbers."""
+for how many arrays of another library, inputs first, the bytes that they span follow the makers, as Python's
+numbers."""
 
 SAME, BYTES, EACH = range(3)
 """How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
@@ -177,10 +178,9 @@ def gathered(table, recipe, arguments, out, items):
 
 @helper
 def can_use(table, recipe, items, pair):
-    """Whether inputs of another library have the memory that they should."""
-    inputs = word(recipe, INPUTS)
+    """Whether arrays of another library have the memory that they should: inputs, and results of the caller's."""
     spans = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
-    for k in range(inputs):
+    for k in range(word(recipe, SPANS)):
         store(pair, load(items + uint64(8) * uint64(k)))
         store(pair + uint64(8), word(spans, k))
         answer = call_of_four(word(table, CALL_WITH_ALL), word(table, CAN_USE), pair, uint64(2), uint64(0))

@@ -1,0 +1,162 @@
+"""Structures of a call's arguments and results, taken apart and put together quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.arrays.quick import QUICK
+
+STATIC = frozenset((bool, int, str, type(None)))
+"""Types of arguments whose equal values of one type are one."""
+
+Arrays = list[Any]
+
+
+class Taken(NamedTuple):
+    """A call's arguments, taken apart.
+
+    Attributes:
+        form: all but the arrays, which tells it from calls that need another program.
+        arrays: of one library, in the order in which a call's `Call` has them.
+    """
+
+    form: Hashable
+    arrays: Arrays
+
+
+def taken_apart(arguments: Sequence[Any], keywords: dict[str, Any]) -> Taken | None:
+    """A call's arguments as arrays of one library, NumPy's or one of `QUICK`, and all else; None of other arguments."""
+    arrays: Arrays = []
+    form: list[Any] = []
+    if not _take(arguments, arrays, form):
+        return None
+    if keywords:
+        form.append(tuple(keywords))
+        if not _take([*keywords.values()], arrays, form):
+            return None
+    if not arrays:
+        return None
+    kind = type(arrays[0])
+    if kind is not np.ndarray and QUICK[kind].is_traced():
+        return None
+    for each in arrays:
+        if type(each) is not kind:
+            return None
+    return Taken(tuple(form), arrays)
+
+
+def _take(items: Sequence[Any], arrays: Arrays, form: list[Any]) -> bool:
+    """Add arrays, and what stands in their places; whether that was all there is."""
+    for item in items:
+        kind = type(item)
+        if kind is np.ndarray or kind in QUICK:
+            arrays.append(item)
+            form.append(np.ndarray)
+        elif kind in STATIC:
+            form.append(kind)
+            form.append(item)
+        elif kind is float:
+            # Also tells 0 from −0, and knows nan again.
+            form.append(repr(item))
+        elif kind is list or kind is tuple:
+            form.append(kind)
+            form.append(len(item))
+            if not _take(item, arrays, form):
+                return False
+        elif kind is dict:
+            form.append(kind)
+            form.append(tuple(item))
+            if not _take([*item.values()], arrays, form):
+                return False
+        else:
+            return False
+    return True
+
+
+class Form:
+    """The structure of results: an array, or a tuple, list or dict of structures; other leaves are constants.
+
+    Args:
+        tree: the structure.
+        leaf: the type that stands in it for arrays, which have numbers, 0, 1, 2 …, in order.
+
+    Attributes:
+        words: tell it from others.
+        build: makes it of a list of arrays; None where that is what it is.
+    """
+
+    __slots__ = ("_take", "build", "is_one", "words")
+
+    def __init__(self, tree: Any, leaf: type) -> None:
+        self.is_one = isinstance(tree, leaf)
+        self.words = _words(tree, leaf)
+        self.build: Callable[[Arrays], Any] | None = _builder(tree, leaf)
+        if type(tree) in (list, tuple) and all(isinstance(each, leaf) for each in tree):
+            self.build = tuple if type(tree) is tuple else None
+        self._take = _taker(tree, leaf)
+
+    def arrays(self, out: Any) -> Arrays | None:
+        """The arrays of a structure like this, in order; None of another one."""
+        found: Arrays = []
+        return found if self._take(out, found) else None
+
+
+def _words(tree: Any, leaf: type) -> Hashable:
+    if isinstance(tree, leaf):
+        return leaf
+    if isinstance(tree, (list, tuple)):
+        return type(tree), *[_words(each, leaf) for each in tree]
+    if isinstance(tree, dict):
+        return dict, *[(key, _words(each, leaf)) for key, each in tree.items()]
+    # A constant is itself alone: equal ones may differ in their type.
+    return id(tree)
+
+
+def _builder(tree: Any, leaf: type) -> Callable[[Arrays], Any]:
+    if isinstance(tree, leaf):
+        number: int = tree.number  # type: ignore[attr-defined]
+        return lambda arrays: arrays[number]
+    if isinstance(tree, (list, tuple)):
+        parts, kind = [_builder(each, leaf) for each in tree], type(tree)
+        if isinstance(tree, list):
+            return lambda arrays: [part(arrays) for part in parts]
+        if hasattr(tree, "_fields"):
+            return lambda arrays: kind(*[part(arrays) for part in parts])
+        return lambda arrays: tuple([part(arrays) for part in parts])
+    if isinstance(tree, dict):
+        named = [(key, _builder(each, leaf)) for key, each in tree.items()]
+        return lambda arrays: {key: part(arrays) for key, part in named}
+    return lambda arrays: tree
+
+
+def _taker(tree: Any, leaf: type) -> Callable[[Any, Arrays], bool]:
+    """What adds the arrays of a structure like `tree` to a list, and says whether it is like it."""
+    if isinstance(tree, leaf):
+
+        def take_array(out: Any, found: Arrays) -> bool:
+            found.append(out)
+            return True
+
+        return take_array
+    if isinstance(tree, (list, tuple)):
+        parts = [_taker(each, leaf) for each in tree]
+
+        def take_list(out: Any, found: Arrays) -> bool:
+            if not isinstance(out, (list, tuple)) or len(out) != len(parts):
+                return False
+            return all(part(each, found) for part, each in zip(parts, out, strict=True))
+
+        return take_list
+    if isinstance(tree, dict):
+        named = [(key, _taker(each, leaf)) for key, each in tree.items()]
+
+        def take_dict(out: Any, found: Arrays) -> bool:
+            if not isinstance(out, dict) or len(out) != len(named):
+                return False
+            return all(key in out and part(out[key], found) for key, part in named)
+
+        return take_dict
+    return lambda out, found: True
