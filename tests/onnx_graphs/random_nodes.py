@@ -234,7 +234,9 @@ def model_of(kind, arrays, attributes, opset=OPSET):
         for name, array in feeds.items()
     ]
     first = next(array for array in (arrays if kind not in ("Where", "OneHot") else arrays[-1:]) if array is not None)
-    made = np.dtype("i8") if kind in ("NonZero", "Shape") else first.dtype
+    made = np.dtype("i8") if kind in ("NonZero", "Shape", "Size") else first.dtype
+    if kind == "ConstantOfShape":
+        made = np.dtype("f4")
     if kind == "EyeLike" and "dtype" in attributes:
         made = helper.tensor_dtype_to_np_dtype(attributes["dtype"])
     result = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(made), None)

@@ -67,7 +67,7 @@ MODES = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap"
 def pad(known: Described) -> OperatorDesc | None:
     """PADDING1, or, where something is cut off, SLICE1 first: then there is no one desc, and none is given."""
     x, node = known.input(0), known.node
-    before, after = pad_counts(node, known.at, x, known.inputs)
+    before, after = pad_counts(node, known.at, x, known.inputs, pad_mode(node))
     source, output = known.descs(x, known.output)
     zeros = (0,) * (len(source.sizes) - len(x.shape))
     if min((*before, *after, 0)) < 0:

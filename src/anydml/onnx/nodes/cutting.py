@@ -85,7 +85,7 @@ def pad(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """More around, or, where counts are negative, less: that is cut off first."""
     x = required(node, inputs, 0, "data")
     mode = pad_mode(node)
-    before, after = pad_counts(node, at, x, inputs)
+    before, after = pad_counts(node, at, x, inputs, mode)
     element = _padding(node, at, x, inputs) if mode == "constant" else None
     sizes = tuple(map(sum, zip(x.shape, before, after, strict=True)))
     check_bytes(node, sizes_of(node, sizes, "pads"), x.dtype.itemsize)
@@ -109,11 +109,12 @@ def pad_mode(node: Node) -> str:
     return node.text("mode", "constant", MODES if node.version >= 19 else MODES[:3])
 
 
-def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> tuple[list[int], list[int]]:
+def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs, mode: str) -> tuple[list[int], list[int]]:
     """Counts before and after each axis.
 
     Raises:
-        ModelError: they are not two for each axis, or cut off more than there is.
+        ModelError: they are not two for each axis, or cut off more than there is. What constants are put around may
+            lose more than it has, where as much is put there.
     """
     rank = len(x.shape)
     if node.version < 11:
@@ -130,9 +131,14 @@ def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> tuple[list[
     before, after = [0] * rank, [0] * rank
     for k, axis in enumerate(axes):
         before[axis], after[axis] = pads[k], pads[k + len(axes)]
-        if max(0, -before[axis]) + max(0, -after[axis]) > x.shape[axis]:
-            message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {x.shape[axis]}"
-            raise node.error(message, "pads", "no more is cut off than there is")
+        size, cut = x.shape[axis], max(0, -before[axis]) + max(0, -after[axis])
+        if cut > size:
+            result = size + before[axis] + after[axis]
+            if mode != "constant" or result < 0:
+                message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {size}"
+                raise node.error(message, "pads", "no more is cut off than there is")
+            # Nothing of the axis is left: all of it is what is put there.
+            before[axis], after[axis] = -size, result
     return before, after
 
 
