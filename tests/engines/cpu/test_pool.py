@@ -15,8 +15,11 @@ import anydml as dml
 from anydml.engines.cpu import block, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import ALIVE, OWNER, SLEEPERS, SPINS, STATE
+from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import Pool, available_cores
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
+from anydml.memory.host import address_of
+from anydml.moves import Access, Move
 
 SOON = 600
 """Seconds: on a busy machine little happens in a minute."""
@@ -110,6 +113,36 @@ def test_workers_that_sleep_are_woken(pool):
         # Who wakes now stays awake.
         words[SPINS] = 1 << 60
         assert eventually(lambda: dispatch_split() or not words[SLEEPERS])
+
+
+def test_small_work_wakes_nobody_unless_more_follows_soon():
+    if find_waiting().style != BY_FUTEX:
+        pytest.skip("only Linux's clock is asked")
+    pool = Pool()
+    pool.resize(2)
+    words = pool._crew.words
+    x, y = np.ones(256 << 10, np.uint8), np.zeros(256 << 10, np.uint8)
+    (step,) = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), x.size)], x.size)
+    dispatch = pool.bind(step.load(), step.table([address_of(y), address_of(x)]), (x, y), step.claim_bytes)
+    dispatch()
+    try:
+        assert eventually(lambda: words[SLEEPERS] == 1)
+        time.sleep(0.01)
+        dispatch()
+        assert words[SLEEPERS] == 1, "a worker was woken for work that came alone"
+        # Who wakes stays awake.
+        words[SPINS] = 1 << 60
+
+        def woken():
+            for _ in range(100):
+                dispatch()
+            return not words[SLEEPERS]
+
+        assert eventually(woken)
+        assert np.array_equal(x, y)
+    finally:
+        words[SPINS] = 1
+        pool.end()
 
 
 def test_a_busy_pool_makes_nobody_wait(pool):

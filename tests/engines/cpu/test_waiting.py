@@ -48,13 +48,14 @@ def test_a_library_that_is_missing_is_no_error():
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64", "ppc64le", "mips"])
 def test_linux_has_numbers_by_machine(monkeypatch, machine):
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    found = find_waiting("linux", lambda name: library("syscall", "sched_getcpu"))
+    found = find_waiting("linux", lambda name: library("syscall", "sched_getcpu", "clock_gettime"))
     if machine == "mips":
         assert found == Waiting()
         return
-    assert (found.style, found.syscall, found.core_finder) == (BY_FUTEX, ADDRESS, ADDRESS)
+    assert (found.style, found.syscall, found.core_finder, found.clock) == (BY_FUTEX, ADDRESS, ADDRESS, ADDRESS)
     assert 0 not in (found.futex, found.set_cores, found.get_cores)
-    assert find_waiting("linux", lambda name: library("syscall")).core_finder == 0
+    poor = find_waiting("linux", lambda name: library("syscall"))
+    assert (poor.core_finder, poor.clock) == (0, 0)
 
 
 def test_all_others_sleep_in_python(monkeypatch):

@@ -13,9 +13,9 @@ from anydml.memory.host import address_of
 OWNER = 0
 COUNTER = 16
 STATE, KERNEL, TABLE, CORE = 32, 33, 34, 35
-SLEEPERS = 48
+SLEEPERS, LAST = 48, 49
 WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES = range(64, 73)
-STYLE, WAIT, WAKE_ONE, WAKE_ALL, GET_THREAD = range(73, 78)
+STYLE, WAIT, WAKE_ONE, WAKE_ALL, GET_THREAD, CLOCK = range(73, 79)
 BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 """Numbers of 64-bit words, those that are written at once in lines of their own:
 
@@ -24,11 +24,12 @@ BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 - STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job. On
   its line, which a worker that begins has at hand, is what there is to do: KERNEL, TABLE.
 - CORE: the core that the last owner ran on, plus one; 0 where it is not known.
-- SLEEPERS: workers that sleep, or are about to.
+- SLEEPERS: workers that sleep, or are about to. LAST: when small work last found some, in nanoseconds.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.
 - STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).
 - YIELD: the address of a function that lets another thread run.
+- CLOCK: the address of a function that tells the time, 0 where there is none.
 - CORE_FINDER, SET_CORES, GET_CORES, GET_THREAD: the address of a function that tells the core that it runs on, 0 where
   there is none, and the numbers of Linux's calls to say on which cores a thread may run, to ask, and to ask for the
   number of a thread.
@@ -46,6 +47,9 @@ LINE = 128
 
 OPEN, AWAITED, WORKERS, JOB = 1 << 16, 1 << 17, (1 << 16) - 1, 1 << 32
 """Parts of STATE: workers may begin, the owner sleeps until the last one leaves, how many are at it, one job."""
+
+ROUND_BYTES = 64 << 20
+"""Bytes, about, that a caller moves before it looks for signals."""
 
 LOOKS = 1000
 """How often a waiting thread looks before it sleeps: some tens of microseconds."""
@@ -90,6 +94,7 @@ class Block:
             (GET_THREAD, found.get_thread),
             (SYSCALL, found.syscall),
             (CORE_FINDER, found.core_finder),
+            (CLOCK, found.clock),
         ):
             self.words[word] = value
 

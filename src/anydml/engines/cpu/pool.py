@@ -19,15 +19,12 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.block import ALIVE, SLEEPERS, WANTED, Block
+from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, SLEEPERS, WANTED, Block
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
-
-ROUND_BYTES = 64 << 20
-"""Bytes, about, that a caller moves before it looks for signals."""
 
 ROUND = 16
 """Claims that a caller makes before it looks for signals, where nobody says how large they are."""

@@ -36,7 +36,7 @@ class Waiting(NamedTuple):
         style: one of the four above.
         wait, wake_one, wake_all: addresses of functions of C; 0 where `style` is none of the last two.
         futex, set_cores, get_cores, get_thread: numbers of Linux's calls; 0 elsewhere.
-        syscall, core_finder: addresses of C's `syscall` and `sched_getcpu`; 0 elsewhere.
+        syscall, core_finder, clock: addresses of C's `syscall`, `sched_getcpu` and `clock_gettime`; 0 elsewhere.
     """
 
     style: int = IN_PYTHON
@@ -49,6 +49,7 @@ class Waiting(NamedTuple):
     get_thread: int = 0
     syscall: int = 0
     core_finder: int = 0
+    clock: int = 0
 
 
 def find_waiting(system: str | None = None, load: Callable[[str | None], Any] | None = None) -> Waiting:
@@ -81,8 +82,9 @@ def _futex(load: Callable[[str | None], Any]) -> Waiting:
     if numbers is None:
         return Waiting()
     library = load(None)
-    finder = address_of_function(library, "sched_getcpu") if hasattr(library, "sched_getcpu") else 0
-    return Waiting(BY_FUTEX, 0, 0, 0, *numbers, address_of_function(library, "syscall"), finder)
+    names = "sched_getcpu", "clock_gettime"
+    known = [address_of_function(library, name) if hasattr(library, name) else 0 for name in names]
+    return Waiting(BY_FUTEX, 0, 0, 0, *numbers, address_of_function(library, "syscall"), *known)
 
 
 def address_of_function(library: Any, name: str) -> int:

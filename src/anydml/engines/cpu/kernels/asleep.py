@@ -17,11 +17,13 @@ from anydml.engines.cpu.block import (
     BOUND_OF,
     BOUND_OFF,
     CHANGING,
+    CLOCK,
     CORE,
     CORE_FINDER,
     FUTEX,
     GET_CORES,
     GET_THREAD,
+    LAST,
     MOVED,
     MOVED_TO,
     NOBODY,
@@ -53,6 +55,9 @@ FEW_WOKEN = 4
 VALUE_BYTES, FOREVER = 4, (1 << 32) - 1
 """Bytes of what is waited on, and Windows' time without end."""
 
+MONOTONIC, SOON = 1, 200_000
+"""Linux's number of the clock that is asked, and nanoseconds within which small work follows other small work."""
+
 MOST_CORES = 1024
 MASK = MOST_CORES // 8
 """Cores that are known of, and the bytes of a set of them."""
@@ -76,6 +81,19 @@ def wake(block, address, most):
         else:
             for _ in range(most):
                 call_of_four(load(at(block, WAKE_ONE)), address, uint64(VALUE_BYTES), uint64(0), uint64(0))
+
+
+@helper
+def comes_often(block):
+    """Whether small work that finds sleepers came soon after other such work: whoever it wakes will be of use then."""
+    clock = load(at(block, CLOCK))
+    if clock == uint64(0):
+        return True
+    time = scratch(16)
+    call_of_four(clock, uint64(MONOTONIC), time, uint64(0), uint64(0))
+    now, last = load(time) * uint64(1_000_000_000) + load(time + uint64(8)), load(at(block, LAST))
+    store(at(block, LAST), now)
+    return now - last < uint64(SOON)
 
 
 @helper

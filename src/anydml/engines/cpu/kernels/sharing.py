@@ -20,6 +20,7 @@ from anydml.engines.cpu.block import (
     KERNEL,
     OPEN,
     OWNER,
+    ROUND_BYTES,
     SLEEPERS,
     SPINS,
     STATE,
@@ -29,7 +30,15 @@ from anydml.engines.cpu.block import (
     WORKERS,
     YIELD,
 )
-from anydml.engines.cpu.kernels.asleep import at, leave_core_free, note_core, sleep, sleep_elsewhere, wake
+from anydml.engines.cpu.kernels.asleep import (
+    at,
+    comes_often,
+    leave_core_free,
+    note_core,
+    sleep,
+    sleep_elsewhere,
+    wake,
+)
 from anydml.engines.cpu.kernels.atomics import (
     atomic_add,
     atomic_and,
@@ -55,6 +64,10 @@ CLOSED = (1 << HALF) - 1
 ALL = 1 << 62
 MOST_WOKEN = 2
 """Sleepers that one thread wakes: each of them wakes as many."""
+
+WAKING_BYTES = 1 << 20
+"""Bytes of work, about, that is worth waking workers for even where none follows: to wake one takes a core that has
+been idle longer than to move a quarter of them alone."""
 
 MORE = 1
 """In what `share` returns: there are claims left. Above that bit stands the counter's value."""
@@ -93,7 +106,8 @@ def share() -> Any:
             note_core(block)
             atomic_add(at(block, STATE), uint64(JOB | OPEN))
             sleepers = atomic_load(at(block, SLEEPERS))
-            if sleepers != uint64(0):
+            is_large = (units + step - uint64(1)) // step >= rounds // uint64(ROUND_BYTES // WAKING_BYTES)
+            if sleepers != uint64(0) and (is_large or comes_often(block)):
                 leave_core_free(block)
                 wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
             following = uint64(CLOSED)
