@@ -32,7 +32,7 @@ LAYOUTS = (
     '[[rules]]\nsplit = ["a", "b"]\naxis = 0\nmatch = "t0"\n',
     '[[rules]]\nstack = "t{n}"\nto = "all"\n',
     '[[rules]]\njoin = ["t0", "t1"]\nto = "all"\naxis = 0\n',
-    '[[rules]]\nmatch = "t0"\nslice = 0\nstart = 1\nstop = 2\nstep = -1\n',
+    '[[rules]]\nmatch = "t0"\nslice = 0\nstart = -1\nstop = -2\nstep = -1\n',
     '[[axes]]\nmatch = "t0"\naxis = 0\nheads = 2\n',
 )
 

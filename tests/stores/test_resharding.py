@@ -317,6 +317,7 @@ def test_the_function_of_pytorch_is_replaced(tmp_path):
         ('[[rules]]\nmatch = "a"\nflatten = [1, 0]', "before the first"),
         ('[[rules]]\nmatch = "a"\ngather = 0\nindices = [4]', "have 4, but axis 0"),
         ('[[rules]]\nmatch = "a"\nslice = 0\nstep = 0', "step: is 0"),
+        ('[[rules]]\nmatch = "a"\nslice = 0\nstart = 3\nstop = 1', "takes nothing of axis 0 of"),
         ('[[rules]]\njoin = ["a", "b"]\nto = "c"\naxis = 0', "joins \"a\""),
         ('[[rules]]\njoin = ["a", "q"]\nto = "c"\naxis = 0', 'needs "q"'),
         ('[[rules]]\njoin = ["a", "a"]\nto = "c"\naxis = 0', 'takes "a" twice'),

@@ -136,9 +136,11 @@ def _sliced(composer: Composer, name: str, tensor: Described, rule: Rule) -> Val
     if not step:
         raise (rule.place / "step").error("is 0")
     found = range(tensor.shape[axis])[slice(rule.fields.get("start"), rule.fields.get("stop"), step)]
-    if not found:
-        return _slice(composer, tensor.value, axis, 0, 0)
-    return _slice(composer, tensor.value, axis, found[0], len(found), found.step)
+    if not found and tensor.shape[axis]:
+        raise (rule.place / "slice").error(
+            f"takes nothing of axis {axis} of {show(name)}, which has elements 0 to {tensor.shape[axis] - 1}"
+        )
+    return _slice(composer, tensor.value, axis, found[0] if found else 0, len(found), found.step if found else 1)
 
 
 def _permuted(composer: Composer, name: str, tensor: Described, rule: Rule) -> Value:
