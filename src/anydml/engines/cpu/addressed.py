@@ -23,6 +23,9 @@ NEAR_AXIS = 512 << 10
 NEAR_SIZES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of an axis whose elements the caches bring faster than what would ask for them, and bytes of those elements."""
 
+MOST_AXIS = (1 << 31) - 1
+"""Bytes of an axis in which the kernel of lines finds addresses: they are products of 32 bits."""
+
 MOST_BUCKETS = 16
 BUCKETED_BYTES = 1 << 20
 BUCKETED_ELEMENT = 64
@@ -69,18 +72,23 @@ def addressed(move: Move, streamed: bool) -> KernelCall | None:
     many = counted(len(lookups), "lookup")
     if to.lookups:
         many += f", the last of several writes wins, {counted(buckets, 'part')} of the axis at once"
-    if buckets == 1 and is_near(move):
+    if buckets == 1 and is_near(move, MOST_AXIS):
         from anydml.engines.cpu.kernels.in_line import in_line_kernel
 
-        return kernel_call("in_line", in_line_kernel, f"{element} B at near addresses: {many}", (move,), words)
+        return kernel_call("in_line", in_line_kernel, f"{element} B, line by line: {many}", (move,), words)
     reason = f"{element} B at addresses worked out one by one: {many}"
     return kernel_call("addressed", kernels.addressed_kernel, reason, (move,), words)
 
 
-def is_near(move: Move) -> bool:
-    """Whether one lookup finds all elements of a line, in a short axis, at a place that depends on the line alone."""
+def is_near(move: Move, most: int = NEAR_AXIS) -> bool:
+    """Whether one lookup finds all elements of a line, by indices at a place that depends on the line alone.
+
+    Args:
+        move: a simple move.
+        most: bytes of the axis.
+    """
     ends = (*move.destination.lookups, *move.reads.lookups)
-    if len(ends) != 1 or move.element_size not in NEAR_SIZES or ends[0].size * abs(ends[0].stride) > NEAR_AXIS:
+    if len(ends) != 1 or move.element_size not in NEAR_SIZES or ends[0].size * abs(ends[0].stride) > most:
         return False
     return all(each.outside == "clamp" and not each.lookups and not any(each.strides[-1:]) for each in ends[0].lookups)
 

@@ -25,6 +25,9 @@ LINE_BLOCKS = 64
 SIZES = (1, 2, 4, 8, 16)
 """Bytes of elements that have kernels of their own in any case."""
 
+SHORT_AXIS = 1 << 20
+"""Bytes of an axis whose elements are looked up line by line."""
+
 LEAST_LINES, LEAST_SEGMENT = 8, 1024
 """Lines that share indices, and looked-up elements, of a unit at least: what begins one counts little then."""
 
@@ -34,7 +37,7 @@ def has_one_lookup(move: Move) -> bool:
     if move.destination.lookups or len(move.reads.lookups) != 1:
         return False
     (lookup,) = move.reads.lookups
-    if is_near(move) and _has_indices_of_its_own(move, lookup):
+    if is_near(move, SHORT_AXIS) and _has_indices_of_its_own(move, lookup):
         return False
     # Indices to refuse have been looked for before: those that are left lie inside.
     return lookup.outside != "skip" and not lookup.lookups and lookup.dtype != "uint8"

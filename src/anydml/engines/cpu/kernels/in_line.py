@@ -1,4 +1,4 @@
-"""Elements of lines by one lookup at either end, near enough that caches bring them as they are asked for.
+"""Elements of lines by one lookup at either end; in long axes they are asked for a batch at a time.
 
 The lookup's own place may depend on others, which find one index for each line: they are read once a line. The table is
 that of the `addressed` kernel, which does all else.
@@ -20,6 +20,7 @@ from anydml.engines.cpu.kernels.addressed import (
     LOOKUP_WORDS,
     LOOKUPS,
     MOST_LOOKUPS,
+    NEAR_AXIS,
     OUTSIDE,
     SEGMENT,
     SEQUENCE_RANK,
@@ -150,6 +151,7 @@ def in_line_kernel() -> Kernel:
         lines = uint64(1)
         for d in range(sequence_rank):
             lines *= load(sequence_sizes + uint64(8) * uint64(d))
+        is_far = axis * stride > uint64(NEAR_AXIS)
         span = axis * stride if is_source and segments * lines == uint64(1) else uint64(0)
         places, ends, nowhere, buffer = scratch(PLACES), scratch(ENDS), scratch(NOWHERE), scratch(BUFFER)
         for mine in range(chunks):
@@ -194,6 +196,9 @@ def in_line_kernel() -> Kernel:
                                 # The next batch begins on a line, where elements lie on multiples of their size.
                                 count -= ((other + count * element) & uint64(LINE - 1)) // element
                         find_any(spot, index_step, places, count, axis, stride, place, found_step, nowhere, skips, kind)
+                        if is_far:
+                            for k in range(count):
+                                prefetch(load(places + uint64(8) * uint64(k)))
                         if element == uint64(1):
                             move_batch(places, target, other_step, count, is_source, skips, nowhere, 1)
                         elif element == uint64(2):
