@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import anydml as dml
-from anydml.engines.cpu import admission, engine, plan
+from anydml.engines.cpu import admission, engine, permute, plan
 from anydml.moves import Access, Move, simplify
 from anydml.operators.slice import slice_moves
 from anydml.tensor import Layout
@@ -185,6 +185,7 @@ def test_long_rows_that_begin_anywhere_in_a_line(dtype, monkeypatch):
     item = np.dtype(dtype).itemsize
     monkeypatch.setattr(plan, "most_cached", lambda: -1)
     monkeypatch.setattr(engine, "SMALL_BYTES", -1)
+    monkeypatch.setattr(permute, "STRAIGHT_FROM", 0)
     # Blocks that overlap, and rows of one tile and a bit.
     for lines, height in ((32, 64 // item + 13), (45, 1024 // item + 70)):
         width = lines * 64 // item

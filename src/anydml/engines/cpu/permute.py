@@ -30,6 +30,12 @@ STRAIGHT_ROW = 1024
 """Bytes of a row of the source in a block whose tiles are stored at once, past the caches: long stretches of few rows
 are read as fast as memory gives them, while rows that are many and short are not foreseen."""
 
+STRAIGHT_FROM = 512
+"""Bytes of a row of the source, all of it, from which on that pays."""
+
+STRAIGHT_LINES = 2
+"""Lines of each row of the destination in such a block: neighbours in memory are stored soon after each other."""
+
 STRAIGHT_TO = 2048
 """Bytes of a row of the destination from which on it does not matter that its two ends may be parts of lines."""
 
@@ -98,12 +104,12 @@ def _turned(move: Move, streamed: bool) -> KernelCall | None:
 def _straight(move: Move, side: int) -> Blocks | None:
     """Blocks whose tiles are whole lines of the destination, or None where there are none, or rows are short."""
     size = move.element_size
-    goals = [max(side, STRAIGHT_ROW // size), side]
+    goals = [max(side, STRAIGHT_ROW // size), STRAIGHT_LINES * side]
     chosen = _choose(move, goals, packed=True)
     if chosen is None:
         return None
     lengths = [math.prod(axis.size for axis in group) for group in chosen[:2]]
-    if lengths[1] * size < STRAIGHT_TO:
+    if lengths[0] * size < STRAIGHT_FROM or lengths[1] * size < STRAIGHT_TO:
         return None
     goals[1] *= max(1, goals[0] // lengths[0])
     blocks = Blocks(move, *chosen, goals, side, streamed=True, straight=True)
