@@ -169,3 +169,18 @@ def test_rows_that_are_written_over_keep_their_order():
     many = np.arange(indices.MOST_RUNS + 1)
     with pytest.raises(dml.BindingError, match="more than 65536 runs"):
         [*_in_any_order("x", [fill, rows.rows_of(1, 0, 2 * many, 3 * many, 1)], {1: 12})]
+
+
+def test_more_rows_than_a_plan_holds_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(indices, "MOST_ROWS", 1000)
+    np.save(tmp_path / "x.npy", np.zeros((5000, 2)))
+    taken = dml.fuse(lambda x, i: x[i])
+    for count, is_refused in ((900, False), (1500, True)):
+        np.save(tmp_path / "i.npy", np.arange(0, 3 * count, 3) // 3 * 7919 % 5000)
+        inputs = [stores.open(tmp_path / f"{name}.npy") for name in "xi"]
+        target = stores.create(tmp_path / f"out{count}.npy", (count, 2), "f8")
+        if is_refused:
+            with pytest.raises(dml.BindingError, match="it picks 1500 runs, and 1000 are the most of a plan"):
+                taken.plan(inputs, target)
+        else:
+            taken.plan(inputs, target)

@@ -14,7 +14,7 @@ from anydml.stores.transfers import DIRECT, SCATTERED, Offsets, Spans, aligned
 FEW = 256
 """Copies that are moves: those can be cut in more ways, and of so few nobody notices what each costs."""
 
-MOST_ROWS = 1 << 20
+MOST_ROWS = 1 << 18
 """Copies that a plan holds for one move."""
 
 AT_ONCE = 64 << 10
