@@ -65,7 +65,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let the garbage collector pass over what stays to the end: all libraries, and thousands of tests."""
+    """Let the garbage collector pass over what stays to the end, and coverage over what is no test."""
+    REPETITIONS.between()
     gc.freeze()
     gc.enable()
 
