@@ -23,7 +23,10 @@ from fuzz.generate import OPERATORS, random_case
 from fuzz.seen import Seen, TooManyKernels
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ("fill", "rows", "elements", "interleave", "turn", "table", "lookup rows", "lookup elements", "lookup lines")
+KERNELS = {
+    *("fill", "rows", "elements", "interleave", "turn", "table", "in_line"),
+    *("lookup rows", "lookup elements", "lookup lines"),
+}
 HANG = 600
 SEEN = {operator: Seen(12) for operator in OPERATORS}
 
