@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import helper
+from onnx import helper, numpy_helper
 
 TYPES = ["f4", "f8", "f2", "i4", "i8", "u1", "?"]
 OPSET = 18
@@ -224,8 +224,8 @@ MAKERS = [
 ]  # fmt: skip
 
 
-def model_of(kind, arrays, attributes, opset=OPSET):
-    """A graph of one node, and what it is fed."""
+def model_of(kind, arrays, attributes, opset=OPSET, fed=None):
+    """A graph of one node, and what it is fed: the first `fed` inputs, the others are constants; by default all."""
     names = ["" if array is None else f"x{k}" for k, array in enumerate(arrays)]
     node = helper.make_node(kind, names, ["y"], name="n", **attributes)
     feeds = {name: array for name, array in zip(names, arrays, strict=True) if array is not None}
@@ -233,12 +233,14 @@ def model_of(kind, arrays, attributes, opset=OPSET):
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in feeds.items()
     ]
+    given = dict([*feeds.items()][:fed])
+    constants = [numpy_helper.from_array(array, name) for name, array in feeds.items() if name not in given]
     first = next(array for array in (arrays if kind not in ("Where", "OneHot") else arrays[-1:]) if array is not None)
     made = np.dtype("i8") if kind in ("NonZero", "Shape", "Size") else first.dtype
     if kind == "ConstantOfShape":
-        made = np.dtype("f4")
+        made = helper.tensor_dtype_to_np_dtype(attributes["value"].data_type) if attributes else np.dtype("f4")
     if kind == "EyeLike" and "dtype" in attributes:
         made = helper.tensor_dtype_to_np_dtype(attributes["dtype"])
     result = helper.make_tensor_value_info("y", helper.np_dtype_to_tensor_dtype(made), None)
-    graph = helper.make_graph([node], "g", infos, [result])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), feeds
+    graph = helper.make_graph([node], "g", infos[: len(given)], [result], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), given

@@ -9,27 +9,14 @@ import pytest
 from anydml import ModelError
 from anydml.onnx import backend
 
+from .more_corners import MORE, NONE, WORDS, V, X, f32, i64
 from .random_nodes import model_of
 
 onnxruntime.set_default_logger_severity(4)
 
-X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-V = np.arange(1, 5, dtype=np.float32)
-NONE = np.zeros((2, 0), np.float32)
-
-
-def i64(*values):
-    return np.array(values, np.int64)
-
-
-def f32(*values):
-    return np.array(values, np.float32)
-
 
 BOOLS = np.array([[True, False], [True, False], [True, False]])
 IMAGE = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
-
-WORDS = np.array([["a", "", "ccc"], ["dd", "é", "f"]], object)
 
 CASES = {
     "words gathered": ("Gather", [WORDS, i64(-1, 0)], {"axis": 1}, 13),
@@ -183,6 +170,7 @@ CASES = {
     "enlarged along one axis of four": ("Resize", [IMAGE, None, f32(3)], {"mode": "nearest", "axes": [-1]}, 18),
     "made to no pixels": ("Resize", [IMAGE, None, f32(1, 1, 0.1, 1)], {"mode": "nearest"}, 13),
     "volumes enlarged": ("Resize", [X[None, None], None, f32(1, 1, 2, 1, 2)], {"mode": "nearest"}, 13),
+    **MORE,
 }  # fmt: skip
 
 OTHERWISE = {
@@ -191,14 +179,18 @@ OTHERWISE = {
     "classes by fractions": np.eye(10, dtype=np.float32)[[1, -1, 3]].T,
     "no classes": np.zeros((2, 0)),
     "what is not zero of a scalar": np.zeros((0, 1)),
-    "blocks by no coordinates": None,
     "nothing laid out by what cannot be known": None,
     "compressed by a square": None,
+    "compressed by more, which hold": None,
+    "where a scalar is not zero": np.zeros((0, 0)),
+    "backwards to the most": f32(),
+    "a part as large as the whole": np.stack([[[0, 3], [8, 11], [-1, -1]], [[12, 15], [20, 23], [-1, -1]]]),
 }
 """What ONNX Runtime has otherwise, and why: a mirror of one element repeats it, as DirectML's tables of loose ends have
 it here. No axes are not all of them, as onnx's reference evaluator has it. ONNX's document casts classes to integers,
-allows 0 of them, and has no rows of coordinates for a scalar. It refuses the others: coordinates are at least one, 0
-and −1 do not go together where 0 is a size, and a condition is a vector."""
+allows 0 of them, and has no rows of coordinates for a scalar; a slice backwards ends at its end, too, and a part of an
+image is a part where the size stays, too. It refuses the others: 0 and −1 do not go together where 0 is a size, and a
+condition is a vector, no longer than what it chooses from."""
 
 
 def theirs(model, feeds):
@@ -215,6 +207,8 @@ def test_corner(name):
     kind, arrays, attributes, version = CASES[name]
     given = [None if each is None else np.asarray(each) for each in arrays]
     model, feeds = model_of(kind, given, attributes, version)
+    # What decides sizes is fed, or is part of the model.
+    made = (model, feeds), model_of(kind, given, attributes, version, fed=1)
     expected = theirs(model, feeds)
     if name in OTHERWISE:
         # Still so: else the case is like the others.
@@ -222,9 +216,11 @@ def test_corner(name):
         assert (before is None) != (expected is None) or not np.array_equal(before, expected)
         expected = None if expected is None else np.asarray(expected, np.int64 if kind == "NonZero" else np.float32)
     if expected is None:
-        with pytest.raises(ModelError):
-            backend.run_model(model, feeds)
+        for each in made:
+            with pytest.raises(ModelError):
+                backend.run_model(*each)
         return
-    (ours,) = backend.run_model(model, feeds)
-    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_array_equal(ours, expected)
+    for each in made:
+        (ours,) = backend.run_model(*each)
+        assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(ours, expected)

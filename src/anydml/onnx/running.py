@@ -253,7 +253,8 @@ class Running(Moving):
             tensor.array, tensor.held, tensor.value = target, hold, None
             if tensor.dtype.hasobject:
                 texts = np.concatenate([*region.texts, np.empty(0, object)])
-                tensor.array = texts[target]
+                # Of one place alone, NumPy makes no array, but what is there.
+                tensor.array = texts[target.reshape(-1)].reshape(target.shape)
                 tensor.held = Held(self.budget, tensor.array)
         if self._log and made.compiled is not None:
             self._log(f"Program of {', '.join(region.nodes)}:\n{textwrap.indent(str(region.program()), '    ')}")

@@ -52,8 +52,10 @@ def scatter_elements(known: Described) -> OperatorDesc | None:
 
 
 def scatter_nd(known: Described) -> OperatorDesc | None:
-    """SCATTER_ND."""
+    """SCATTER_ND, whose indices have one coordinate or more."""
     x, indices = known.input(0), known.input(1)
+    if not indices.shape[-1]:
+        return None
     source, index, updates, output = known.descs(x, indices, known.input(2), known.output)
     return ScatterNdOperatorDesc(source, index, updates, output, len(x.shape), len(indices.shape))
 

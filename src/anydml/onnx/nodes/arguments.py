@@ -84,18 +84,18 @@ def whole(node: Node, at: Moving, tensor: Tensor, name: str) -> int:
     return operator.index(value)
 
 
-def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes") -> list[int]:
+def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes", may_repeat: bool = False) -> list[int]:
     """Axes from 0 to rank − 1, in the order given.
 
     Raises:
-        ModelError: one is outside, or there twice.
+        ModelError: one is outside, or there twice and may not be.
     """
     found: list[int] = []
     for axis in axes:
         if not -rank <= axis < rank:
             rule = f"{name} are {-rank} to {rank - 1}"
             raise node.error(f"{name} has {axis}, but the rank is {rank}", name, rule)
-        if axis % rank in found:
+        if axis % rank in found and not may_repeat:
             raise node.error(f"{name} {list(axes)} has axis {axis % rank} twice", name, f"{name} do not repeat")
         found.append(axis % rank)
     return found

@@ -101,22 +101,22 @@ def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     return (at.moved(node, at.composer.pick_points(value, places), x.dtype),)
 
 
-def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0) -> int:
+def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
     """How many coordinates an index has.
 
     Raises:
-        ModelError: none, or more than there are, or the batches differ.
+        ModelError: fewer than `least`, or more than there are, or the batches differ.
     """
     if not indices or not data:
         raise node.error("data or indices are a scalar", "indices", "data and indices have dimensions")
     if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
         raise node.error(message, "batch_dims", "the first batch_dims sizes agree")
-    if not 1 <= indices[-1] <= len(data) - batch:
+    if not least <= indices[-1] <= len(data) - batch:
         message = (
             f"indices have {counted(indices[-1], 'coordinate')}, but data has {counted(len(data) - batch, 'dimension')}"
         )
-        raise node.error(message, "indices", "an index has 1 to as many coordinates as data has dimensions")
+        raise node.error(message, "indices", f"an index has {least} to as many coordinates as data has dimensions")
     return indices[-1]
 
 

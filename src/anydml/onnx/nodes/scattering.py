@@ -88,11 +88,13 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     x, indices, updates = _inputs(node, at, inputs)
     if indices.dtype != np.int64:
         raise node.error(f"indices are {indices.dtype}", "indices", "indices are INT64")
-    count = check_tuples(node, x.shape, indices.shape)
+    count = check_tuples(node, x.shape, indices.shape, least=0)
     shape = (*indices.shape[:-1], *x.shape[count:])
     if updates.shape != shape:
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
         raise node.error(message, "updates", "updates have the indices' sizes but the last, then the data's")
+    if not count:
+        return (_last(node, at, x, updates, indices.shape[:-1]),)
     check_tuple_range(node, at, indices, x.shape)
     value, index, new = at.values(x, indices, updates)
     (places,), (source,) = (each.pieces or (None,) for each in (index, new))
@@ -112,6 +114,16 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         return (Move(shape, to, source.source, value.element_size),)
 
     return (at.overwritten(node, value, x.dtype, write),)
+
+
+def _last(node: Node, at: Moving, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
+    """What no coordinates replace is all of the data, each time: the last of the updates, where there is one."""
+    (value,) = at.values(x if 0 in counts else updates)
+    if 0 not in counts:
+        starts = [*(n - 1 for n in counts), *(0 for _ in x.shape)]
+        sizes = (*(1 for _ in counts), *x.shape)
+        value = at.composer.reshape(at.composer.slice(value, starts, sizes, [1] * len(sizes)), x.shape)
+    return at.moved(node, value, x.dtype)
 
 
 def one_hot(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

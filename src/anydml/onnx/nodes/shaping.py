@@ -99,7 +99,7 @@ def squeeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if given is None:
         axes = [axis for axis, size in enumerate(x.shape) if size == 1]
     else:
-        axes = axes_of(node, given, len(x.shape))
+        axes = axes_of(node, given, len(x.shape), may_repeat=True)
     for axis in axes:
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
