@@ -44,6 +44,9 @@ MORE = {
     "picked by a table, backwards": ("Gather", [WORDS, np.array([[-1, -3], [1, -2]], np.int32)], {"axis": 1}, 11),
     "single elements of less of every axis": ("GatherElements", [X, np.array([[[3], [-4]]])], {"axis": -1}, 11),
     "single elements of many": ("GatherElements", [X, np.array([[[1, 0, -1, 1], [0] * 4]], np.int32)], {}, 11),
+    "as many elements as threads share": (
+        "GatherElements", [np.arange(20002.0).reshape(2, -1), np.arange(10001, dtype=np.int32)[None] % 2], {}, 11,
+    ),
     "more elements than another axis has": ("GatherElements", [X, np.zeros((3, 3, 1), int)], {"axis": 1}, 13),
     "words outside": ("GatherElements", [WORDS, np.array([[-3, 0, 0]])], {}, 11),
     "one element by its coordinates": ("GatherND", [X, i64(1, -1, 2)], {}, 11),

@@ -122,8 +122,10 @@ def gather(rng):
 def gather_elements(rng):
     shape = sizes(rng, least=1, most=6)
     axis = rng.randrange(len(shape))
-    wanted = [*shape[:axis], rng.randint(0, 6), *shape[axis + 1 :]]
-    return "GatherElements", [any_of(rng, shape), inside(rng, wanted, shape[axis])], {"axis": axis}, 13
+    wanted = [size if rng.random() < 0.7 else rng.randint(1, size) for size in shape]
+    wanted[axis] = rng.randint(0, 6)
+    attributes = {"axis": axis - rng.choice([0, len(shape)])}
+    return "GatherElements", [any_of(rng, shape), inside(rng, wanted, shape[axis])], attributes, rng.choice([11, 13])
 
 
 def gather_nd(rng):
@@ -136,14 +138,15 @@ def gather_nd(rng):
 
 
 def scatter(rng):
-    shape = sizes(rng, least=1, most=5)
+    shape = sizes(rng, rank=rng.randint(1, 7), least=1, most=rng.choice([3, 5]))
     axis = rng.randrange(len(shape))
-    wanted = [*shape[:axis], rng.randint(1, 9), *shape[axis + 1 :]]
+    wanted = [size if rng.random() < 0.7 else rng.randint(1, size) for size in shape]
+    wanted[axis] = rng.randint(1, 9)
     kind = rng.choice(TYPES)
     # With duplicates: the last one stays, with ONNX Runtime, too.
     given = [filled(rng, shape, kind), inside(rng, wanted, shape[axis]), filled(rng, wanted, kind)]
     name, version = rng.choice([("Scatter", 9), ("ScatterElements", 11), ("ScatterElements", 18)])
-    return name, given, {"axis": axis}, version
+    return name, given, {"axis": axis - rng.choice([0, len(shape)])}, version
 
 
 def scatter_nd(rng):
@@ -225,7 +228,10 @@ def where(rng):
 
 
 def upsample(rng):
-    scales = [1, 1, *(rng.choice([1, 1.5, 2, 2.7, 3]) for _ in range(2))]
+    # Of channels first or last; batches are repeated, too.
+    scales = [rng.choice([1, 1, 2]), 1, *(rng.choice([1, 1.5, 2, 2.7, 3]) for _ in range(2))]
+    if rng.random() < 0.3:
+        scales.append(scales.pop(1))
     x = filled(rng, sizes(rng, rank=4, least=1), rng.choice(["f4", "i4", "u1"]))
     if rng.random() < 0.5:
         return "Upsample", [x], {"mode": "nearest", "scales": [float(s) for s in scales]}, 7

@@ -94,6 +94,12 @@ BROKEN = {
     "the same axis again": ("Unsqueeze", [X, i64(0, 0)], {}, "has axis 0 twice"),
     "sizes that do not fit": ("Expand", [X, i64(5, 4)], {}, "3"),
     "too few repeats": ("Tile", [X, i64(2)], {}, "repeats"),
+    "repeats whose product is 2 modulo 2 to the 64": ("Tile", [X[0, :, 0], i64((2**64 + 2) // 3)], {}, "is too large"),
+    "repeats of a later axis past 64 bits": ("Tile", [X[:, :, 0], i64(1, (2**64 + 2) // 3)], {}, "is too large"),
+    "repeats that are 2 to the 62": ("Tile", [X, i64(2**62, 1, 1)], {}, "is too large"),
+    "repeats of words past 64 bits": ("Tile", [np.array([*"abc"], object), i64((2**64 + 2) // 3)], {}, "is too large"),
+    "as many repeats as there are": ("Tile", [X[:, 0, 0], i64(2**63 - 1)], {}, "is too large"),
+    "repeats of two axes whose product is too large": ("Tile", [X[0], i64(2**33, 2**31)], {}, "is too large"),
 }  # fmt: skip
 
 
