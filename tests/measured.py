@@ -10,7 +10,7 @@ SECONDS = 0.25
 """Of a processor that coverage looks at cases which differ in numbers alone: it takes as long as the tests themselves,
 and such cases run the same lines. What is measured can only become less by it."""
 
-FUNCTION_SECONDS = 1.0
+FUNCTION_SECONDS = 2.0
 """Likewise for all cases of one test function."""
 
 

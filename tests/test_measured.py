@@ -53,7 +53,7 @@ def test_only_repetitions_are_left_out(is_measured):
 
 
 def test_many_kinds_of_one_test_are_measured_for_a_while(is_measured):
-    for kind in "abcde":
+    for kind in "abcdefghi":
         assert is_measured(f"a.py::test_kinds[{kind}]", 0.24)
     assert not is_measured("a.py::test_kinds[j]", 0.1)
     assert is_measured("a.py::test_others[j]", 0.1)
