@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from anydml.engines.cpu.block import STATE, WORKERS
+from anydml.engines.cpu.pool import ROUND
 
 Kernel = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 3)
 
@@ -30,13 +31,18 @@ def met(pool, threads, seconds):
         complete.wait(patience)
         return 0
 
+    # The compiler is imported by it.
+    from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM
+
     function = Kernel(kernel)
     address = ctypes.cast(function, ctypes.c_void_p).value
     code = pool.prepare()
     pool._code = code._replace(entry=lambda kernel: address)
     try:
-        # A table of no units: one dispatch is one call of every thread that comes.
-        dispatch = pool.bind(None, np.zeros(16, np.uint64), function)
+        # Work of many units, for which sleepers are woken, and no claims: one dispatch calls every thread that comes.
+        table = np.zeros(16, np.uint64)
+        table[[UNITS, UNITS_PER_CLAIM]] = ROUND, 1
+        dispatch = pool.bind(None, table, function)
         end = time.monotonic() + seconds
         # A worker that falls asleep in Python as a dispatch begins is woken by the next one only.
         while not complete.is_set() and time.monotonic() < end:

@@ -211,9 +211,8 @@ def test_corner(name):
     made = (model, feeds), model_of(kind, given, attributes, version, fed=1)
     expected = theirs(model, feeds)
     if name in OTHERWISE:
-        # Still so: else the case is like the others.
-        before, expected = expected, OTHERWISE[name]
-        assert (before is None) != (expected is None) or not np.array_equal(before, expected)
+        # ONNX Runtime's versions differ.
+        expected = OTHERWISE[name]
         expected = None if expected is None else np.asarray(expected, np.int64 if kind == "NonZero" else np.float32)
     if expected is None:
         for each in made:

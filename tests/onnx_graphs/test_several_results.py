@@ -65,8 +65,8 @@ def compare(name, nodes, feeds, results, version):
     sessions = (model.SerializeToString(), None, ["CPUExecutionProvider"])
     expected = result_of(lambda: onnxruntime.InferenceSession(*sessions).run(None, feeds))
     if name in AS_ONNX:
-        before, expected = expected, result_of(lambda: ReferenceEvaluator(model).run(None, feeds))
-        assert not are_same(before, expected)
+        # ONNX Runtime's versions differ.
+        expected = result_of(lambda: ReferenceEvaluator(model).run(None, feeds))
     if expected is None:
         with pytest.raises(ModelError):
             backend.run_model(model, feeds)
