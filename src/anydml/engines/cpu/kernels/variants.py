@@ -176,7 +176,8 @@ def _definitions(module: Any, template: Any) -> Any:
     for declared in template.functions:
         if not declared.name.startswith(PREFIX):
             continue
-        filling = (_now or {})[declared.name.removeprefix(PREFIX)]
+        assert _now is not None
+        filling = _now[declared.name.removeprefix(PREFIX)]
         count = len(list(declared.arguments))
         function = ir.Function(module, ir.FunctionType(I64, [I64] * count), declared.name)
         function.linkage = "linkonce_odr"
