@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import anydml as dml
 
@@ -246,3 +247,16 @@ def test_more_dimensions_than_arrays_have(count, dtype):
             work()
     with pytest.raises(dml.DescError, match="gather: the result has 79 dimensions, but arrays have at most 64"):
         dml.gather(x.reshape((1,) * 40), indices.reshape((1,) * 40))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), ()], ids=str)
+def test_results_without_memory_are_refused(shape):
+    x = torch.ones(shape)
+    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(dml.BindingError, match=r"whose new .* torch\.ops"):
+        dml.copy(x)
+    with pytest.raises(dml.BindingError, match=r"whose new tensors have no memory.* torch\.ops"):
+        torch.func.grad(lambda y: (y * dml.copy(x)).sum())(torch.ones(shape))
+    out = torch.zeros(shape)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        dml.copy(x, out=out)
+    assert torch.equal(out, x)

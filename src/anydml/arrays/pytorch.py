@@ -80,13 +80,23 @@ class TorchAdapter(ArrayAdapter):
         _written((self.array,))
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
-        """The memory of a new tensor in host memory."""
+        """The memory of a new tensor in host memory.
+
+        Raises:
+            BindingError: new tensors have none now: they are fake, or a transform's.
+        """
         array = self.array
         if type(array) is torch.Tensor and shape:
             tensor = array.new_empty(*shape)
         else:
             tensor = torch.empty(shape, dtype=array.dtype, device="cpu")
-        address = tensor.data_ptr()
+        try:
+            # Asked of a fake tensor, PyTorch would warn.
+            address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
+        except RuntimeError:
+            address = None
+        if address is None:
+            self.refuse(name, "x", "under a mode or transform whose new tensors have no memory", _HINT)
         result = array_at(address, tensor, shape, dtype)
         if result.nbytes >= HUGE:
             ask_for_huge_pages(address, result.nbytes)
