@@ -21,13 +21,15 @@ def met(pool, threads, seconds):
         seconds: that they wait for each other at most.
     """
     present, complete, working = set(), threading.Event(), []
+    turn = threading.Lock()
     patience = 0.01
 
     def kernel(table, counter, rounds):
-        present.add(threading.get_ident())
-        if len(present) == threads:
-            working.append(pool._crew.words[STATE] & WORKERS)
-            complete.set()
+        with turn:
+            present.add(threading.get_ident())
+            if len(present) == threads:
+                working.append(pool._crew.words[STATE] & WORKERS)
+                complete.set()
         complete.wait(patience)
         return 0
 
@@ -44,7 +46,6 @@ def met(pool, threads, seconds):
         table[[UNITS, UNITS_PER_CLAIM]] = ROUND, 1
         dispatch = pool.bind(None, table, function)
         end = time.monotonic() + seconds
-        # A worker that falls asleep in Python as a dispatch begins is woken by the next one only.
         while not complete.is_set() and time.monotonic() < end:
             present.clear()
             dispatch()

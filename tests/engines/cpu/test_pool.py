@@ -1,5 +1,6 @@
 """The pool of threads: how many, whose work, and what happens when it is busy."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from waits import imitation
 import anydml as dml
 from anydml.engines.cpu import block, engine
 from anydml.engines.cpu import pool as pools
-from anydml.engines.cpu.block import ALIVE, OWNER, SLEEPERS, SPINS, STATE
+from anydml.engines.cpu.block import ALIVE, JOB, KERNEL, OPEN, OWNER, SLEEPERS, SPINS, STATE, WANTED, YIELD
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import Pool, available_cores
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
@@ -100,6 +101,31 @@ def test_every_worker_serves(pool):
     dispatch_until(pool, 2)
     for _ in range(20):
         assert met(pool, 3, SOON)
+
+
+def test_a_worker_that_is_rung_for_before_work_is_there_lets_its_caller_publish_it():
+    from anydml.engines.cpu.kernels.sharing import WAKES
+
+    pool = Pool(in_python=True)
+    words, events = pool._crew.words, []
+
+    def publish():
+        events.append("yielded")
+        if len(events) == 3:
+            words[STATE] += JOB | OPEN
+
+    def kernel(table, counter, rounds):
+        events.append("worked")
+        words[STATE] -= OPEN
+        return 0
+
+    yielding = ctypes.CFUNCTYPE(None)(publish)
+    working = ctypes.CFUNCTYPE(ctypes.c_uint64, *[ctypes.c_uint64] * 3)(kernel)
+    words[YIELD], words[KERNEL] = (ctypes.cast(each, ctypes.c_void_p).value for each in (yielding, working))
+    words[WANTED] = words[ALIVE] = words[SLEEPERS] = 1
+    assert pool.prepare().serve(pool._crew.address, WAKES) == 1
+    assert events == ["yielded"] * 3 + ["worked"]
+    assert words[SLEEPERS] == 1
 
 
 def test_workers_that_sleep_are_woken(pool):

@@ -19,7 +19,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
-from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, SLEEPERS, WANTED, Block
+from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WANTED, Block
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
@@ -86,9 +86,9 @@ class _Crew:
         self._asked = 0
         self._again = 0.0
 
-    def ring(self, sleepers: int) -> None:
-        """Wake workers that sleep in Python; each ring counts, whoever sleeps when it comes."""
-        for _ in range(sleepers - self.bell.qsize()):
+    def ring(self) -> None:
+        """Wake workers that sleep in Python, and those that are about to: each ring counts, whoever sleeps when."""
+        for _ in range(self.words[ALIVE] - self.bell.qsize()):
             self.bell.put(None)
 
     def start(self, code: _Code) -> None:
@@ -170,7 +170,7 @@ class Pool:
         if self._code is not None:
             self._code.rouse(crew.address)
         if crew.wakes_in_python:
-            crew.ring(crew.words[ALIVE])
+            crew.ring()
 
     def end(self) -> None:
         """End all workers, and wait for them: the code that they run must not be freed under them."""
@@ -230,8 +230,8 @@ class Pool:
                 words = crew.words
                 if words[ALIVE] < words[WANTED]:
                     crew.start(code)
-                if crew.wakes_in_python and (sleepers := words[SLEEPERS]):
-                    crew.ring(sleepers)
+                if crew.wakes_in_python:
+                    crew.ring()
                 following = share(crew.address, entry, table, following >> 1, rounds)
 
         return work

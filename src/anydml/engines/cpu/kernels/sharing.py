@@ -174,12 +174,17 @@ def serve() -> Any:
                 if replace(at(block, ALIVE), alive, alive - uint64(1)):
                     return uint64(0)
                 continue
+            is_in_python = load(at(block, STYLE)) == uint64(IN_PYTHON)
             if looks < load(at(block, SPINS)):
                 looks += uint64(1)
-                pause()
+                if woken and is_in_python:
+                    # Who rings has its work yet to publish, and may wait for this very core to do so.
+                    call_plain(load(at(block, YIELD)))
+                else:
+                    pause()
                 continue
             atomic_add(at(block, SLEEPERS), uint64(1))
-            if load(at(block, STYLE)) == uint64(IN_PYTHON):
+            if is_in_python:
                 return uint64(1)
             sleep_elsewhere(block, at(block, STATE) + uint64(4), job)
             atomic_add(at(block, SLEEPERS), ~uint64(0))
