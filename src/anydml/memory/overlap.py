@@ -1,8 +1,9 @@
 """Which of many arrays share a byte of memory: exact, and fast where thousands of them are parts of one array.
 
-Arrays whose bounds lie apart share nothing. Columns of one array have bounds that mesh; but seen modulo the step from
-row to row, each is a short interval, and intervals that lie apart share nothing either. So a set of arrays is cut into
-ever smaller ones, by bounds and by such steps in turn; only what cannot be told apart so is compared in pairs.
+Packed arrays are compared in the order of their addresses, and mostly that is all. Arrays whose bounds lie apart share
+nothing. Columns of one array have bounds that mesh; but seen modulo the step from row to row, each is a short interval,
+and intervals that lie apart share nothing either. So a set of arrays is cut into ever smaller ones, by bounds and by
+such steps in turn; only what cannot be told apart so is compared in pairs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
         arrays: inputs, then outputs.
         first_output: number of inputs, which may share what they like with each other.
     """
+    if _are_packed_apart(arrays, first_output):
+        return None
     pending = [[_lattice(array, number) for number, array in enumerate(arrays) if array.nbytes]]
     while pending:
         group = pending.pop()
@@ -64,6 +67,26 @@ def overlapping_pair(arrays: Sequence[Array], first_output: int) -> tuple[int, i
                 if is_pair and shares_memory(arrays[one.number], arrays[other.number]):
                     return other.number, one.number
     return None
+
+
+def _are_packed_apart(arrays: Sequence[Array], first_output: int) -> bool:
+    """Whether all arrays are packed, and no output shares a byte with another array."""
+    spans: list[tuple[int, int, bool]] = []
+    for number, array in enumerate(arrays):
+        if not array.flags.c_contiguous:
+            return False
+        if size := array.nbytes:
+            low = address_of(array)
+            spans.append((low, low + size, number >= first_output))
+    spans.sort()
+    reach = reach_of_outputs = 0
+    for low, high, is_output in spans:
+        if low < (reach if is_output else reach_of_outputs):
+            return False
+        reach = max(reach, high)
+        if is_output:
+            reach_of_outputs = max(reach_of_outputs, high)
+    return True
 
 
 def _lattice(array: Array, number: int) -> _Lattice:

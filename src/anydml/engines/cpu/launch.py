@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +100,8 @@ def launch_of(
         calls += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
         for place in places:
             calls += [place, int(step.operands[place])]
-    works = [] if is_small else [_work(steps, kernels, *group) for group in grouped(steps, pays)]
+    places = [0, *accumulate(-(-8 * step.template.size // launch.TABLE_UNIT) * launch.TABLE_UNIT for step in steps)]
+    works = [] if is_small else [_work(steps, kernels, places, *group) for group in grouped(steps, pays)]
     run = quick_entry(launch.launch() if is_small else launch.prepare())
     whole_calls.prepare()
 
@@ -122,7 +124,7 @@ def launch_of(
         block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
         begin = partial(run, address_of(block))
         kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind
-        start = begin if is_small else _large(begin, works, launch.TABLE * len(steps))
+        start = begin if is_small else _large(begin, works, places[-1])
         whole = Whole(whole_calls.WholeCalls, address_of(block), None if is_small else start, kept)
         return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, whole)
 
@@ -169,13 +171,14 @@ Work = Callable[[int], "tuple[Callable[[], object], object]"]
 """Given where a call's tables are, what does a part of its work, and what that needs to be kept alive."""
 
 
-def _work(steps: Sequence[KernelCall], kernels: Sequence[Kernel], group: range, is_shared: bool) -> Work:
-    """The work of some steps, whose tables lie `TABLE` bytes apart."""
+def _work(
+    steps: Sequence[KernelCall], kernels: Sequence[Kernel], offsets: Sequence[int], group: range, is_shared: bool
+) -> Work:
+    """The work of some steps, given where the table of each of all steps lies."""
     from anydml.engines.cpu.kernels.driver import quick_entry
-    from anydml.engines.cpu.kernels.launch import TABLE
 
     these = slice(group.start, group.stop)
-    places = [TABLE * k for k in group]
+    places = offsets[these]
     if len(group) > 1:
         driver, effort = several_driver(steps[these]), sum(step.effort for step in steps[these])
 

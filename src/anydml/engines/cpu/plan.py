@@ -38,8 +38,9 @@ COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 SHORT_LINE = 64
 """Elements of a line that is no line of its own where there are others."""
 
-PERMUTED_BYTES, LONG_TABLES_BYTES = 256, 16 << 10
-"""Bytes of a part that has a pass of its own, and of one whose table may be longer than calls of a microsecond fill."""
+PERMUTED_BYTES, LONG_TABLES_BYTES, SHORT_TABLE = 256, 16 << 10, 1536
+"""Bytes of a part that has a pass of its own, of one whose table may be longer than calls of a microsecond fill, and
+words that they do fill."""
 
 
 def plan(moves: Sequence[Move], written: int, admission: Admission | None = None) -> tuple[KernelCall, ...] | None:
@@ -149,9 +150,7 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
 
 
 def _has_short_table(step: KernelCall) -> bool:
-    from anydml.engines.cpu.kernels.launch import MOST_WORDS
-
-    return step.template.size <= MOST_WORDS
+    return step.template.size <= SHORT_TABLE
 
 
 def _is_permuted(move: Move) -> bool:

@@ -30,6 +30,7 @@ from typing import Any
 
 from numba import uint64
 
+from anydml.engines.cpu.kernels.apart import SPAN, takes_place
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_two, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, walk, word
 from anydml.engines.cpu.kernels.indices import is_outside
@@ -37,21 +38,21 @@ from anydml.engines.cpu.kernels.ir import copy, helper, load, scratch, store
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, ITEMS, SHAPE, STRIDES, TYPE, WRITEABLE
 
-CODE = code_of("atomics.py"), HEADER
+CODE = code_of("atomics.py", "apart.py"), HEADER
 """Part of the names of what is compiled here."""
 
 COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
 OPERANDS = 14
 STEP_HEADER = 3
 
-MOST_OPERANDS = 128
-MOST_WORDS = 1536
+MOST_OPERANDS = 1280
+MOST_WORDS = 8192
 """Operands of a call, and words of one kernel's table, at most."""
 
 BOUND = 24
-BOUNDS, TABLE = BOUND * MOST_OPERANDS, 8 * MOST_WORDS
-"""Bytes of what is kept of an operand (its lowest byte, the one past its highest, its first element) and of all of
-them, and of a table."""
+BOUNDS, TABLE, TABLE_UNIT = (BOUND + SPAN) * MOST_OPERANDS, 8 * MOST_WORDS, 128
+"""Bytes of what is kept of an operand (its lowest byte, the one past its highest, its first element), of all of them
+and their spans, and of a table; tables begin at multiples of the last."""
 
 DESCRIPTION = dlpack.SIZE
 """Bytes of an array's description."""
@@ -154,7 +155,7 @@ def fit(block, operands, bounds):
     description = scratch(DESCRIPTION)
     lowest, highest = ~uint64(0), uint64(0)
     planned = block + uint64(8 * OPERANDS)
-    own = bounds
+    own, spans = bounds, bounds + uint64(BOUND * MOST_OPERANDS)
     for k in range(count):
         array = load(operands + uint64(ITEMS) + uint64(8) * uint64(k))
         if load(array + uint64(TYPE)) != kind:
@@ -168,14 +169,17 @@ def fit(block, operands, bounds):
                 return False
             if low < highest and lowest < high:
                 other = bounds
-                while other < own:
+                for _ in range(outputs):
                     if low < load(other + uint64(8)) and load(other) < high:
                         return False
                     other += uint64(BOUND)
+            if takes_place(spans, uint64(k) - outputs, low, high) == uint64(0):
+                return False
+        else:
+            lowest, highest = min(lowest, low), max(highest, high)
         store(own, low)
         store(own + uint64(8), high)
         store(own + uint64(16), first)
-        lowest, highest = min(lowest, low), max(highest, high)
         planned += uint64(32) + uint64(16) * word(planned, 0)
         own += uint64(BOUND)
     return True
@@ -258,15 +262,16 @@ def launch() -> Any:
 
 @cache
 def prepare() -> Any:
-    """Write a block's tables for the arrays of a tuple, one after the other, `MOST_WORDS` apart."""
+    """Write a block's tables for the arrays of a tuple, one after the other."""
 
     def prepare(block, operands, tables):
         bounds = scratch(BOUNDS)
         if not fit(block, operands, bounds) or not are_inside(block, bounds):
             return uint64(REFUSED)
         step = block + uint64(8) * word(block, FIRST)
-        for k in range(word(block, STEPS)):
-            place(step, bounds, tables + uint64(TABLE) * uint64(k))
+        for _ in range(word(block, STEPS)):
+            place(step, bounds, tables)
+            tables += (uint64(8) * word(step, 1) + uint64(TABLE_UNIT - 1)) & ~uint64(TABLE_UNIT - 1)
             step = after(step)
         return uint64(DONE)
 
