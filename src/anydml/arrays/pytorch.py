@@ -16,9 +16,11 @@ import torch
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.arrays.quick import QUICK, QuickKind
+from anydml.arrays.torch_struct import huge, structure
 from anydml.memory.device_array import device_array
 from anydml.memory.dlpack_struct import reader_of
 from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
+from anydml.memory.tensor_struct import Structure
 
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
@@ -199,21 +201,20 @@ def _maker(shape: Sizes, like: Any) -> Callable[[], Any]:
     # No default and no context puts it elsewhere, and it is of no class of its own.
     make = partial(torch.empty(0, dtype=like.dtype, device=_CPU).new_empty, *shape or [()])
     size = like.itemsize * math.prod(shape)
-    return make if size < HUGE else partial(_huge, make, size)
-
-
-def _huge(make: Callable[[], Any], size: int) -> Any:
-    tensor = make()
-    ask_for_huge_pages(tensor.data_ptr(), size)
-    return tensor
+    return make if size < HUGE else partial(huge, make, size)
 
 
 def _written(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
+@cache
+def _structure() -> Structure | None:
+    return structure({dtype: _numpy_dtype(dtype) for dtype in (*_SIMPLE, torch.bfloat16)})
+
+
 _CPU, _TENSOR = torch.device("cpu"), torch.Tensor
 
 if reader_of(torch.Tensor):
     # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.
-    QUICK[torch.Tensor] = QuickKind(torch.Tensor, torch.compiler.is_compiling, _can_use, _maker, _written)
+    QUICK[torch.Tensor] = QuickKind(torch.Tensor, torch.compiler.is_compiling, _can_use, _maker, _written, _structure)

@@ -42,20 +42,6 @@ Start = Callable[[int], int]
 output is read-only, or outputs may overlap: then nothing was done, and the long way says what is wrong."""
 
 
-class Guest(NamedTuple):
-    """Another library's arrays.
-
-    Attributes:
-        kind: their type, whose `reader_of` there is.
-        can_use: whether an array's memory reaches so many bytes past its first element, and is all there is to it.
-        spans: these bytes, for each input, and for each result that is the caller's.
-    """
-
-    kind: type
-    can_use: Callable[[Any, int], bool]
-    spans: tuple[int, ...]
-
-
 class Whole(NamedTuple):
     """A call of which compiled code does all, from the arguments to the results.
 
@@ -84,7 +70,8 @@ class Launch(NamedTuple):
             None, tuples of integers): those that are of other types are refused, too. That they are equal is the
             caller's to see.
             With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
-        whole: the same without a tuple, for functions' own arguments.
+        whole: the same without a tuple, for functions' own arguments; None for another library's arrays whose
+            structure is not known.
     """
 
     start: Start

@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.arrays.quick import QUICK, QuickKind
 from anydml.engines.program_cache import ProgramCache
-from anydml.engines.protocol import Guest, Launch, Start
+from anydml.engines.protocol import Launch, Start
 from anydml.functions.operations import Inferred
 from anydml.memory.warm import CACHE, LEAST
 
@@ -179,17 +179,13 @@ class Asked(NamedTuple):
         """Have compiled code find it, too."""
         operation: Any = key[0]
         shapes, has_out = plan.inferred.shapes, not key[-1]
-        made: Launch | None = launch
-        guest, makers, first = None, [CACHE.maker(shape, plan.dtype) for shape in shapes], key[1]
-        inputs = len(launch.spans) - len(shapes)
-        if self.like is not None:
-            # What is told of arrays that were written is the long way's.
-            kind = type(self.like)
-            quick, made, first = QUICK[kind], None if has_out else launch.variant((), kind), key[2]
-            makers = [quick.maker(shape, self.like) for shape in shapes]
-            guest = Guest(kind, quick.can_use, launch.spans[:inputs])
+        guest = None if self.like is None else type(self.like)
+        made = launch if guest is None else launch.variant((), guest)
         if made is None or made.whole is None or operation not in NAMESPACES:
             return
+        first = key[1] if guest is None else key[2]
+        makers = makers_of(guest, [(shape, plan.dtype) for shape in shapes], [self.like] * len(shapes))
+        inputs = len(launch.spans) - len(shapes)
         calls = PLANS.whole.get(operation)
         if calls is None:
             calls = PLANS.whole.setdefault(operation, made.whole.make())
@@ -198,6 +194,21 @@ class Asked(NamedTuple):
         is_list = not operation.input_names
         known_by = key, plan
         calls.keep(known_by, made.whole, first, inputs, makers, plain, is_list, operation.has_parts, has_out, guest)
+
+
+def makers_of(guest: type | None, results: Sequence[tuple[Sizes, np.dtype[Any]]], likes: Sequence[Any]) -> list[Made]:
+    """What makes the results of calls that compiled code does.
+
+    Args:
+        guest: the type of another library's arrays, whose structure is known; None for NumPy's.
+        results: their shapes and dtypes.
+        likes: for each, an array of its dtype.
+    """
+    if guest is None:
+        return [CACHE.maker(shape, dtype) for shape, dtype in results]
+    structure = QUICK[guest].structure()
+    assert structure is not None
+    return [structure.new(shape, like) for (shape, _), like in zip(results, likes, strict=True)]
 
 
 def _step(plan: Plan, launch: Launch, arguments: Sequence[object], kind: type, like: Any) -> Step | GuestStep | None:

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK
-from anydml.engines.protocol import Guest
-from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain
-from anydml.memory.warm import CACHE
+from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain, makers_of
 from anydml.tracing.forms import Taken
 from anydml.tracing.plan import Plan
 
@@ -24,13 +22,12 @@ MOST_SHAPES = 64
 class FusedSteps:
     """The steps of one function; each has its plan, which knows the structure of the results."""
 
-    __slots__ = ("_calls", "_form", "_found", "_written", "whole")
+    __slots__ = ("_calls", "_form", "_found", "whole")
 
     def __init__(self) -> None:
         self._found: dict[Hashable, tuple[tuple[Any, Plan], ...]] = {}
         self._calls: Any = None
         self._form: Any = None
-        self._written: Callable[..., Any] | None = None
         self.whole: Callable[..., Any] | None = None
 
     def wholly(self, arguments: Sequence[Any], out: Any) -> Any:
@@ -52,13 +49,7 @@ class FusedSteps:
             given = form.arrays(out)
             if given is None:
                 return MISSED
-        if self.whole(*arguments, given) is None:
-            return MISSED
-        if self._written is not None:
-            first = arguments[0][0] if type(arguments[0]) is list else arguments[0]
-            if type(first) is not np.ndarray:
-                self._written((out,) if form.is_one else given)
-        return out
+        return MISSED if self.whole(*arguments, given) is None else out
 
     def take(self, key: Hashable, arguments: tuple[Any, ...], out: Any) -> Any:
         """The results of a call, or `MISSED`: then nothing was done.
@@ -119,30 +110,21 @@ class FusedSteps:
             is_list: whether the arrays are given as a list.
             plan: does the call.
         """
-        launch, kind, form = plan.launch, type(arrays[0]), plan.form
-        is_numpys = kind is np.ndarray
-        made = None if launch is None else launch.variant((), None if is_numpys else kind)
+        launch, form = plan.launch, plan.form
+        guest = None if type(arrays[0]) is np.ndarray else type(arrays[0])
+        made = None if launch is None else launch.variant((), guest)
         if made is None or made.whole is None or form is None:
             return
         if self._calls is None:
             self._calls, self._form = made.whole.make(), form
         if form.words != self._form.words:
             return
-        if is_numpys:
-            makes = [CACHE.maker(shape, dtype) for shape, dtype in plan.shapes]
-        elif any(result.like is None for result in plan.results):
+        if guest is not None and any(result.like is None for result in plan.results):
             return
-        else:
-            makes = [QUICK[kind].maker(shape, arrays[result.like or 0])
-                     for (shape, _), result in zip(plan.shapes, plan.results, strict=True)]  # fmt: skip
-            self._written = QUICK[kind].written
+        makes = makers_of(guest, plan.shapes, [arrays[result.like or 0] for result in plan.results])
         shapes, has_parts = tuple([each.shape for each in arrays]), not plan.is_one
         for has_out in (False, True):
-            guest = None
-            if not is_numpys:
-                spans = made.spans if has_out else made.spans[: len(arrays)]
-                guest = Guest(kind, QUICK[kind].can_use, spans)
-            known_by = kind, shapes, is_list, plan, has_out
+            known_by = guest, shapes, is_list, plan, has_out
             self._calls.keep(
                 known_by, made.whole, shapes[0], len(arrays), makes, plain, is_list, has_parts, has_out, guest
             )

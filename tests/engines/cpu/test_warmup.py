@@ -24,6 +24,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "launch",
             "shared_bytes",
             "prepare",
+            "reader",
             "repeat",
             "several_kernel",
             "rows_kernel",
@@ -35,6 +36,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "lines_kernel",
             "interleave_kernel",
             "turn_kernel",
+            "whole",
             "table_kernel",
         )
     }

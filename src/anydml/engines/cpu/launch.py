@@ -83,6 +83,7 @@ def launch_of(
         return None
     from anydml.engines.cpu import whole_calls
     from anydml.engines.cpu.kernels.driver import entry, quick_entry
+    from anydml.engines.cpu.tensors import reading
 
     operands: list[int] = []
     spans: list[int] = []
@@ -107,7 +108,8 @@ def launch_of(
 
     def variant(arguments: Sequence[object], kind: type | None) -> Launch | None:
         described = operands if kind is None else _described(layouts, operands)
-        reader = 0 if kind is None else reader_of(kind)
+        read = None if kind is None else reading(kind)
+        reader = 0 if kind is None else read.reader if read else reader_of(kind)
         if described is None or (kind is not None and not reader):
             return None
         head = [0] * launch.OPERANDS
@@ -117,6 +119,7 @@ def launch_of(
         head[launch.KINDS] = launch.OPERANDS + len(operands) + len(calls) + len(checked)
         head[launch.TUPLE], head[launch.INTEGER], head[launch.FLOAT] = id(tuple), id(int), id(float)
         head[launch.READER], head[launch.CLEAR] = reader, clear_address()
+        head[launch.STRUCTURE] = read.words if read else 0
         head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
         every = [*head, *described, *calls, *checked]
         for each in arguments:
@@ -125,7 +128,9 @@ def launch_of(
         begin = partial(run, address_of(block))
         kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind
         start = begin if is_small else _large(begin, works, places[-1])
-        whole = Whole(whole_calls.WholeCalls, address_of(block), None if is_small else start, kept)
+        whole = None
+        if kind is None or read is not None:
+            whole = Whole(whole_calls.WholeCalls, address_of(block), None if is_small else start, kept)
         return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, whole)
 
     return variant((), None)

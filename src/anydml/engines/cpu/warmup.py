@@ -34,11 +34,13 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.select import select_kernel
     from anydml.engines.cpu.kernels.several import several_kernel
     from anydml.engines.cpu.kernels.table import table_kernel
+    from anydml.engines.cpu.kernels.tensors import reader
     from anydml.engines.cpu.kernels.turn import turn_kernel
+    from anydml.engines.cpu.kernels.whole import whole
 
     yield "sharing", POOL.prepare
     yield "where sharing begins", shared_bytes
-    for what in (launch, prepare, repeat):
+    for what in (launch, prepare, repeat, whole, reader):
         yield "calls", what
     yield "several", several_kernel
     yield "rows", rows_kernel

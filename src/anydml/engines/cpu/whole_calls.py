@@ -12,8 +12,8 @@ import numpy as np
 
 from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.kernels.driver import entry
-from anydml.engines.protocol import Guest, Whole
-from anydml.memory.dlpack_struct import reader_of
+from anydml.engines.cpu.tensors import reading
+from anydml.engines.protocol import Whole
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import HEADER
 
@@ -33,8 +33,6 @@ _CALLED = {
     whole.CALL: "PyObject_CallNoArgs",
     whole.CALL_WITH: "PyObject_CallOneArg",
     whole.NUMBER: "PyLong_FromUnsignedLongLong",
-    whole.CALL_WITH_ALL: "PyObject_Vectorcall",
-    whole.CLEAR: "PyErr_Clear",
 }
 
 
@@ -59,7 +57,7 @@ class WholeCalls:
 
     def __init__(self) -> None:
         self._table = np.zeros(whole.FIRST_KEY + 2 * MOST_RECIPES, np.uint64)
-        objects = {whole.NONE: None, whole.ARRAY: np.ndarray, whole.LIST: list, whole.ZERO: 0, whole.TRUE: True}
+        objects = {whole.NONE: None, whole.ARRAY: np.ndarray, whole.LIST: list, whole.ZERO: 0}
         for at, known in objects.items():
             self._table[at] = id(known)
         for at, name in _CALLED.items():
@@ -68,7 +66,6 @@ class WholeCalls:
         self._places: dict[Hashable, int] = {}
         self._kept: list[object] = [None] * MOST_RECIPES
         self._gone: list[object] = []
-        self._guest: Guest | None = None
         self.function: Callable[..., Any] = _builtin(self._table)
 
     def keep(
@@ -82,7 +79,7 @@ class WholeCalls:
         is_list: bool,
         has_parts: bool,
         has_out: bool,
-        guest: Guest | None = None,
+        guest: type | None = None,
     ) -> None:
         """Have a call found.
 
@@ -96,14 +93,13 @@ class WholeCalls:
             is_list: whether the inputs are given as a list.
             has_parts: whether the results are.
             has_out: whether the caller gives arrays for them.
-            guest: whose the arrays are, if not NumPy's: the same for all calls of a table, or it is not found.
+            guest: the arrays' type, if not NumPy's: the same for all calls of a table, or it is not found.
         """
         if known_by in self._places or not self._is_known(guest):
             return
         words = [call.block, id(call.start) if call.start else 0, inputs, len(makers)]
         words += [int(is_list), int(has_parts), int(has_out), len(plain)]
-        spans = guest.spans if guest else ()
-        words += [len(spans), *map(id, (*makers, *spans))]
+        words += map(id, makers)
         for each in plain:
             words += _record(each)
         recipe = np.array(words, np.uint64)
@@ -116,22 +112,24 @@ class WholeCalls:
                 self._places.pop(known, None)
         self._places[known_by] = place
         at = whole.FIRST_KEY + 2 * place
-        before, self._kept[place] = self._kept[place], (recipe, call, tuple(makers), tuple(plain), known_by, spans)
+        before, self._kept[place] = self._kept[place], (recipe, call, tuple(makers), tuple(plain), known_by)
         self._gone.append(before)
         self._table[at + 1] = address_of(recipe)
         self._table[at] = key ^ len(first)
         self._table[whole.COUNT] = max(int(self._table[whole.COUNT]), place + 1)
         self._forget()
 
-    def _is_known(self, guest: Guest | None) -> bool:
+    def _is_known(self, guest: type | None) -> bool:
         """Whether compiled code can tell such arrays: the first type of another library's is the one."""
         if guest is None:
             return True
         if not self._table[whole.GUEST]:
-            self._guest = guest
-            self._table[whole.READER], self._table[whole.CAN_USE] = reader_of(guest.kind), id(guest.can_use)
-            self._table[whole.GUEST] = id(guest.kind)
-        return int(self._table[whole.GUEST]) == id(guest.kind)
+            read = reading(guest)
+            if read is None:
+                return False
+            self._table[whole.READER], self._table[whole.STRUCTURE] = read.reader, read.words
+            self._table[whole.GUEST] = id(guest)
+        return int(self._table[whole.GUEST]) == id(guest)
 
     def clear(self) -> None:
         """Let nothing be found."""

@@ -7,8 +7,9 @@ A call is described by a block of words, which `anydml.engines.cpu.launch` write
 - STEPS, FIRST: how many kernel calls there are, and the number of the first one's first word.
 - WORDS, KINDS: how many arguments that are no arrays follow the operands, and the number of the first one's first word.
 - TUPLE, INTEGER, FLOAT: the addresses of Python's types.
-- READER, CLEAR: for another library's arrays, the addresses of its function that describes one, as DLPack says it, and
-  of the one that forgets the exception of an array that it cannot describe; 0 for NumPy's.
+- READER, STRUCTURE, CLEAR: for another library's arrays, the addresses of what describes one, as DLPack says it; of the
+  words that it takes first (see `kernels.tensors`), or 0 for the library's own function; and of what forgets the
+  exception that this leaves of an array that it cannot describe. READER is 0 for NumPy's.
 - CHECKS, FIRST_CHECK: how many lookups refuse indices outside their axis, and the number of the first one's first word.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
   strides. Of another library's arrays, DLPack's words: the dtype above the dimensions, and strides in elements;
@@ -42,7 +43,7 @@ CODE = code_of("atomics.py", "apart.py"), HEADER
 """Part of the names of what is compiled here."""
 
 COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
-OPERANDS = 14
+STRUCTURE, OPERANDS = 14, 15
 STEP_HEADER = 3
 
 MOST_OPERANDS = 1280
@@ -132,7 +133,10 @@ def first_of(block, planned, array, description):
         if not is_as_planned(planned, rank, load(array + uint64(DTYPE)), shape, strides):
             return uint64(0)
         return load(array + uint64(DATA))
-    if call_of_two(reader, array, description) != 0:
+    if word(block, STRUCTURE) != uint64(0):
+        if call_kernel(reader, word(block, STRUCTURE), array, description) != uint64(0):
+            return uint64(0)
+    elif call_of_two(reader, array, description) != 0:
         call_plain(word(block, CLEAR))
         return uint64(0)
     if load(description + uint64(dlpack.DEVICE)) & uint64(0xFFFFFFFF) != uint64(dlpack.HOST):

@@ -19,27 +19,25 @@ from typing import Any
 
 from numba import uint64
 
-from anydml.engines.cpu.kernels.atomics import call_of_four, call_of_two, call_plain
+from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
 from anydml.engines.cpu.kernels.launch import CODE, DESCRIPTION, KIND, MOST_OPERANDS, OPERANDS, done_by, first_of
+from anydml.engines.cpu.kernels.tensors import are_new_ones_plain, say_written
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
 
 NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
 """Python's objects and functions."""
 
-TRUE, CALL_WITH_ALL, CLEAR, GUEST, READER, CAN_USE = range(13, 19)
-"""More of them; another library's type of arrays, or 0, what describes one of them as DLPack says it, and what tells
-whether its memory can be used up to so many bytes (see `anydml.arrays.quick`)."""
+GUEST, READER, STRUCTURE = range(13, 16)
+"""Another library's type of arrays, or 0, what describes one of them, and the words that it takes (see `tensors`)."""
 
-COUNT, UNDER_WAY, FIRST_KEY = 19, 20, 21
+COUNT, UNDER_WAY, FIRST_KEY = 16, 17, 18
 
-BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPANS, FIRST_MAKER = range(10)
+BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
 """Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
-whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays; and
-for how many arrays of another library, inputs first, the bytes that they span follow the makers, as Python's
-numbers."""
+whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays."""
 
 SAME, BYTES, EACH = range(3)
 """How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
@@ -111,7 +109,7 @@ def is_alike(record, given):
 @helper
 def are_arguments_alike(recipe, given):
     """Whether the arguments that are no arrays are the planned ones."""
-    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS) + word(recipe, SPANS))
+    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
     for k in range(word(recipe, PLAIN)):
         argument = load(given + uint64(8) * uint64(k))
         if not is_alike(record, argument):
@@ -137,6 +135,12 @@ def key_of(shape, rank, many, is_new):
 
 
 @helper
+def is_guests(table, recipe):
+    """Whether a recipe is of another library's arrays."""
+    return word(word(recipe, BLOCK), KIND) != word(table, ARRAY)
+
+
+@helper
 def gathered(table, recipe, arguments, out, items):
     """Put inputs and results after each other, and hold them: 0 for done, 1 if they do not fit, 2 for an error.
 
@@ -145,6 +149,8 @@ def gathered(table, recipe, arguments, out, items):
     inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
     own = items + uint64(8) * inputs
     if word(recipe, HAS_OUT) == uint64(0):
+        if is_guests(table, recipe) and not are_new_ones_plain(word(table, STRUCTURE)):
+            return uint64(1)
         for k in range(results):
             made = call(table, CALL, word(recipe, FIRST_MAKER + k), uint64(0), uint64(0))
             if made == uint64(0):
@@ -174,23 +180,6 @@ def gathered(table, recipe, arguments, out, items):
     for k in range(inputs):
         refer(table, load(items + uint64(8) * uint64(k)), INCREF)
     return uint64(0)
-
-
-@helper
-def can_use(table, recipe, items, pair):
-    """Whether arrays of another library have the memory that they should: inputs, and results of the caller's."""
-    spans = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
-    for k in range(word(recipe, SPANS)):
-        store(pair, load(items + uint64(8) * uint64(k)))
-        store(pair + uint64(8), word(spans, k))
-        answer = call_of_four(word(table, CALL_WITH_ALL), word(table, CAN_USE), pair, uint64(2), uint64(0))
-        if answer == uint64(0):
-            call_plain(word(table, CLEAR))
-            return False
-        refer(table, answer, DECREF)
-        if answer != word(table, TRUE):
-            return False
-    return True
 
 
 @helper
@@ -235,7 +224,7 @@ def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
 
 
 @helper
-def done_with(table, recipe, arguments, out, operands, pair):
+def done_with(table, recipe, arguments, out, operands):
     """Do a call by a recipe: 0 for done, and results are held, 1 for refused, 2 for an error."""
     inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
     items = operands + uint64(ITEMS)
@@ -244,15 +233,17 @@ def done_with(table, recipe, arguments, out, operands, pair):
         return refused
     store(operands + uint64(HEADER), inputs + results)
     start = word(recipe, START)
-    if word(recipe, SPANS) != uint64(0) and not can_use(table, recipe, items, pair):
-        refused = uint64(1)
-    elif start == uint64(0):
+    if start == uint64(0):
         refused = done_by(word(recipe, BLOCK), operands)
     else:
         refused = started(table, start, operands)
     release(table, items, inputs)
+    own = items + uint64(8) * inputs
     if refused != uint64(0):
-        release(table, items + uint64(8) * inputs, results)
+        release(table, own, results)
+    elif word(recipe, HAS_OUT) != uint64(0) and is_guests(table, recipe):
+        for k in range(results):
+            say_written(word(table, STRUCTURE), load(own + uint64(8) * uint64(k)))
     return refused
 
 
@@ -275,7 +266,6 @@ def whole() -> Any:
     def whole(own, arguments, count):
         operands = scratch(TUPLE)
         description = scratch(DESCRIPTION)
-        pair_of_two = scratch(16)
         table = load(own + uint64(DATA))
         first, out = load(arguments), load(arguments + uint64(8) * (count - uint64(1)))
         array, many = first, uint64(0)
@@ -289,8 +279,7 @@ def whole() -> Any:
             rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
             shape = load(array + uint64(SHAPE))
         elif kind == word(table, GUEST):
-            if call_of_two(word(table, READER), array, description) != 0:
-                call_plain(word(table, CLEAR))
+            if call_kernel(word(table, READER), word(table, STRUCTURE), array, description) != uint64(0):
                 return nothing(table)
             rank = load(description + uint64(dlpack.DIMENSIONS)) & uint64(0xFFFFFFFF)
             shape = load(description + uint64(dlpack.SHAPE))
@@ -305,7 +294,7 @@ def whole() -> Any:
                 results, has_parts = word(recipe, RESULTS), word(recipe, HAS_PARTS)
                 own_results = operands + uint64(ITEMS) + uint64(8) * word(recipe, INPUTS)
                 store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) + uint64(1))
-                refused = done_with(table, recipe, arguments, out, operands, pair_of_two)
+                refused = done_with(table, recipe, arguments, out, operands)
                 store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) - uint64(1))
                 if refused == uint64(2):
                     return uint64(0)
@@ -314,4 +303,4 @@ def whole() -> Any:
             pair += uint64(16)
         return nothing(table)
 
-    return compiled(whole, *CODE, code_of("launch.py"), nogil=False)
+    return compiled(whole, *CODE, code_of("launch.py", "tensors.py", "../../../memory/tensor_struct.py"), nogil=False)

@@ -1,0 +1,312 @@
+"""Calls that compiled code does on tensors whose structure it reads: what it reads, refuses, makes and tells."""
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+import anydml as dml  # noqa: E402
+from anydml.arrays import torch_struct  # noqa: E402
+from anydml.arrays.quick import QUICK  # noqa: E402
+from anydml.engines.cpu.compiler import import_kernels  # noqa: E402
+from anydml.engines.cpu.launch import LOADER  # noqa: E402
+from anydml.errors import AnydmlError  # noqa: E402
+from anydml.functions import calling  # noqa: E402
+from anydml.functions.steps import PLANS  # noqa: E402
+from anydml.memory import tensor_struct  # noqa: E402
+
+dml.copy(torch.zeros(1))
+pytestmark = [
+    pytest.mark.usefixtures("own_plans"),
+    pytest.mark.skipif(QUICK[torch.Tensor].structure() is None, reason="this PyTorch's tensors lie in another way"),
+]
+
+
+class Recorded(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, arguments=(), named=None):
+        seen.append(function)
+        return function(*arguments, **(named or {}))
+
+
+class Called(TorchFunctionMode):
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        seen.append(function)
+        return function(*arguments, **(named or {}))
+
+
+seen = []
+
+
+def drawn():
+    return torch.arange(1.0, 31.0).reshape(5, 6)
+
+
+def warm(call):
+    import_kernels()
+    for _ in range(20):
+        call()
+    assert LOADER.settle(120)
+    for _ in range(3):
+        result = call()
+    return result
+
+
+@pytest.fixture
+def wholly(monkeypatch):
+    """Let all but what compiled code does from the arguments to the results fail."""
+
+    def only():
+        monkeypatch.setattr(calling, "_call", None)
+        monkeypatch.setattr(PLANS, "quick", {})
+        monkeypatch.setattr(PLANS, "steps", {})
+
+    return only
+
+
+def test_what_is_read_is_what_pytorch_says():
+    from anydml.engines.cpu.kernels import tensors
+
+    structure = QUICK[torch.Tensor].structure()
+    kernel, words = tensors.reader(), structure.table.ctypes.data
+    description = (ctypes.c_int64 * 6)()
+    rng = np.random.default_rng(3)
+    dtypes = {
+        torch.int8: (0, 8),
+        torch.uint16: (1, 16),
+        torch.float16: (2, 16),
+        torch.bfloat16: (4, 16),
+        torch.bool: (6, 8),
+    }
+    for dtype, rank in itertools.product(dtypes, range(9)):
+        x = torch.zeros([int(size) for size in rng.integers(1, 4, rank)], dtype=dtype)
+        x = torch.zeros(7 + 2 * x.numel(), dtype=dtype)[3 : 3 + x.numel()].view(x.shape)
+        x = x.permute(*rng.permutation(rank).tolist()) if rank else x
+        assert kernel(words, id(x), ctypes.addressof(description)) == 0
+        code, bits = dtypes[dtype]
+        address, device, kind, shape, strides, offset = description
+        assert (address, device, offset) == (x.data_ptr(), 1, 0)
+        assert kind == rank | code << 32 | bits << 40 | 1 << 48
+        assert [*(ctypes.c_int64 * rank).from_address(shape)] == [*x.shape]
+        assert [*(ctypes.c_int64 * rank).from_address(strides)] == [*x.stride()]
+
+
+@pytest.mark.parametrize("name", ["CLASS", "KEYS", "PLAIN", "INFERRING", "START", "NUMBER", "HELD", "FIRST_DTYPE"])
+def test_a_structure_that_does_not_hold_is_not_relied_on(name, monkeypatch):
+    from anydml.engines.cpu.tensors import reading
+
+    known = QUICK[torch.Tensor].structure()
+    table = known.table.copy()
+    # Those that only lead to numbers: any other would lead outside of memory.
+    table[getattr(tensor_struct, name)] += np.uint64(8)
+    monkeypatch.setitem(
+        QUICK, torch.Tensor, QUICK[torch.Tensor]._replace(structure=lambda: known._replace(table=table))
+    )
+    assert reading.__wrapped__(torch.Tensor) is None
+
+
+@pytest.mark.parametrize("lack", ["_FUNCTIONS", "IS_KNOWN"])
+def test_without_its_words_there_is_no_structure(lack, monkeypatch):
+    monkeypatch.setattr(torch_struct, lack, {0: "no_such_function"} if lack == "_FUNCTIONS" else False)
+    assert torch_struct.structure({torch.float32: np.dtype("f4")}) is None
+
+
+def test_tensors_of_an_unknown_structure_are_moved_as_well(monkeypatch):
+    from anydml.engines.cpu import tensors, whole_calls
+
+    for module in (tensors, whole_calls):
+        monkeypatch.setattr(module, "reading", lambda kind: None)
+    # Launches are kept by their shapes: these are no other test's.
+    x, out = torch.arange(77.0).reshape(7, 11), torch.zeros(11, 7)
+    fused = dml.fuse(lambda x: (x.T, x[1:]))
+    warm(lambda: (dml.copy(x), dml.copy(x.T, out=out), fused(x)))
+    assert fused._steps.whole is None
+    monkeypatch.setattr(calling, "_call", None)
+    before = out._version
+    assert torch.equal(dml.copy(x + 1), x + 1)
+    assert torch.equal(dml.copy(x.T, out=out), x.T)
+    assert out._version > before
+    assert all(map(torch.equal, fused(x), (x.T, x[1:])))
+
+
+REFUSED = {
+    "records": (lambda x: x.requires_grad_(), "requires grad"),
+    "of a graph": (lambda x: x.requires_grad_() * 1, "requires grad"),
+    "view of what records": (lambda x: x.requires_grad_().view(5, 6), "requires grad"),
+    "short": (lambda x: x.untyped_storage().resize_(116) and x, "holds 116 of 120 bytes"),
+    "meta": (lambda x: x.to("meta"), "on meta"),
+    "sparse": (lambda x: x.to_sparse(), "to_dense"),
+    "nested": (lambda x: torch.nested.nested_tensor([x]), "nested"),
+    "fake": (lambda x: FakeTensorMode().from_tensor(x), "FakeTensor"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:The storage passed")
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("is_target", [False, True])
+def test_what_must_not_be_moved_is_refused_as_before(name, is_target):
+    change, words = REFUSED[name]
+    x, out = drawn(), torch.zeros(5, 6)
+    warm(lambda: (dml.copy(x), dml.copy(x, out=out)))
+    out.zero_()
+    other = change(drawn())
+    with pytest.raises(AnydmlError, match=words):
+        dml.copy(*((x, other) if is_target else (other, out)))
+    assert is_target or not out.any()
+    assert torch.equal(x, drawn())
+
+
+def test_lazy_signs_are_made_real():
+    x = drawn()
+    warm(lambda: dml.copy(x))
+    assert torch.equal(dml.copy(torch._neg_view(x)), -x)
+    z = torch.complex(x, x + 1)
+    warm(lambda: dml.copy(z))
+    assert torch.equal(dml.copy(z.conj()), z.conj().resolve_conj())
+    assert torch.equal(dml.copy(z.conj().imag), -z.imag)
+
+
+def test_recording_is_refused_only_while_it_is_on(wholly):
+    x, out = drawn(), torch.zeros(5, 6)
+    warm(lambda: (dml.copy(x), dml.copy(x, out=out)))
+    recording = (2 * drawn()).requires_grad_()
+    wholly()
+    for quiet in (torch.no_grad, torch.inference_mode):
+        with quiet():
+            result = dml.copy(recording)
+            assert torch.equal(result, recording)
+            assert not result.requires_grad
+            dml.copy(recording, out=out)
+        assert torch.equal(out, recording.detach())
+    with torch.no_grad():
+        before = recording._version
+        dml.copy(x, out=recording)
+    assert recording._version == before + 1
+    assert torch.equal(recording.detach(), x)
+
+
+@pytest.mark.parametrize("is_input_inferring", [False, True])
+def test_inference(is_input_inferring, wholly):
+    x, out = drawn(), torch.zeros(5, 6)
+    warm(lambda: (dml.copy(x), dml.copy(x, out=out)))
+    with torch.inference_mode():
+        inferred, own = drawn(), torch.zeros(5, 6)
+    wholly()
+    given = inferred if is_input_inferring else x
+    assert not dml.copy(given).is_inference()
+    with torch.inference_mode():
+        result = dml.copy(given)
+        assert result.is_inference()
+        dml.copy(given, out=own)
+        before = out._version
+        dml.copy(given, out=out)
+        assert out._version == before + 1
+    assert torch.equal(result, x)
+    assert torch.equal(own, x)
+
+
+def test_gradients_notice_what_was_written(wholly):
+    x, out = drawn(), torch.zeros(5, 6)
+    warm(lambda: dml.copy(x, out=out))
+    weights = torch.ones(5, 6, requires_grad=True)
+    loss = (weights * out).sum()
+    wholly()
+    dml.copy(x, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("mode", [Recorded, Called])
+def test_modes_see_new_results(mode):
+    x = drawn()
+    with mode():
+        seen.clear()
+        dml.copy(x)
+        cold = [each for each in seen if "new_empty" in str(each)]
+    warm(lambda: dml.copy(x))
+    with mode():
+        seen.clear()
+        assert torch.equal(dml.copy(x), x)
+    assert [each for each in seen if "new_empty" in str(each)] == cold
+    assert len(cold) == 1
+
+
+def test_what_makes_results_without_memory_is_refused_as_before():
+    x, out = drawn(), torch.zeros(5, 6)
+    fused = dml.fuse(lambda x: x[1:])
+    warm(lambda: (dml.copy(x), fused(x), dml.copy(x, out=out)))
+    for call in (dml.copy, fused):
+        with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(dml.BindingError, match="have no memory"):
+            call(x)
+        with pytest.raises(dml.BindingError, match="have no memory"):
+            torch.func.grad(lambda y, call=call: (y.sum() * call(x)).sum())(torch.ones(5, 6))
+    out.zero_()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        dml.copy(x, out=out)
+    assert torch.equal(out, x)
+    assert torch.equal(torch.func.vmap(lambda y: y * dml.copy(x))(torch.ones(2, 5, 6))[1], x)
+
+
+def test_results_are_pytorchs_own(wholly):
+    x = drawn()
+    warm(lambda: (dml.copy(x.T), dml.split(x, 5)))
+    wholly()
+    result = dml.copy(x.T)
+    assert type(result) is torch.Tensor
+    assert (result.device.type, result.dtype, result.stride()) == ("cpu", torch.float32, (5, 1))
+    assert result.untyped_storage().nbytes() == 120
+    assert result.untyped_storage().resizable()
+    assert result.is_leaf
+    assert not result._is_view()
+    result.resize_(60)
+    torch.use_deterministic_algorithms(True)
+    try:
+        parts = dml.split(x, 5)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(torch.cat(parts), x)
+    assert len({each.untyped_storage().data_ptr() for each in parts}) == 5
+
+
+def test_copies_on_write_are_made_first(wholly):
+    x, out = drawn(), torch.zeros(5, 6)
+    warm(lambda: (dml.copy(x), dml.copy(x, out=out)))
+    shared = torch.full((5, 6), 7.0)
+    lazy = torch._lazy_clone(shared)
+    wholly()
+    assert torch.equal(dml.copy(torch._lazy_clone(x)), x)
+    dml.copy(x, out=lazy)
+    assert torch.equal(lazy, x)
+    assert torch.equal(shared, torch.full((5, 6), 7.0))
+
+
+def test_large_work_tells_what_was_written(wholly):
+    x = torch.arange(3 << 20, dtype=torch.float32).reshape(1 << 10, 3 << 10)
+    out = torch.empty(3 << 10, 1 << 10)
+    fused = dml.fuse(lambda x: {"turned": x.T})
+    warm(lambda: (dml.copy(x.T, out=out), dml.copy(x.T), fused(x, out={"turned": out})))
+    wholly()
+    for call in (lambda: dml.copy(x.T, out=out), lambda: fused(x, out={"turned": out})):
+        out.zero_()
+        before = out._version
+        call()
+        assert out._version == before + 1
+        assert torch.equal(out, x.T)
+    assert torch.equal(dml.copy(x.T), x.T)
+
+
+@pytest.mark.parametrize("context", [FakeTensorMode, torch.inference_mode, lambda: torch.device("meta")])
+def test_a_structure_is_found_whatever_the_caller_is_in(context, monkeypatch):
+    from anydml.arrays import pytorch
+    from anydml.engines.cpu.tensors import reading
+
+    find = QUICK[torch.Tensor]._replace(structure=pytorch._structure.__wrapped__)
+    monkeypatch.setitem(QUICK, torch.Tensor, find)
+    with context():
+        assert reading.__wrapped__(torch.Tensor) is not None
