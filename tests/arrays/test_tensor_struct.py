@@ -191,6 +191,48 @@ def test_recording_is_refused_only_while_it_is_on(wholly):
     assert torch.equal(recording.detach(), x)
 
 
+def test_parameters_are_as_good_as_tensors(wholly, monkeypatch):
+    rows, indices = torch.nn.Parameter(drawn()), torch.tensor([2, 0, -1])
+    out, own = torch.zeros(3, 6), torch.nn.Parameter(torch.zeros(5, 6))
+    fused = dml.fuse(lambda table, places, rest: (table[places], rest["b"].T))
+
+    def every():
+        with torch.no_grad():
+            dml.copy(rows, out=own)
+            given = dml.gather(rows, indices), dml.gather(rows, indices, out=out), dml.join([drawn(), rows])
+            return *given, *fused(rows, indices, {"b": rows})
+
+    warm(every)
+    wholly()
+    monkeypatch.setattr(dml.tracing.fused.Fused, "_plan", None)
+    own.data.zero_()
+    before = own._version
+    found = every()
+    picked = rows.detach()[indices]
+    for one, other in zip(found, (picked, picked, torch.cat([drawn(), rows.detach()]), picked, drawn().T), strict=True):
+        assert type(one) is torch.Tensor
+        assert not one.requires_grad
+        assert torch.equal(one, other)
+    assert torch.equal(own.detach(), drawn())
+    assert own._version == before + 1
+
+
+def test_parameters_that_record_are_refused_as_before():
+    rows, indices = torch.nn.Parameter(drawn()), torch.tensor([2, 0, -1])
+    frozen = torch.nn.Parameter(drawn(), requires_grad=False)
+    fused = dml.fuse(lambda table, places: table[places])
+
+    def every():
+        with torch.no_grad():
+            return dml.gather(rows, indices), fused(rows, indices), dml.copy(rows)
+
+    warm(every)
+    for call in (lambda x: dml.gather(x, indices), lambda x: fused(x, indices), dml.copy):
+        with pytest.raises(dml.BindingError, match="requires grad"):
+            call(rows)
+        assert torch.equal(call(frozen), call(drawn()))
+
+
 @pytest.mark.parametrize("is_input_inferring", [False, True])
 def test_inference(is_input_inferring, wholly):
     x, out = drawn(), torch.zeros(5, 6)

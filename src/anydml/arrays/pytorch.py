@@ -185,7 +185,7 @@ _SIMPLE = {
 
 def _can_use(tensor: Any, span: int) -> bool:
     """Whether a tensor in host memory has no lazy sign, records nothing, and lies within its storage."""
-    if type(tensor) is not _TENSOR or tensor.requires_grad or tensor.is_neg():
+    if type(tensor) not in _PLAIN or tensor.requires_grad or tensor.is_neg():
         return False
     try:
         held: int = tensor.untyped_storage().nbytes()
@@ -213,8 +213,10 @@ def _structure() -> Structure | None:
     return structure({dtype: _numpy_dtype(dtype) for dtype in (*_SIMPLE, torch.bfloat16)})
 
 
-_CPU, _TENSOR = torch.device("cpu"), torch.Tensor
+_CPU, _PLAIN = torch.device("cpu"), (torch.Tensor, torch.nn.Parameter)
 
 if reader_of(torch.Tensor):
     # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.
-    QUICK[torch.Tensor] = QuickKind(torch.Tensor, torch.compiler.is_compiling, _can_use, _maker, _written, _structure)
+    QUICK[torch.Tensor] = QUICK[torch.nn.Parameter] = QuickKind(
+        torch.Tensor, torch.nn.Parameter, torch.compiler.is_compiling, _can_use, _maker, _written, _structure
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anydml.memory.tensor_struct import Structure
 
 
@@ -13,6 +15,7 @@ class QuickKind(NamedTuple):
 
     Attributes:
         kind: the type; arrays of others, derived ones too, go the long way.
+        alike: a type derived from it whose arrays are as good.
         is_traced: whether calls are recorded now rather than run.
         can_use: whether an array's memory reaches so many bytes past its first element, and is all there is to it.
         maker: what makes new packed arrays of a shape, and of the dtype of an array.
@@ -21,6 +24,7 @@ class QuickKind(NamedTuple):
     """
 
     kind: type
+    alike: type | None
     is_traced: Callable[[], bool]
     can_use: Callable[[Any, int], bool]
     maker: Callable[[tuple[int, ...], Any], Callable[[], Any]]
@@ -28,5 +32,11 @@ class QuickKind(NamedTuple):
     structure: Callable[[], Structure | None]
 
 
+def kind_of(array: Any) -> type | None:
+    """NumPy's type of arrays, or one of `QUICK`, of one that is as good, too; None for all else."""
+    kind = type(array)
+    return kind if kind is np.ndarray else QUICK[kind].kind if kind in QUICK else None
+
+
 QUICK: dict[type, QuickKind] = {}
-"""Filled by the modules of the libraries, once there is an array of theirs."""
+"""Filled by the modules of the libraries, once there is an array of theirs: by both types, where there are two."""

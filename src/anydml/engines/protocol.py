@@ -46,13 +46,14 @@ class Whole(NamedTuple):
     """A call of which compiled code does all, from the arguments to the results.
 
     Attributes:
-        make: makes a table in which such calls are found (see `anydml.engines.cpu.whole_calls`).
+        make: makes a table in which such calls are found (see `anydml.engines.cpu.whole_calls`), which is
+            told whether lists of integers are as good as tuples.
         block: where the words are that say what it does.
         start: a launch's own, for work that other threads of Python go on beside; None for less.
         kept: what has to be kept alive.
     """
 
-    make: Callable[[], Any]
+    make: Callable[[bool], Any]
     block: int
     start: Start | None
     kept: object

@@ -40,7 +40,7 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
     else:
         of_own = [f"type({name}) is ndarray" for name in arrays]
         of_guest = [f"type({x}) in QUICK and not QUICK[type({x})].is_traced()"]
-        of_guest += [f"type({name}) is type({x})" for name in arrays if name != x]
+        of_guest += [f"type({name}) in QUICK" for name in arrays if name != x]
         kind, shapes, given = f"type({x})", [f"{name}.shape" for name in arrays], items(arrays)
     words = [each.name for each in function.parameters if each.kind == "OutOfRange"]
     clamps = [f"type({name}) is str and {name} == 'clamp'" for name in words]

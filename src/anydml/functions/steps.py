@@ -160,7 +160,7 @@ class Asked(NamedTuple):
         if plan.launch is None or not all(map(is_plain, key[1:-1])):
             return
         arguments = key[len(key) - 1 - self.plain : -1]
-        kind = np.ndarray if self.like is None else type(self.like)
+        kind = np.ndarray if self.like is None else QUICK[type(self.like)].kind
         # Equal elements may be given as numbers of several types, of which a step takes one.
         if kind not in plan.steps or float in map(type, arguments):
             plan.steps[kind] = _step(plan, plan.launch, arguments, kind, self.like)
@@ -179,7 +179,7 @@ class Asked(NamedTuple):
         """Have compiled code find it, too."""
         operation: Any = key[0]
         shapes, has_out = plan.inferred.shapes, not key[-1]
-        guest = None if self.like is None else type(self.like)
+        guest = None if self.like is None else QUICK[type(self.like)].kind
         made = launch if guest is None else launch.variant((), guest)
         if made is None or made.whole is None or operation not in NAMESPACES:
             return
@@ -188,7 +188,7 @@ class Asked(NamedTuple):
         inputs = len(launch.spans) - len(shapes)
         calls = PLANS.whole.get(operation)
         if calls is None:
-            calls = PLANS.whole.setdefault(operation, made.whole.make())
+            calls = PLANS.whole.setdefault(operation, made.whole.make(True))
         for namespace in NAMESPACES[operation]:
             namespace["whole"] = calls.function
         is_list = not operation.input_names

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.arrays.quick import QUICK
+from anydml.arrays.quick import QUICK, kind_of
 
 STATIC = frozenset((bool, int, str, type(None)))
 """Types of arguments whose equal values of one type are one."""
@@ -39,11 +39,11 @@ def taken_apart(arguments: Sequence[Any], keywords: dict[str, Any]) -> Taken | N
             return None
     if not arrays:
         return None
-    kind = type(arrays[0])
-    if kind is not np.ndarray and QUICK[kind].is_traced():
+    kind = kind_of(arrays[0])
+    if kind is not np.ndarray and QUICK[type(arrays[0])].is_traced():
         return None
     for each in arrays:
-        if type(each) is not kind:
+        if kind_of(each) is not kind:
             return None
     return Taken(tuple(form), arrays)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.quick import QUICK
+from anydml.arrays.quick import QUICK, kind_of
 from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain, makers_of
 from anydml.tracing.forms import Taken
 from anydml.tracing.plan import Plan
@@ -76,8 +76,8 @@ class FusedSteps:
             arguments: the arrays.
             plan: does the call.
         """
-        kind = type(arguments[0])
-        if plan.launch is None:
+        kind = kind_of(arguments[0])
+        if plan.launch is None or kind is None:
             return
         made = plan.launch.variant((), None if kind is np.ndarray else kind)
         if made is None:
@@ -111,12 +111,12 @@ class FusedSteps:
             plan: does the call.
         """
         launch, form = plan.launch, plan.form
-        guest = None if type(arrays[0]) is np.ndarray else type(arrays[0])
+        guest = None if type(arrays[0]) is np.ndarray else kind_of(arrays[0])
         made = None if launch is None else launch.variant((), guest)
         if made is None or made.whole is None or form is None:
             return
         if self._calls is None:
-            self._calls, self._form = made.whole.make(), form
+            self._calls, self._form = made.whole.make(False), form
         if form.words != self._form.words:
             return
         if guest is not None and any(result.like is None for result in plan.results):
@@ -162,15 +162,14 @@ def followed(arguments: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], bo
     if not arguments:
         return None
     is_list = type(arguments[0]) is list and bool(arguments[0])
-    first = arguments[0][0] if is_list else arguments[0]
-    kind = type(first)
-    if kind is not np.ndarray and kind not in QUICK:
+    kind = kind_of(arguments[0][0] if is_list else arguments[0])
+    if kind is None:
         return None
     count = 0
-    while not is_list and count < len(arguments) and type(arguments[count]) is kind:
+    while not is_list and count < len(arguments) and kind_of(arguments[count]) is kind:
         count += 1
     arrays, plain = (arguments[0], arguments[1:]) if is_list else (arguments[:count], arguments[count:])
-    if any(type(each) is not kind for each in arrays) or not all(map(is_plain, plain)):
+    if any(kind_of(each) is not kind for each in arrays) or not all(map(is_plain, plain)):
         return None
     return arrays, plain, is_list
 
@@ -179,11 +178,11 @@ def key_of(arguments: Sequence[Any], keywords: dict[str, Any]) -> tuple[Any, ...
     """By what a step is looked for: the type of the arrays, and their shapes. Empty where there can be none."""
     if keywords or not arguments:
         return ()
-    kind = type(arguments[0])
-    if kind is not np.ndarray and (kind not in QUICK or QUICK[kind].is_traced()):
+    kind = kind_of(arguments[0])
+    if kind is None or (kind is not np.ndarray and QUICK[kind].is_traced()):
         return ()
     for each in arguments:
-        if type(each) is not kind:
+        if kind_of(each) is not kind:
             return ()
     try:
         return kind, *[each.shape for each in arguments]

@@ -155,6 +155,39 @@ def test_numbers_of_any_size_are_told_apart(number):
     assert [said(lambda each=each: call(each)) for each in others] == before
 
 
+def test_lists_of_numbers_are_as_good_as_tuples(monkeypatch):
+    x = made(SMALL)
+    given = (1, 0, 0), (5, 10, 2), (1, -1, 1)
+    namespace = found(lambda: dml.slice1(x, *given), "slice1")
+
+    def long_way(*_):
+        raise AssertionError("the long way")
+
+    monkeypatch.setitem(namespace, "call", long_way)
+    monkeypatch.setattr(PLANS, "steps", {})
+    wanted = x[1:, ::-1, :2]
+    assert np.array_equal(dml.slice1(x, *map(list, given)), wanted)
+    assert np.array_equal(dml.slice1(x, list(given[0]), given[1], list(given[2])), wanted)
+    for other in ([1, 0, 1], [0, 0, 0], [True, 0, 0], [np.int64(1), 0, 0], [1, 0], [1, 0, 0, 0], []):
+        with pytest.raises(AssertionError, match="the long way"):
+            dml.slice1(x, other, *given[1:])
+    for odd in ([1.0, 0, 0], [1, 0, None]):
+        with pytest.raises(TypeError):
+            dml.slice1(x, odd, *given[1:])
+
+
+def test_fused_calls_tell_lists_from_tuples():
+    x = made(SMALL)
+    fused = dml.fuse(lambda x, places: x[1:] if type(places) is list else x[places])
+    for _ in range(40):
+        result = fused(x, (1, 2))
+    assert LOADER.settle(120)
+    for _ in range(4):
+        result = fused(x, (1, 2))
+    assert np.array_equal(result, x[1, 2])
+    assert np.array_equal(fused(x, [1, 2]), x[1:])
+
+
 def test_more_calls_than_are_kept_take_turns():
     for size in range(2, 150):
         x = made((size, 2))
@@ -192,7 +225,7 @@ def test_what_making_a_result_does_may_empty_the_table(monkeypatch):
         gc.collect()
         return np.empty((64, 50, 16), np.float32)
 
-    (_, call, _, plain, known, _), *_ = [kept for kept in table._kept if kept]
+    (_, call, _, plain, known), *_ = [kept for kept in table._kept if kept]
     table.clear()
     table.keep(known, call, LARGE, 1, [make, make], plain, False, True, False)
     result = namespace["whole"](x, 2, 1, None)
@@ -229,7 +262,7 @@ def test_calls_that_differ_in_later_arrays_alone_are_told_apart():
 
 def test_functions_outlive_what_others_made_at_the_same_time():
     whole_calls.prepare()
-    calls, made_of = whole_calls.WholeCalls(), weakref.ref(whole_calls._method())
+    calls, made_of = whole_calls.WholeCalls(True), weakref.ref(whole_calls._method())
     # What the cache keeps is what another thread put there.
     whole_calls._method.cache_clear()
     whole_calls._method()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.pool import ALL, POOL
@@ -119,6 +120,7 @@ def launch_of(
         head[launch.KINDS] = launch.OPERANDS + len(operands) + len(calls) + len(checked)
         head[launch.TUPLE], head[launch.INTEGER], head[launch.FLOAT] = id(tuple), id(int), id(float)
         head[launch.READER], head[launch.CLEAR] = reader, clear_address()
+        head[launch.ALIKE] = id((QUICK[kind].alike if kind in QUICK else None) or kind or np.ndarray)
         head[launch.STRUCTURE] = read.words if read else 0
         head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
         every = [*head, *described, *calls, *checked]

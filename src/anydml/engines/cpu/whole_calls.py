@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.arrays.quick import QUICK
 from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.cpu.tensors import reading
@@ -50,16 +51,20 @@ class _MethodDef(ctypes.Structure):
 class WholeCalls:
     """Calls of one function that compiled code finds by their arguments, and does.
 
+    Args:
+        takes_lists: whether a list of integers is as good as a tuple.
+
     Attributes:
         function: takes the arrays or a list of them, what is no array, and `out`; gives the result, or a list of
             results, or None where nothing fits: then nothing was done.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, takes_lists: bool) -> None:
         self._table = np.zeros(whole.FIRST_KEY + 2 * MOST_RECIPES, np.uint64)
         objects = {whole.NONE: None, whole.ARRAY: np.ndarray, whole.LIST: list, whole.ZERO: 0}
         for at, known in objects.items():
             self._table[at] = id(known)
+        self._table[whole.LISTS] = int(takes_lists)
         for at, name in _CALLED.items():
             self._table[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
         self._numbers = count()
@@ -128,7 +133,7 @@ class WholeCalls:
             if read is None:
                 return False
             self._table[whole.READER], self._table[whole.STRUCTURE] = read.reader, read.words
-            self._table[whole.GUEST] = id(guest)
+            self._table[whole.GUEST], self._table[whole.ALIKE] = id(guest), id(QUICK[guest].alike or guest)
         return int(self._table[whole.GUEST]) == id(guest)
 
     def clear(self) -> None:

@@ -3,7 +3,8 @@
 A call is described by a block of words, which `anydml.engines.cpu.launch` writes:
 
 - COUNT, OUTPUTS: how many operands there are, and how many of them, from the front, are inputs.
-- KIND: the address of the arrays' type: NumPy's, or another library's.
+- KIND, ALIKE: the addresses of the arrays' type, NumPy's or another library's, and of one that is as good, or again of
+  the first.
 - STEPS, FIRST: how many kernel calls there are, and the number of the first one's first word.
 - WORDS, KINDS: how many arguments that are no arrays follow the operands, and the number of the first one's first word.
 - TUPLE, INTEGER, FLOAT: the addresses of Python's types.
@@ -43,7 +44,7 @@ CODE = code_of("atomics.py", "apart.py"), HEADER
 """Part of the names of what is compiled here."""
 
 COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
-STRUCTURE, OPERANDS = 14, 15
+STRUCTURE, ALIKE, OPERANDS = 14, 15, 16
 STEP_HEADER = 3
 
 MOST_OPERANDS = 1280
@@ -122,6 +123,13 @@ def is_as_planned(planned, rank, kind, shape, strides):
 
 
 @helper
+def is_of_kind(block, array):
+    """Whether an array is of a planned type."""
+    kind = load(array + uint64(TYPE))
+    return kind == word(block, KIND) or kind == word(block, ALIKE)
+
+
+@helper
 def first_of(block, planned, array, description):
     """The address of an array's first element, or 0 if it is not what was planned for."""
     rank = word(planned, 0)
@@ -151,7 +159,7 @@ def first_of(block, planned, array, description):
 @helper
 def fit(block, operands, bounds):
     """Whether a tuple holds what a block was made for, outputs can be written, and outputs lie apart from all."""
-    count, outputs, kind = word(block, COUNT), word(block, OUTPUTS), word(block, KIND)
+    count, outputs = word(block, COUNT), word(block, OUTPUTS)
     if load(operands + uint64(HEADER)) != count + word(block, WORDS):
         return False
     if not are_of_kinds(block, operands + uint64(ITEMS) + uint64(8) * count):
@@ -162,7 +170,7 @@ def fit(block, operands, bounds):
     own, spans = bounds, bounds + uint64(BOUND * MOST_OPERANDS)
     for k in range(count):
         array = load(operands + uint64(ITEMS) + uint64(8) * uint64(k))
-        if load(array + uint64(TYPE)) != kind:
+        if not is_of_kind(block, array):
             return False
         first = first_of(block, planned, array, description)
         if first == uint64(0):

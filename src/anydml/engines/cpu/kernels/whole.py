@@ -22,7 +22,16 @@ from numba import uint64
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
-from anydml.engines.cpu.kernels.launch import CODE, DESCRIPTION, KIND, MOST_OPERANDS, OPERANDS, done_by, first_of
+from anydml.engines.cpu.kernels.launch import (
+    CODE,
+    DESCRIPTION,
+    KIND,
+    MOST_OPERANDS,
+    OPERANDS,
+    done_by,
+    first_of,
+    is_of_kind,
+)
 from anydml.engines.cpu.kernels.tensors import are_new_ones_plain, say_written
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
@@ -30,10 +39,12 @@ from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, T
 NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
 """Python's objects and functions."""
 
-GUEST, READER, STRUCTURE = range(13, 16)
-"""Another library's type of arrays, or 0, what describes one of them, and the words that it takes (see `tensors`)."""
+GUEST, ALIKE, READER, STRUCTURE = range(13, 17)
+"""Another library's type of arrays, or 0, and one that is as good; what describes one of them, and the words that it
+takes (see `tensors`)."""
 
-COUNT, UNDER_WAY, FIRST_KEY = 16, 17, 18
+COUNT, UNDER_WAY, LISTS, FIRST_KEY = range(17, 21)
+"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples."""
 
 BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
 """Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
@@ -94,32 +105,43 @@ def are_bytes_alike(left, right, size):
 
 
 @helper
-def is_alike(record, given):
-    """Whether an argument is of the planned type, and equal; tuples but for their items."""
+def is_list_for(table, record, given):
+    """Whether an argument is a list that may stand for a planned tuple."""
+    is_list = load(given + uint64(TYPE)) == word(table, LIST) and word(table, LISTS) != uint64(0)
+    return is_list and word(record, 2) == uint64(EACH)
+
+
+@helper
+def is_alike(table, record, given):
+    """Whether an argument is of the planned type, and equal; tuples, and lists for them, but for their items."""
     if given == load(record):
         return True
-    if load(given + uint64(TYPE)) != word(record, 1):
-        return False
     how, size = word(record, 2), word(record, 3)
+    if load(given + uint64(TYPE)) != word(record, 1):
+        return is_list_for(table, record, given) and call(table, LIST_SIZE, given, uint64(0), uint64(0)) == size
     if how == uint64(BYTES):
         return are_bytes_alike(given + uint64(HEADER), load(record) + uint64(HEADER), size)
     return how == uint64(EACH) and load(given + uint64(HEADER)) == size
 
 
 @helper
-def are_arguments_alike(recipe, given):
+def are_arguments_alike(table, recipe, given):
     """Whether the arguments that are no arrays are the planned ones."""
     record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
     for k in range(word(recipe, PLAIN)):
         argument = load(given + uint64(8) * uint64(k))
-        if not is_alike(record, argument):
+        if not is_alike(table, record, argument):
             return False
-        planned, items = load(record), uint64(0)
+        planned, items, is_list = load(record), uint64(0), is_list_for(table, record, argument)
         if word(record, 2) == uint64(EACH):
             items = word(record, 3)
         record += uint64(RECORD)
-        for item in range(items):
-            if argument != planned and not is_alike(record, load(argument + uint64(ITEMS) + uint64(8) * uint64(item))):
+        for number in range(items):
+            if is_list:
+                item = call(table, LIST_ITEM, argument, uint64(number), uint64(0))
+            else:
+                item = load(argument + uint64(ITEMS) + uint64(8) * uint64(number))
+            if argument != planned and not is_alike(table, record, item):
                 return False
             record += uint64(RECORD)
     return True
@@ -209,7 +231,7 @@ def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
         return False
     if arrays + word(recipe, PLAIN) + uint64(1) != count or (is_list and many != inputs):
         return False
-    if word(block, KIND) != kind or not are_arguments_alike(recipe, arguments + uint64(8) * arrays):
+    if word(block, KIND) != kind or not are_arguments_alike(table, recipe, arguments + uint64(8) * arrays):
         return False
     planned = block + uint64(8 * OPERANDS)
     for k in range(inputs):
@@ -217,7 +239,7 @@ def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
             array = call(table, LIST_ITEM, load(arguments), uint64(k), uint64(0))
         else:
             array = load(arguments + uint64(8) * uint64(k))
-        if load(array + uint64(TYPE)) != kind or first_of(block, planned, array, description) == uint64(0):
+        if not is_of_kind(block, array) or first_of(block, planned, array, description) == uint64(0):
             return False
         planned += uint64(32) + uint64(16) * word(planned, 0)
     return True
@@ -278,7 +300,8 @@ def whole() -> Any:
         if kind == word(table, ARRAY):
             rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
             shape = load(array + uint64(SHAPE))
-        elif kind == word(table, GUEST):
+        elif kind == word(table, GUEST) or kind == word(table, ALIKE):
+            kind = word(table, GUEST)
             if call_kernel(word(table, READER), word(table, STRUCTURE), array, description) != uint64(0):
                 return nothing(table)
             rank = load(description + uint64(dlpack.DIMENSIONS)) & uint64(0xFFFFFFFF)
