@@ -13,7 +13,7 @@ from anydml.memory.host import address_of
 OWNER = 0
 COUNTER = 16
 STATE, KERNEL, TABLE, CORE = 32, 33, 34, 35
-SLEEPERS, LAST = 48, 49
+SLEEPERS, LAST, STREAK = 48, 49, 50
 WANTED, ALIVE, SPINS, FUTEX, SYSCALL, YIELD, CORE_FINDER, SET_CORES, GET_CORES = range(64, 73)
 STYLE, WAIT, WAKE_ONE, WAKE_ALL, GET_THREAD, CLOCK = range(73, 79)
 BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
@@ -24,7 +24,8 @@ BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 - STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job. On
   its line, which a worker that begins has at hand, is what there is to do: KERNEL, TABLE.
 - CORE: the core that the last owner ran on, plus one; 0 where it is not known.
-- SLEEPERS: workers that sleep, or are about to. LAST: when small work last found some, in nanoseconds.
+- SLEEPERS: workers that sleep, or are about to. LAST: when small work last found some, in nanoseconds. STREAK: how
+  often in a row it has, each time soon after the last.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.
 - STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).

@@ -28,6 +28,7 @@ from anydml.engines.cpu.block import (
     MOVED_TO,
     NOBODY,
     SET_CORES,
+    STREAK,
     STYLE,
     SYSCALL,
     WAIT,
@@ -55,8 +56,9 @@ FEW_WOKEN = 4
 VALUE_BYTES, FOREVER = 4, (1 << 32) - 1
 """Bytes of what is waited on, and Windows' time without end."""
 
-MONOTONIC, SOON = 1, 200_000
-"""Linux's number of the clock that is asked, and nanoseconds within which small work follows other small work."""
+MONOTONIC, SOON, LOOP = 1, 200_000, 8
+"""Linux's number of the clock that is asked, nanoseconds within which small work follows other small work, and how
+often in a row it does so in a loop."""
 
 MOST_CORES = 1024
 MASK = MOST_CORES // 8
@@ -85,7 +87,11 @@ def wake(block, address, most):
 
 @helper
 def comes_often(block):
-    """Whether small work that finds sleepers came soon after other such work: whoever it wakes will be of use then."""
+    """Whether small work that finds sleepers came soon after other such work, and that after other, as in a loop.
+
+    Only then whoever it wakes will be of use: work that comes in a short burst is done before, and what a worker took
+    part in lies in the caches of another core when the caller comes back to it.
+    """
     clock = load(at(block, CLOCK))
     if clock == uint64(0):
         return True
@@ -93,7 +99,11 @@ def comes_often(block):
     call_of_four(clock, uint64(MONOTONIC), time, uint64(0), uint64(0))
     now, last = load(time) * uint64(1_000_000_000) + load(time + uint64(8)), load(at(block, LAST))
     store(at(block, LAST), now)
-    return now - last < uint64(SOON)
+    streak = uint64(0)
+    if now - last < uint64(SOON):
+        streak = load(at(block, STREAK)) + uint64(1)
+    store(at(block, STREAK), streak)
+    return streak >= uint64(LOOP)
 
 
 @helper
