@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.arrays.quick import QUICK, kind_of
+from anydml.tracing.form_source import Arrays, builder, taker
 
 STATIC = frozenset((bool, int, str, type(None)))
 """Types of arguments whose equal values of one type are one."""
-
-Arrays = list[Any]
 
 
 class Taken(NamedTuple):
@@ -80,28 +79,26 @@ class Form:
     """The structure of results: an array, or a tuple, list or dict of structures; other leaves are constants.
 
     Args:
-        tree: the structure.
+        tree: the structure, which is not too deep.
         leaf: the type that stands in it for arrays, which have numbers, 0, 1, 2 …, in order.
 
     Attributes:
         words: tell it from others.
         build: makes it of a list of arrays; None where that is what it is.
+        arrays: gives the arrays of a structure like this, in order; None of another one.
     """
 
-    __slots__ = ("_take", "build", "is_one", "words")
+    __slots__ = ("arrays", "build", "is_one", "words")
 
     def __init__(self, tree: Any, leaf: type) -> None:
         self.is_one = isinstance(tree, leaf)
         self.words = _words(tree, leaf)
-        self.build: Callable[[Arrays], Any] | None = _builder(tree, leaf)
+        self.build: Callable[[Arrays], Any] | None
         if type(tree) in (list, tuple) and all(isinstance(each, leaf) for each in tree):
             self.build = tuple if type(tree) is tuple else None
-        self._take = _taker(tree, leaf)
-
-    def arrays(self, out: Any) -> Arrays | None:
-        """The arrays of a structure like this, in order; None of another one."""
-        found: Arrays = []
-        return found if self._take(out, found) else None
+        else:
+            self.build = builder(tree, leaf)
+        self.arrays: Callable[[Any], Arrays | None] = taker(tree, leaf)
 
 
 def _words(tree: Any, leaf: type) -> Hashable:
@@ -113,50 +110,3 @@ def _words(tree: Any, leaf: type) -> Hashable:
         return dict, *[(key, _words(each, leaf)) for key, each in tree.items()]
     # A constant is itself alone: equal ones may differ in their type.
     return id(tree)
-
-
-def _builder(tree: Any, leaf: type) -> Callable[[Arrays], Any]:
-    if isinstance(tree, leaf):
-        number: int = tree.number  # type: ignore[attr-defined]
-        return lambda arrays: arrays[number]
-    if isinstance(tree, (list, tuple)):
-        parts, kind = [_builder(each, leaf) for each in tree], type(tree)
-        if isinstance(tree, list):
-            return lambda arrays: [part(arrays) for part in parts]
-        if hasattr(tree, "_fields"):
-            return lambda arrays: kind(*[part(arrays) for part in parts])
-        return lambda arrays: tuple([part(arrays) for part in parts])
-    if isinstance(tree, dict):
-        named = [(key, _builder(each, leaf)) for key, each in tree.items()]
-        return lambda arrays: {key: part(arrays) for key, part in named}
-    return lambda arrays: tree
-
-
-def _taker(tree: Any, leaf: type) -> Callable[[Any, Arrays], bool]:
-    """What adds the arrays of a structure like `tree` to a list, and says whether it is like it."""
-    if isinstance(tree, leaf):
-
-        def take_array(out: Any, found: Arrays) -> bool:
-            found.append(out)
-            return True
-
-        return take_array
-    if isinstance(tree, (list, tuple)):
-        parts = [_taker(each, leaf) for each in tree]
-
-        def take_list(out: Any, found: Arrays) -> bool:
-            if not isinstance(out, (list, tuple)) or len(out) != len(parts):
-                return False
-            return all(part(each, found) for part, each in zip(parts, out, strict=True))
-
-        return take_list
-    if isinstance(tree, dict):
-        named = [(key, _taker(each, leaf)) for key, each in tree.items()]
-
-        def take_dict(out: Any, found: Arrays) -> bool:
-            if not isinstance(out, dict) or len(out) != len(named):
-                return False
-            return all(key in out and part(out[key], found) for key, part in named)
-
-        return take_dict
-    return lambda out, found: True

@@ -114,14 +114,13 @@ class Fused:
                 found = steps.wholly(given, out)
                 if found is not MISSED:
                     return found
-        quick, taken = key_of(arguments, keywords), None
+        quick = key_of(arguments, keywords)
         if quick:
             found = self._steps.take(quick, arguments, out)
             if found is not MISSED:
                 return found
         elif self._forms:
-            taken = taken_apart(arguments, keywords)
-            found = MISSED if taken is None else self._forms.take(taken, out)
+            found = self._forms.take(arguments, keywords, out)
             if found is not MISSED:
                 return found
         call = Call(self._name)

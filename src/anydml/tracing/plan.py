@@ -17,6 +17,7 @@ from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
 from anydml.errors import BindingError
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
+from anydml.tracing.form_source import is_deep
 from anydml.tracing.forms import Form
 from anydml.tracing.quick import QuickCall
 from anydml.tracing.refusing import broken
@@ -85,7 +86,7 @@ class Plan:
         self._is_flat = type(tree) in (tuple, list) and [*tree] == [*results]
         self.is_simple = self.is_one or self._is_flat
         has_known = any(isinstance(leaf, Known) for leaf in leaves(tree))
-        self.form = None if has_known or not results else Form(tree, Result)
+        self.form = None if has_known or not results or is_deep(tree) else Form(tree, Result)
         self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)

@@ -9,7 +9,8 @@ import numpy as np
 
 from anydml.arrays.quick import QUICK, kind_of
 from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain, makers_of
-from anydml.tracing.forms import Taken
+from anydml.tracing.form_source import Arrays, is_deep, opener
+from anydml.tracing.forms import Taken, taken_apart
 from anydml.tracing.plan import Plan
 
 MISSED: Any = object()
@@ -134,18 +135,31 @@ class FusedSteps:
 class StepsByForm:
     """Steps of calls whose arguments are more than arrays and what follows them, by all that is no array."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_found", "_last")
 
     def __init__(self) -> None:
         self._found: dict[Hashable, FusedSteps] = {}
+        self._last: tuple[tuple[Callable[[Any, Any], Arrays | None], FusedSteps], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def take(self, taken: Taken, out: Any) -> Any:
+    def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """The results of a call that compiled code does, or `MISSED`: then nothing was done."""
-        steps = self._found.get(taken.form)
-        return MISSED if steps is None or steps.whole is None else steps.wholly(taken.arrays, out)
+        for opened, steps in self._last:
+            arrays = opened(arguments, keywords)
+            if arrays is not None:
+                return steps.wholly(arrays, out)
+        taken = taken_apart(arguments, keywords)
+        if taken is None:
+            return MISSED
+        found = self._found.get(taken.form)
+        if found is None or found.whole is None:
+            return MISSED
+        if not is_deep((arguments, keywords)):
+            # Most calls are like one of the last.
+            self._last = ((opener(arguments, keywords), found), *self._last[: MOST_ALIKE - 1])
+        return found.wholly(taken.arrays, out)
 
     def keep(self, taken: Taken, plan: Plan) -> None:
         """Let a plan be found."""
@@ -153,6 +167,7 @@ class StepsByForm:
         if steps is None:
             if len(self._found) >= MOST_SHAPES:
                 self._found.clear()
+                self._last = ()
             steps = self._found[taken.form] = FusedSteps()
         steps.keep_whole(taken.arrays, (), False, plan)
 
