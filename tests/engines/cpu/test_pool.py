@@ -17,7 +17,7 @@ from anydml.engines.cpu import block, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import ALIVE, JOB, KERNEL, OPEN, OWNER, SLEEPERS, SPINS, STATE, WANTED, YIELD
 from anydml.engines.cpu.plan import plan
-from anydml.engines.cpu.pool import Pool, available_cores
+from anydml.engines.cpu.pool import WAKING_BYTES, Pool, available_cores
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
 from anydml.memory.host import address_of
 from anydml.moves import Access, Move
@@ -149,15 +149,21 @@ def test_small_work_wakes_nobody_unless_more_follows_soon():
     words = pool._crew.words
     x, y = np.ones(256 << 10, np.uint8), np.zeros(256 << 10, np.uint8)
     (step,) = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), x.size)], x.size)
-    dispatch = pool.bind(step.load(), step.table([address_of(y), address_of(x)]), (x, y), step.claim_bytes)
+    known = step.load(), step.table([address_of(y), address_of(x)]), (x, y), step.claim_bytes
+    dispatch, heavy = pool.bind(*known, step.effort), pool.bind(*known, WAKING_BYTES)
     dispatch()
     try:
         assert eventually(lambda: words[SLEEPERS] == 1)
-        time.sleep(0.01)
-        dispatch()
         for _ in range(3):
             dispatch()
         assert words[SLEEPERS] == 1, "a worker was woken for work that came alone, or in a short burst"
+        for pause in (0.01, *[0.00005] * 50):
+            time.sleep(pause)
+            dispatch()
+            # Between calls so far from each other a worker would fall asleep again, to be woken for each.
+            assert words[SLEEPERS] == 1, "a worker was woken for work that came alone"
+        assert eventually(lambda: heavy() or not words[SLEEPERS]), "nobody was woken for work that takes long"
+        assert eventually(lambda: words[SLEEPERS] == 1)
         # Who wakes stays awake.
         words[SPINS] = 1 << 60
 

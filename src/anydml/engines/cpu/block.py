@@ -24,8 +24,8 @@ BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 - STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job. On
   its line, which a worker that begins has at hand, is what there is to do: KERNEL, TABLE.
 - CORE: the core that the last owner ran on, plus one; 0 where it is not known.
-- SLEEPERS: workers that sleep, or are about to. LAST: when small work last found some, in nanoseconds. STREAK: how
-  often in a row it has, each time soon after the last.
+- SLEEPERS: workers that sleep, or are about to. LAST: when small work that was done without them ended, in nanoseconds.
+  STREAK: how often in a row other such work came soon after it.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.
 - STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).

@@ -146,7 +146,7 @@ class CpuProgram:
             (step,), (kernel,) = steps[these], kernels[these]
             table = step.table(addresses)
             if is_shared:
-                calls.append(POOL.bind(kernel, table, operands, step.claim_bytes))
+                calls.append(POOL.bind(kernel, table, operands, step.claim_bytes, step.effort))
             else:
                 calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
         return calls[0] if len(calls) == 1 else partial(_run, calls)

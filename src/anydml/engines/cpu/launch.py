@@ -196,7 +196,7 @@ def _work(
         return together
     (place,), (step,), (kernel,) = places, steps[these], kernels[these]
     if is_shared:
-        driver = POOL.driver(kernel, step.claim_bytes)
+        driver = POOL.driver(kernel, step.claim_bytes, step.effort)
         return lambda tables: (partial(driver, tables + place), None)
     alone = quick_entry(kernel)
     return lambda tables: (partial(alone, tables + place, 0, ALL), None)

@@ -78,6 +78,6 @@ def _words(x: Array) -> tuple[Array, int]:
 
 def _run(kernel: Any, table: Array, moved: int, kept: object) -> None:
     if pays(moved):
-        POOL.run(kernel, table, kept)
+        POOL.run(kernel, table, kept, moved)
     else:
         kernel(address_of(table), 0, ALL)

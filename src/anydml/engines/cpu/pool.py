@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 ROUND = 16
 """Claims that a caller makes before it looks for signals, where nobody says how large they are."""
 
+WAKING_BYTES = 2 << 20
+"""Bytes of work, as a plain copy writes them, that is worth waking workers for even where none follows: to wake one
+takes as long as to copy a quarter of them from caches, and it comes later than that."""
+
 ALL = 1 << 62
 MAX_THREADS = 1024
 """More than any machine makes use of, and fewer than a system refuses."""
@@ -61,7 +65,7 @@ def _default_threads() -> int:
 class _Code(NamedTuple):
     """The compiled functions of `kernels.sharing`."""
 
-    share: Callable[[int, int, int, int, int], int]
+    share: Callable[[int, int, int, int, int, int], int]
     serve: Callable[[int, int], int]
     rouse: Callable[[int], int]
     entry: Callable[[Kernel], int]
@@ -194,7 +198,9 @@ class Pool:
             self._code = _Code(quick_entry(sharing.share()), sharing.serve(), sharing.rouse(), entry)
         return self._code
 
-    def bind(self, kernel: Kernel, table: Array, kept: object = None, claim_bytes: int = 0) -> Callable[[], None]:
+    def bind(
+        self, kernel: Kernel, table: Array, kept: object = None, claim_bytes: int = 0, effort: int = WAKING_BYTES
+    ) -> Callable[[], None]:
         """What does all units of a table, with every thread that is free.
 
         Args:
@@ -202,8 +208,9 @@ class Pool:
             table: its table.
             kept: what the table's addresses point to, kept alive.
             claim_bytes: bytes that one claim moves, 0 where that is not known.
+            effort: bytes that a plain copy writes in the time that one thread takes for all units, about.
         """
-        work, address = self.driver(kernel, claim_bytes), address_of(table)
+        work, address = self.driver(kernel, claim_bytes, effort), address_of(table)
 
         def dispatch() -> None:
             work(address)
@@ -211,16 +218,18 @@ class Pool:
         dispatch.kept = (kernel, table, kept)  # type: ignore[attr-defined]
         return dispatch
 
-    def driver(self, kernel: Kernel, claim_bytes: int = 0) -> Callable[[int], None]:
+    def driver(self, kernel: Kernel, claim_bytes: int = 0, effort: int = WAKING_BYTES) -> Callable[[int], None]:
         """The same for any table, given its address; the caller keeps the kernel, the table, and what it points to.
 
         Args:
             kernel: what does the units.
             claim_bytes: as in `bind`.
+            effort: likewise.
         """
         code = self.prepare()
         share, entry = code.share, code.entry(kernel)
         rounds = max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
+        wakes = int(effort >= WAKING_BYTES)
 
         def work(table: int) -> None:
             following = 1
@@ -232,13 +241,13 @@ class Pool:
                     crew.start(code)
                 if crew.wakes_in_python:
                     crew.ring()
-                following = share(crew.address, entry, table, following >> 1, rounds)
+                following = share(crew.address, entry, table, following >> 1, rounds, wakes)
 
         return work
 
-    def run(self, kernel: Kernel, table: Array, kept: object = None) -> None:
+    def run(self, kernel: Kernel, table: Array, kept: object = None, effort: int = WAKING_BYTES) -> None:
         """Do all units of a table once (see `bind`)."""
-        self.bind(kernel, table, kept)()
+        self.bind(kernel, table, kept, effort=effort)()
 
 
 POOL = Pool()

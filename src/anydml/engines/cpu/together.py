@@ -58,7 +58,8 @@ def several_driver(steps: Sequence[KernelCall]) -> Callable[[int], None]:
     """
     from anydml.engines.cpu.kernels.several import several_kernel
 
-    return POOL.driver(several_kernel(), sum(step.bytes_written for step in steps) // len(steps))
+    efforts = sum(step.effort for step in steps)
+    return POOL.driver(several_kernel(), sum(step.bytes_written for step in steps) // len(steps), efforts)
 
 
 def bind_several(

@@ -56,9 +56,9 @@ FEW_WOKEN = 4
 VALUE_BYTES, FOREVER = 4, (1 << 32) - 1
 """Bytes of what is waited on, and Windows' time without end."""
 
-MONOTONIC, SOON, LOOP = 1, 200_000, 8
-"""Linux's number of the clock that is asked, nanoseconds within which small work follows other small work, and how
-often in a row it does so in a loop."""
+MONOTONIC, SOON, LOOP = 1, 15_000, 8
+"""Linux's number of the clock that is asked, nanoseconds within which small work follows other small work, so few that
+a worker that was awake would not fall asleep, and how often in a row it does so in a loop."""
 
 MOST_CORES = 1024
 MASK = MOST_CORES // 8
@@ -86,22 +86,31 @@ def wake(block, address, most):
 
 
 @helper
+def now(block):
+    """Nanoseconds, from any time on; 0 where there is no clock."""
+    clock = load(at(block, CLOCK))
+    if clock == uint64(0):
+        return uint64(0)
+    time = scratch(16)
+    call_of_four(clock, uint64(MONOTONIC), time, uint64(0), uint64(0))
+    return load(time) * uint64(1_000_000_000) + load(time + uint64(8))
+
+
+@helper
 def comes_often(block):
     """Whether small work that finds sleepers came soon after other such work, and that after other, as in a loop.
 
     Only then whoever it wakes will be of use: work that comes in a short burst is done before, and what a worker took
-    part in lies in the caches of another core when the caller comes back to it.
+    part in lies in the caches of another core when the caller comes back to it. Between calls further apart a worker
+    would fall asleep, to be woken again for each.
     """
-    clock = load(at(block, CLOCK))
-    if clock == uint64(0):
+    time = now(block)
+    if time == uint64(0):
         return True
-    time = scratch(16)
-    call_of_four(clock, uint64(MONOTONIC), time, uint64(0), uint64(0))
-    now, last = load(time) * uint64(1_000_000_000) + load(time + uint64(8)), load(at(block, LAST))
-    store(at(block, LAST), now)
-    streak = uint64(0)
-    if now - last < uint64(SOON):
-        streak = load(at(block, STREAK)) + uint64(1)
+    if time - load(at(block, LAST)) >= uint64(SOON):
+        store(at(block, STREAK), uint64(0))
+        return False
+    streak = load(at(block, STREAK)) + uint64(1)
     store(at(block, STREAK), streak)
     return streak >= uint64(LOOP)
 

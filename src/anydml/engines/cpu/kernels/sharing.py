@@ -18,9 +18,9 @@ from anydml.engines.cpu.block import (
     COUNTER,
     JOB,
     KERNEL,
+    LAST,
     OPEN,
     OWNER,
-    ROUND_BYTES,
     SLEEPERS,
     SPINS,
     STATE,
@@ -35,6 +35,7 @@ from anydml.engines.cpu.kernels.asleep import (
     comes_often,
     leave_core_free,
     note_core,
+    now,
     sleep,
     sleep_elsewhere,
     wake,
@@ -65,10 +66,6 @@ ALL = 1 << 62
 MOST_WOKEN = 2
 """Sleepers that one thread wakes: each of them wakes as many."""
 
-WAKING_BYTES = 1 << 20
-"""Bytes of work, about, that is worth waking workers for even where none follows: to wake one takes a core that has
-been idle longer than to move a quarter of them alone."""
-
 MORE = 1
 """In what `share` returns: there are claims left. Above that bit stands the counter's value."""
 
@@ -94,9 +91,12 @@ def quiet(block, state):
 
 @cache
 def share() -> Any:
-    """Do claims of a table that a counter's value leaves, with every worker; rounds of the caller's own at most."""
+    """Do claims of a table that a counter's value leaves, with every worker; rounds of the caller's own at most.
 
-    def share(block, kernel, table, begin, rounds):
+    Workers that sleep are woken where `wakes` is 1, or where such work comes often.
+    """
+
+    def share(block, kernel, table, begin, rounds, wakes):
         units, step = word(table, UNITS), word(table, UNITS_PER_CLAIM)
         if replace(at(block, OWNER), uint64(0), uint64(1)):
             # Plain stores: the change of the state publishes them, at the cost of its own line and the counter's.
@@ -106,14 +106,18 @@ def share() -> Any:
             note_core(block)
             atomic_add(at(block, STATE), uint64(JOB | OPEN))
             sleepers = atomic_load(at(block, SLEEPERS))
-            is_large = (units + step - uint64(1)) // step >= rounds // uint64(ROUND_BYTES // WAKING_BYTES)
-            if sleepers != uint64(0) and (is_large or comes_often(block)):
-                leave_core_free(block)
-                wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
+            is_alone = False
+            if sleepers != uint64(0):
+                is_alone = wakes == uint64(0) and not comes_often(block)
+                if not is_alone:
+                    leave_core_free(block)
+                    wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
             following = uint64(CLOSED)
             if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
                 following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
             quiet(block, atomic_and(at(block, STATE), ~uint64(OPEN)) & ~uint64(OPEN))
+            if is_alone:
+                store(at(block, LAST), now(block))
             atomic_store(at(block, OWNER), uint64(0))
         else:
             # Somebody else's work is being shared: do this alone.
@@ -125,7 +129,7 @@ def share() -> Any:
             return (following << uint64(1)) | uint64(MORE)
         return uint64(0)
 
-    return compiled(share, CODE, signature="uint64(uint64, uint64, uint64, uint64, uint64)")
+    return compiled(share, CODE, signature="uint64(uint64, uint64, uint64, uint64, uint64, uint64)")
 
 
 BEGINS, WAKES, ENDS = range(3)
