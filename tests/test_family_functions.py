@@ -202,3 +202,12 @@ def test_zeros_have_signs_and_nan_is_none():
     assert found.tolist() == np.argwhere(x).tolist()
     with pytest.raises(dml.FuseError, match=r"nonzero_coordinates: .*shapes would depend on elements"):
         dml.fuse(dml.nonzero_coordinates).lower(x)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_numbers_of_numpys_are_numbers(kind):
+    x = np.arange(12).reshape(3, 4)
+    assert np.array_equal(dml.roll(x, kind(2), kind(1)), np.roll(x, 2, 1))
+    assert np.array_equal(dml.roll(x, kind(1), (0, 1)), np.roll(x, 1, (0, 1)))
+    assert np.array_equal(dml.flip(x, kind(1)), np.flip(x, 1))
+    assert all(map(np.array_equal, dml.split(x, kind(2), kind(1)), np.split(x, 2, 1)))

@@ -212,14 +212,11 @@ def _numbers(function: Function, label: str) -> Iterator[str]:
     data = next((each.name for each in function.arrays if each.kind == ARRAY), None)
     for each in function.parameters:
         x, field = each.name, repr(each.name)
-        if each.kind in ("Ints", "int | Ints"):
-            if each.kind != "Ints":
-                yield f"    if type({x}) is not int and not isinstance({x}, number):"
-                yield f"        {x} = integers({label}, {field}, {x}, one_or_list)"
-            else:
-                yield f"    {x} = integers({label}, {field}, {x})"
-        elif each.kind == "int | Ints | None":
-            yield f"    if {x} is not None and type({x}) is not int:"
+        if each.kind == "Ints":
+            yield f"    {x} = integers({label}, {field}, {x})"
+        elif each.kind in ("int | Ints", "int | Ints | None"):
+            is_given = f"{x} is not None and " if each.kind.endswith("None") else ""
+            yield f"    if {is_given}type({x}) is not int:"
             many = f"integers({label}, {field}, {x}, one_or_list)"
             yield f"        {x} = {x}.__index__() if isinstance({x}, number) else {many}"
         elif each.kind == "Ints | None":
