@@ -60,6 +60,45 @@ def test_types_are_those_of_the_interpreter():
         assert [interpreter._get_np_dtype(kind) for kind in kinds * 2] == expected * 2
 
 
+@pytest.mark.skipif(ON_GPU, reason="nothing is interpreted on a GPU")
+@pytest.mark.parametrize("number", [1, True, -1, 200, 2**40, 1.5])
+def test_operands_become_alike_as_the_interpreter_makes_them(number):
+    from triton.language.semantic import IncompatibleTypeErrorImpl
+    from triton.runtime import interpreter
+
+    semantic = getattr(interpreter, "interpreter_semantic", None)
+    if semantic is None:
+        pytest.skip("this Triton has functions instead")
+    kinds = [getattr(tl, name) for name in ("int1", "int8", "uint32", "int32", "uint64", "float32")]
+    kinds.append(tl.pointer_type(tl.int32))
+
+    def tensor(kind, shape):
+        data = np.full(shape, 3, interpreter._get_np_dtype(kind))
+        return tl.tensor(interpreter.TensorHandle(data, kind), tl.block_type(kind, list(shape)) if shape else kind)
+
+    tensors = [tensor(kind, shape) for kind in kinds for shape in ((), (4,), (2, 4))]
+
+    def shown(value):
+        return value.type, value.dtype, value.shape, value.numel, value.handle.dtype, value.handle.data.tolist()
+
+    def alike(*operands, **options):
+        try:
+            return [shown(value) for value in semantic.binary_op_type_checking_impl(*operands, **options)]
+        except (TypeError, ValueError, IncompatibleTypeErrorImpl) as error:
+            return str(error)
+
+    def all_of_them():
+        pairs = [(x, y) for x in tensors for y in (*tensors, number)] + [(number, x) for x in tensors]
+        options = {}, {"allow_lhs_ptr": True, "allow_rhs_ptr": True}, {"arithmetic_check": False}, {"div_or_mod": True}
+        return [alike(*pair, **given) for pair in pairs for given in options]
+
+    expected = all_of_them()
+    with patched_once():
+        assert all_of_them() == expected
+        # The second time, numbers have been made tensors.
+        assert all_of_them() == expected
+
+
 def test_what_comes_after_is_measured(tmp_path):
     code = tmp_path / "measured.py"
     code.write_text(MEASURED, encoding="utf-8")
