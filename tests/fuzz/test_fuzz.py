@@ -120,7 +120,9 @@ def test_a_flat_buffer_that_is_taken_as_it_lies_is_found(interface):
             except Mismatch:
                 wrong += 1
                 check(case)
-    assert wrong > 0
+                if wrong == 3:
+                    break
+    assert wrong == 3
 
 
 def test_the_script_runs_from_the_root():
