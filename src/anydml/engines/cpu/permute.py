@@ -12,7 +12,7 @@ from functools import partial
 
 from anydml.engines.cpu.columns import Admits
 from anydml.engines.cpu.kernel_call import KernelCall, kernel_call
-from anydml.engines.cpu.permuted_blocks import Axis, Blocks
+from anydml.engines.cpu.permuted_blocks import LINE, Axis, Blocks
 from anydml.moves import Move
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -45,6 +45,16 @@ WHOLE_BYTES = 12 << 10
 TABLE_COLUMNS, TABLE_ROWS = 64, 16
 """Elements of a block along J and along I where they move one by one, about."""
 
+BY_ELEMENTS = 16
+"""Bytes of an element from which on elements that stay in the caches are moved as fast one by one: few fit a tile."""
+
+ALONG_LINES = 32 << 10, 640 << 10
+"""Bytes of a copy in which elements of 8 bytes, too, are moved one by one along lines of the destination: whole lines
+in their order go to the second cache faster than parts of many."""
+
+SETS, WAYS = 64, 8
+"""Lines of 64 bytes that a first cache holds at least: sets, which addresses choose, and lines of each."""
+
 ROWS_FROM, ROWS_TO = 8 << 10, 8 << 10
 """Bytes of a block of rows in the source and in the destination, about."""
 
@@ -61,7 +71,27 @@ def permuted(move: Move, streamed: bool, admits: Admits) -> KernelCall:
         admits: whether elements of an odd size may have a kernel.
     """
     streamed = streamed or move.bytes_written > STREAMED_BYTES
-    return _turned(move, streamed) or _by_tables(move, streamed, admits)
+    turned = None if move.element_size >= BY_ELEMENTS and not streamed else _turned(move, streamed)
+    return turned or _by_tables(move, streamed, admits)
+
+
+def goes_along_lines(move: Move, streamed: bool, least: int, most: int) -> bool:
+    """Whether a permuted copy is one that moves elements one by one along lines of the destination.
+
+    Args:
+        move: simplified, without lookups, of at least two dimensions.
+        streamed: whether non-temporal stores are asked for.
+        least: elements that a line has.
+        most: elements of a line whose lines in the source should stay in the first cache.
+    """
+    size, inner = move.element_size, move.sizes[-1]
+    if size != 8 or streamed or not ALONG_LINES[0] <= move.bytes_written <= ALONG_LINES[1]:
+        return False
+    if move.destination.strides[-1] != size or inner < least:
+        return False
+    lines, rest = divmod(abs(move.reads.strides[-1]), LINE)
+    used = SETS if rest else SETS // math.gcd(SETS, lines)
+    return min(inner, most) <= used * WAYS
 
 
 def _turned(move: Move, streamed: bool) -> KernelCall | None:

@@ -18,7 +18,7 @@ from anydml.engines.cpu.fills import fill, is_fill
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, lookup
 from anydml.engines.cpu.machine import most_cached
-from anydml.engines.cpu.permute import permuted, permuted_rows
+from anydml.engines.cpu.permute import goes_along_lines, permuted, permuted_rows
 from anydml.engines.cpu.permuted_blocks import LINE
 from anydml.moves import Move, reordered, stages
 
@@ -139,7 +139,8 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
     for same in _by_size(moves):
         steps: list[KernelCall] = []
         written = same[0].bytes_written
-        if all(map(_is_permuted, same)) and written >= PERMUTED_BYTES:
+        is_plain = len(same) == 1 and goes_along_lines(same[0], streamed, SHORT_LINE, TRANSPOSED_SEGMENT)
+        if all(map(_is_permuted, same)) and written >= PERMUTED_BYTES and not is_plain:
             steps = [
                 interleave(unrolled([move]), streamed, admits) or permuted(move, streamed, admits) for move in same
             ]

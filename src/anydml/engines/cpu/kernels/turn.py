@@ -102,21 +102,20 @@ def turn_kernel(size: int) -> Kernel:
                                 turn_tile_streamed(source + k * size, from_columns + uint64(8) * j,
                                                    to + j * size, to_rows + uint64(8) * k)  # fmt: skip
                                 i += side
-                    j = uint64(0)
-                    while j < columns:
-                        at = min(j, columns - side)
-                        # Where lines do not begin with rows, both ends of a row are parts of lines.
-                        is_first = j == uint64(0) and block_j == uint64(0)
-                        is_last = j + side >= columns and block_j + uint64(1) == count_j
-                        i = uint64(0)
-                        if is_streamed and (head == uint64(0) or not (is_first or is_last)):
-                            i = rows
-                        while i < rows:
-                            k = min(i, rows - side)
-                            turn_tile(source + k * size, from_columns + uint64(8) * at,
-                                      to + at * size, to_rows + uint64(8) * k)  # fmt: skip
-                            i += side
-                        j += side
+                    i = uint64(0)
+                    while i < rows:
+                        k = min(i, rows - side)
+                        j = uint64(0)
+                        while j < columns:
+                            at = min(j, columns - side)
+                            # Where lines do not begin with rows, both ends of a row are parts of lines.
+                            is_first = j == uint64(0) and block_j == uint64(0)
+                            is_last = j + side >= columns and block_j + uint64(1) == count_j
+                            if not is_streamed or (head != uint64(0) and (is_first or is_last)):
+                                turn_tile(source + k * size, from_columns + uint64(8) * at,
+                                          to + at * size, to_rows + uint64(8) * k)  # fmt: skip
+                            j += side
+                        i += side
                     continue
                 soon = source
                 if asks and streamed != uint64(0):
