@@ -50,6 +50,21 @@ def test_fills_write_every_element_and_nothing_else(dtype, by_kernels):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_one_element_each(dtype, by_kernels):
+    rng = np.random.default_rng(4)
+    for rank in (1, 2, 3):
+        for width in (1, 16, 130, 700):
+            shape = (*rng.integers(1, 7, rank).tolist(), width)
+            whole = random_array(rng, [size + rng.integers(0, 4) for size in shape], dtype)
+            x = random_array(rng, [2 * size for size in shape[:-1]], dtype)[(slice(None, None, -2),) * rank]
+            source = np.broadcast_to(x[..., np.newaxis], shape)
+            expected, found = whole.copy(), whole.copy()
+            expected[tuple(map(slice, shape))] = source
+            dml.copy(source, found[tuple(map(slice, shape))])
+            assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_choices_are_numpys_whatever_is_broadcast(dtype, by_kernels):
     rng = np.random.default_rng(2)
     for _ in range(12):

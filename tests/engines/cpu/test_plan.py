@@ -78,6 +78,10 @@ CASES = {
     "columns by index": (gather((512, 512), (512,), 1), "lookup lines"),
     "a table of indices": (gather((8, 512, 32), (8, 16), 1, "INT32"), "lookup rows"),
     "one value": (dml.FillValueConstantOperatorDesc(tensor(300, 300), "FLOAT32", 7), "fill"),
+    "one value a row": (
+        dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc("FLOAT32", [300, 300], [1, 0]), tensor(300, 300)),
+        "fill",
+    ),
     "a choice": (
         dml.ElementWiseIfOperatorDesc(tensor(300, 300, data_type=UINT8), *[tensor(300, 300)] * 3),
         "select",

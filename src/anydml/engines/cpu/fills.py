@@ -1,4 +1,4 @@
-"""Which moves are fills, one element again and again in runs, and the table of the kernel that does those."""
+"""Which moves are fills, runs of one element again and again, and the table of the kernel that does those."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import math
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.moves import Move
 
-LEAST_RUN = 16
-"""Bytes of a run that is worth one."""
+LEAST_RUN, LEAST_OWN_RUN = 16, 128
+"""Bytes of a run that is worth one, and of one that has an element of its own."""
 
 LINE = 64
 
 
 def is_fill(move: Move) -> bool:
     """Whether a move without lookups writes runs of one element."""
-    size = move.element_size
-    if not move.sizes or LINE % size or any(move.reads.strides):
+    size, sources = move.element_size, move.reads.strides
+    if not move.sizes or LINE % size or sources[-1]:
         return False
-    return move.destination.strides[-1] == size and move.sizes[-1] * size >= LEAST_RUN
+    least = LEAST_OWN_RUN if any(sources) else LEAST_RUN
+    return move.destination.strides[-1] == size and move.sizes[-1] * size >= least
 
 
 def fill(move: Move, streamed: bool) -> KernelCall:
@@ -27,14 +28,15 @@ def fill(move: Move, streamed: bool) -> KernelCall:
 
     to, source, size = move.destination, move.reads, move.element_size
     *sizes, inner = move.sizes
-    strides = [*to.strides[:-1]]
+    strides, sources = [*to.strides[:-1]], [*source.strides[:-1]]
     run = last = inner * size
     cut = (chunk_bytes(move.bytes_written) + 4095) & ~4095
     if run > cut or not sizes:
         count = -(-run // cut)
-        sizes, strides = [*sizes, count], [*strides, cut]
+        sizes, strides, sources = [*sizes, count], [*strides, cut], [*sources, 0]
         run, last = min(run, cut), run - (count - 1) * cut
     units = math.prod(sizes)
     words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(sizes)]
-    words += [(to.operand, to.offset), (source.operand, source.offset), size, run, last, *sizes, *strides]
+    words += [(to.operand, to.offset), (source.operand, source.offset), size, run, last, int(any(sources))]
+    words += [*sizes, *strides, *sources]
     return kernel_call("fill", fill_kernel, f"{size} B again and again, in runs of {run} B", (move,), words)

@@ -1,28 +1,36 @@
-"""Fills: one element again and again, in runs. It is read once, and what leaves the registers is whole lines of it."""
+"""Fills: runs of one element again and again. It is read once a run, and what leaves the registers is whole lines."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from numba import uint64
+from llvmlite import ir
+from numba import types, uint64
+from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import (
+    I64,
     LINE,
     copy,
     copy_rest,
     fence,
     helper,
+    literal_value,
     load,
+    load_as,
     scratch,
     short_of_line,
+    store,
     stream_line,
 )
 
-TO, SOURCE, ELEMENT, RUN, LAST_RUN = range(HEADER, HEADER + 5)
-SIZES = HEADER + 5
+TO, SOURCE, ELEMENT, RUN, LAST_RUN, DIFFERS = range(HEADER, HEADER + 6)
+SIZES = HEADER + 6
 """Words of the table after the header: both addresses, bytes of the element (a power of two, a line at most), of a run,
-and of the last run of a line of runs, one at least; then sizes and the destination's strides."""
+and of the last run of a line of runs, one at least, and 1 where runs have elements of their own; then sizes, and the
+strides of destination and source."""
 
 LINES = 192
 """Bytes of scratch: a line of elements that begins anywhere in the first."""
@@ -61,6 +69,43 @@ def fill_run(to, size, lines, element, streamed):
         at += uint64(LINE)
 
 
+@intrinsic
+def load_few(typing: Any, address: Any, size: Any) -> Any:
+    """As many bytes (a constant, 8 at most) at an address, the others 0."""
+    kind = ir.IntType(8 * literal_value(size))
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = load_as(builder, arguments[0], kind)
+        return builder.zext(value, I64) if kind != I64 else value
+
+    return types.uint64(types.uint64, size), generate
+
+
+@helper
+def repeat_element(lines, source, element):
+    """Write an element again and again, from `lines` on."""
+    if element > uint64(8):
+        at = uint64(0)
+        while at < uint64(LINES):
+            copy(lines + at, source, uint64(16))
+            if element > uint64(16):
+                copy(lines + at + uint64(16), source + uint64(16), uint64(16))
+            if element > uint64(32):
+                copy(lines + at + uint64(32), source + uint64(32), uint64(32))
+            at += element
+        return
+    if element == uint64(1):
+        word = load_few(source, 1) * uint64(0x0101010101010101)
+    elif element == uint64(2):
+        word = load_few(source, 2) * uint64(0x0001000100010001)
+    elif element == uint64(4):
+        word = load_few(source, 4) * uint64(0x0000000100000001)
+    else:
+        word = load_few(source, 8)
+    for at in range(uint64(0), uint64(LINES), uint64(8)):
+        store(lines + at, word)
+
+
 @cache
 def fill_kernel() -> Kernel:
     """The kernel for any element whose size divides a line. A unit is a run."""
@@ -71,14 +116,11 @@ def fill_kernel() -> Kernel:
         element, run, last_run = word(table, ELEMENT), word(table, RUN), word(table, LAST_RUN)
         sizes = table + uint64(8 * SIZES)
         strides = sizes + uint64(8) * (outer + uint64(1))
+        sources = strides + uint64(8) * (outer + uint64(1))
         runs, gap = load(sizes + uint64(8) * outer), load(strides + uint64(8) * outer)
+        differs, step_of_source = word(table, DIFFERS) != uint64(0), load(sources + uint64(8) * outer)
         lines = scratch(LINES)
-        known = min(element, uint64(LINE))
-        copy(lines, word(table, SOURCE), known)
-        while known < uint64(LINES):
-            more = min(known, uint64(LINES) - known)
-            copy(lines + known, lines, more)
-            known += more
+        repeat_element(lines, word(table, SOURCE), element)
         for mine in range(chunks):
             begin = claim(table, counter, uint64(mine))
             if begin >= units:
@@ -90,8 +132,14 @@ def fill_kernel() -> Kernel:
                 first = begin - line * runs
                 stop = min(runs, first + end - begin)
                 to = word(table, TO) + walk(sizes, outer, line, strides, uint64(8)) + first * gap
+                source = word(table, SOURCE)
+                if differs:
+                    source += walk(sizes, outer, line, sources, uint64(8)) + first * step_of_source
                 begin += stop - first
                 for k in range(first, stop):
+                    if differs:
+                        repeat_element(lines, source, element)
+                        source += step_of_source
                     fill_run(to, last_run if uint64(k) + uint64(1) == runs else run, lines, element, streamed)
                     to += gap
         fence()
