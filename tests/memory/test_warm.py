@@ -14,6 +14,7 @@ import pytest
 
 import anydml as dml
 from anydml.memory import warm
+from anydml.memory.blocks import Block
 from anydml.memory.warm import CACHE, LEAST, BlockCache
 
 MIB = 1 << 20
@@ -230,7 +231,7 @@ def test_without_pages_results_are_numpys(monkeypatch):
     def refuse(size, shelf):
         raise OSError("no memory")
 
-    monkeypatch.setattr(warm, "_Block", refuse)
+    monkeypatch.setattr(Block, "of", refuse)
     assert dml.copy(source()).flags.owndata
 
 

@@ -1,7 +1,8 @@
 """Memory for large new results that was used before: the first touch of fresh pages costs more than most moves.
 
-An array over such a block has a lease as its base. Views, tensors and DLPack capsules keep the array alive, and so the
-lease; when that dies, the block goes to the cache, and the next result of about its size takes it from there.
+An array over such a block has a lease as its base, or a capsule where compiled code makes it. Views, tensors and DLPack
+capsules keep the array alive, and so the lease; when that dies, the block goes to the cache, and the next result of
+about its size takes it from there.
 
 Nothing here waits or locks: a lease may die in any thread, in a garbage collection, in a signal handler. Each change
 of the cache is one step of a `deque`, so a block is in one place at any time, whatever comes between two steps.
@@ -11,8 +12,6 @@ A fork leaves the child with blocks of its own: they are private to a process.
 from __future__ import annotations
 
 import _thread
-import ctypes
-import itertools
 import math
 import mmap
 import operator
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.memory.host import HUGE
+from anydml.memory.blocks import NEVER, Shelf
 from anydml.memory.limits import whole_memory
 
 LEAST = 256 << 10
@@ -44,94 +43,12 @@ IDLE, LOOK = 5.0, 1.0
 MEMORY = 8 << 30
 """Bytes of memory where the system does not say."""
 
-NEVER = 1 << 62
-"""A turn after all others."""
+ROOM, TURN = range(2)
+"""Numbers of the cache's counts (see `BlockCache`)."""
 
+Maker = Callable[[], np.ndarray[Any, Any]]
 
-class _Block:
-    """Pages of this process."""
-
-    __slots__ = ("address", "pages", "shelf", "since")
-
-    def __init__(self, size: int, shelf: Shelf) -> None:
-        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-        self.pages = mmap.mmap(-1, size, **private)
-        if size >= HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
-            self.pages.madvise(mmap.MADV_HUGEPAGE)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
-        self.shelf = shelf
-        self.since = 0
-
-
-class _Lease(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # ctypes makes the base
-    """The memory of a block while an array uses it."""
-
-    __slots__ = ("block",)
-
-    def __del__(self) -> None:
-        # Nothing here is looked for in a module, which may be gone when the interpreter ends.
-        block = self.block
-        shelf = block.shelf
-        cache = shelf.cache
-        block.since = cache.turn()
-        shelf.waiting.append(block)
-        cache.room -= shelf.size
-        if cache.room < 0:
-            cache.tend()
-
-
-class Shelf:
-    """Blocks of one size that wait, those that wait longest first.
-
-    Args:
-        cache: whose they are.
-        size: bytes of each.
-    """
-
-    __slots__ = ("cache", "size", "waiting")
-
-    def __init__(self, cache: BlockCache, size: int) -> None:
-        self.cache = cache
-        self.size = size
-        self.waiting: deque[_Block] = deque()
-
-    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """A new packed array of at most so many bytes: over the block that came last, whose bytes may be near yet."""
-        try:
-            block = self.waiting.pop()
-        except IndexError:
-            size = self.size
-            if size > self.cache.limit:
-                return empty(shape, dtype)
-            try:
-                block = _Block(size, self)
-            except OSError:
-                # Whatever the system lacks, NumPy knows other ways, and the error for there being none.
-                self.cache.empty()
-                return empty(shape, dtype)
-        else:
-            self.cache.room += self.size
-        lease = lease_at(block.address)
-        lease.block = block
-        return ndarray(shape, dtype, lease)
-
-    def drop(self) -> None:
-        """Give the block that waits longest back to the system."""
-        try:
-            self.waiting.popleft()
-        except IndexError:
-            # Another thread has taken it.
-            return
-
-    def waits_since(self) -> int:
-        """The turn of the block that waits longest."""
-        try:
-            return self.waiting[0].since
-        except IndexError:
-            return NEVER
-
-
-empty, ndarray, lease_at = np.empty, np.ndarray, _Lease.from_address
+empty = np.empty
 
 
 class BlockCache:
@@ -142,9 +59,12 @@ class BlockCache:
         idle: seconds that each of them waits at most, about.
 
     Attributes:
-        room: bytes that further blocks may take until somebody has to look; below 0 where nobody looks from time to
-            time. Changes at the same time may be lost: whoever looks counts anew.
-        turn: gives larger numbers from call to call.
+        words: two counts. ROOM: bytes that further blocks may take until somebody has to look; below 0 where nobody
+            looks from time to time. TURN: how many blocks have come to wait. Changes at the same time may be lost:
+            whoever looks counts anew.
+        counts: the same words, for Python.
+        hasten: what makes arrays of one kind faster than Python does, once there is compiled code for that: given what
+            makes them in Python, their shape and dtype, and the shelf of large ones, else None.
     """
 
     def __init__(self, limit: int | None = None, idle: float = IDLE) -> None:
@@ -152,8 +72,16 @@ class BlockCache:
         self._idle = idle
         self._shelves: dict[int, Shelf] = {}
         self._is_watched = False
-        self.room = -NEVER
-        self.turn = itertools.count(1).__next__
+        self.words = np.zeros(2, np.int64)
+        self.counts = self.words.data
+        self.counts[ROOM] = -NEVER
+        self.hasten: Callable[[Maker, tuple[int, ...], np.dtype[Any], Shelf | None], Maker] | None = None
+
+    def turn(self) -> int:
+        """A larger number than the one before."""
+        number: int = self.counts[1] + 1
+        self.counts[1] = number
+        return number
 
     @property
     def limit(self) -> int:
@@ -183,12 +111,13 @@ class BlockCache:
             return empty(shape, dtype)
         return self._shelf(size).array(shape, dtype)
 
-    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], np.ndarray[Any, Any]]:
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Maker:
         """What makes such arrays again and again."""
         size = math.prod(shape) * dtype.itemsize
-        if size < LEAST or dtype.hasobject or dtype.kind == "T":
-            return partial(empty, shape, dtype)
-        return partial(self._shelf(size).array, shape, dtype)
+        is_small = size < LEAST or dtype.hasobject or dtype.kind == "T"
+        shelf = None if is_small else self._shelf(size)
+        make = partial(empty, shape, dtype) if shelf is None else partial(shelf.array, shape, dtype)
+        return make if self.hasten is None else self.hasten(make, shape, dtype, shelf)
 
     def resize(self, limit: int) -> None:
         """Let blocks that wait take so many bytes at most, from now on."""
@@ -202,7 +131,7 @@ class BlockCache:
     def forget(self) -> None:
         """Start anew in a process that was forked, in which nobody looks at blocks that wait."""
         self._is_watched = False
-        self.room = -NEVER
+        self.counts[ROOM] = -NEVER
 
     def tend(self) -> None:
         """Keep to the limit, and see that somebody looks at what waits."""
@@ -227,7 +156,7 @@ class BlockCache:
             return self._shelves.setdefault(whole, Shelf(self, whole))
 
     def _count(self) -> None:
-        self.room = self.limit - self.bytes if self._is_watched else -NEVER
+        self.counts[ROOM] = self.limit - self.bytes if self._is_watched else -NEVER
 
     def _trim(self, limit: int) -> None:
         """Give blocks back until the rest takes no more than this, those first that have waited longest."""

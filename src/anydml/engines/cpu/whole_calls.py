@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK
+from anydml.engines.cpu import making
 from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.cpu.tensors import reading
@@ -187,3 +188,4 @@ def prepare() -> None:
         NoCompilerError: it cannot be compiled.
     """
     whole.whole()
+    making.prepare()

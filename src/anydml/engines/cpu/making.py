@@ -1,0 +1,111 @@
+"""What makes results of one kind again and again: tables of `kernels.making`, for NumPy's arrays and the warm cache."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from anydml.engines.cpu.kernels import making
+from anydml.engines.cpu.kernels.driver import entry
+from anydml.engines.protocol import Array
+from anydml.memory.blocks import Shelf
+from anydml.memory.host import address_of
+from anydml.memory.numpy_calls import find_calls
+from anydml.memory.warm import CACHE, Maker
+
+KINDS = "biufcmM"
+"""NumPy's kinds of dtypes whose arrays are nothing but memory."""
+
+_NO_ARGUMENTS = 0x04
+"""CPython's METH_NOARGS: a C function takes `self` alone."""
+
+_CALLED = {
+    making.INCREF: "Py_IncRef",
+    making.DECREF: "Py_DecRef",
+    making.CALL: "PyObject_CallNoArgs",
+    making.CALL_WITH: "PyObject_CallOneArg",
+    making.CLEAR: "PyErr_Clear",
+    making.FETCH: "PyErr_Fetch",
+    making.RESTORE: "PyErr_Restore",
+    making.UNRAISABLE: "PyErr_WriteUnraisable",
+    making.CAPSULE: "PyCapsule_New",
+    making.SET_CONTEXT: "PyCapsule_SetContext",
+}
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+def prepare() -> None:
+    """Have the cache make results in compiled code from now on, where it can.
+
+    Raises:
+        NoCompilerError: it cannot be compiled.
+    """
+    if CACHE.hasten is None and find_calls() is not None:
+        _code()
+        CACHE.hasten = quick_maker
+
+
+def quick_maker(make: Maker, shape: tuple[int, ...], dtype: np.dtype[Any], shelf: Shelf | None) -> Maker:
+    """What makes such arrays in compiled code.
+
+    Args:
+        make: what does in Python.
+        shape: their sizes.
+        dtype: of their elements.
+        shelf: whose blocks they lie over, None for NumPy's own memory.
+    """
+    if dtype.kind not in KINDS or not dtype.isnative:
+        return make
+    common = _common() if shelf is None else _common_of(shelf)
+    words = np.array([address_of(common), id(dtype), len(shape), id(make), *shape], np.uint64)
+    small, large, _ = _code()
+    form = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    method = ctypes.addressof(small if shelf is None else large)
+    made: Maker = form(("PyCFunction_NewEx", ctypes.pythonapi))(method, (words, common, dtype, make), None)
+    return made
+
+
+@cache
+def _common() -> Array:
+    """The words that all share."""
+    words = np.zeros(making.COMMON_WORDS, np.uint64)
+    for at, name in _CALLED.items():
+        words[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    calls = find_calls()
+    assert calls is not None
+    words[[making.EMPTY, making.FROM_DESCR, making.SET_BASE]] = calls
+    words[making.ARRAY] = id(np.ndarray)
+    return words
+
+
+def _common_of(shelf: Shelf) -> Array:
+    """The words that all share whose blocks are of one shelf: capsules read them when they die, so it keeps them."""
+    if shelf.kept is None:
+        words = _common().copy()
+        given = shelf.waiting.pop, shelf.waiting.append, shelf.cache.tend
+        words[[making.POP, making.APPEND, making.TEND]] = [*map(id, given)]
+        words[making.RELEASE], words[making.SIZE] = _code()[2], shelf.size
+        words[making.COUNTS] = address_of(shelf.cache.words)
+        shelf.kept = words, *given
+    found: Array = shelf.kept[0]
+    return found
+
+
+_METHODS: list[object] = []
+"""What the functions of C are made of, and their code, for as long as anybody may call one, or a capsule may die."""
+
+
+@cache
+def _code() -> tuple[_MethodDef, _MethodDef, int]:
+    small, large, released = making.make_small(), making.make_large(), making.release()
+    methods = [_MethodDef(b"make", entry(each), _NO_ARGUMENTS, None) for each in (small, large)]
+    _METHODS.extend((*methods, small, large, released))
+    return methods[0], methods[1], entry(released)
