@@ -11,6 +11,8 @@ from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import (
+    I8,
+    I32,
     I64,
     LINE,
     copy,
@@ -22,7 +24,7 @@ from anydml.engines.cpu.kernels.ir import (
     load_as,
     scratch,
     short_of_line,
-    store,
+    store_as,
     stream_line,
 )
 
@@ -70,40 +72,41 @@ def fill_run(to, size, lines, element, streamed):
 
 
 @intrinsic
-def load_few(typing: Any, address: Any, size: Any) -> Any:
-    """As many bytes (a constant, 8 at most) at an address, the others 0."""
-    kind = ir.IntType(8 * literal_value(size))
+def repeat_as(typing: Any, lines: Any, source: Any, size: Any) -> Any:
+    """Write an element of as many bytes (a constant, a power of two) again and again, by whole lines from `lines` on.
+
+    Whole lines, because those that are loaded soon after find what was stored at once, and smaller parts do not.
+    """
+    count = literal_value(size)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = load_as(builder, arguments[0], kind)
-        return builder.zext(value, I64) if kind != I64 else value
+        element = load_as(builder, arguments[1], ir.VectorType(I8, count))
+        order = ir.Constant(ir.VectorType(I32, LINE), [byte % count for byte in range(LINE)])
+        line = builder.shuffle_vector(element, element, order)
+        for at in range(0, LINES, LINE):
+            store_as(builder, line, builder.add(arguments[0], ir.Constant(I64, at)))
+        return context.get_dummy_value()
 
-    return types.uint64(types.uint64, size), generate
+    return types.void(types.uint64, types.uint64, size), generate
 
 
 @helper
 def repeat_element(lines, source, element):
     """Write an element again and again, from `lines` on."""
-    if element > uint64(8):
-        at = uint64(0)
-        while at < uint64(LINES):
-            copy(lines + at, source, uint64(16))
-            if element > uint64(16):
-                copy(lines + at + uint64(16), source + uint64(16), uint64(16))
-            if element > uint64(32):
-                copy(lines + at + uint64(32), source + uint64(32), uint64(32))
-            at += element
-        return
     if element == uint64(1):
-        word = load_few(source, 1) * uint64(0x0101010101010101)
+        repeat_as(lines, source, 1)
     elif element == uint64(2):
-        word = load_few(source, 2) * uint64(0x0001000100010001)
+        repeat_as(lines, source, 2)
     elif element == uint64(4):
-        word = load_few(source, 4) * uint64(0x0000000100000001)
+        repeat_as(lines, source, 4)
+    elif element == uint64(8):
+        repeat_as(lines, source, 8)
+    elif element == uint64(16):
+        repeat_as(lines, source, 16)
+    elif element == uint64(32):
+        repeat_as(lines, source, 32)
     else:
-        word = load_few(source, 8)
-    for at in range(uint64(0), uint64(LINES), uint64(8)):
-        store(lines + at, word)
+        repeat_as(lines, source, 64)
 
 
 @cache
