@@ -36,6 +36,10 @@ SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
 """Work up to here is NumPy's."""
 
+HELD_EFFORT = 256 << 10
+"""Work that one thread does in the time of a plain copy of so much is one step of compiled code under the GIL: to let
+others of Python's threads have it meanwhile would take a tenth of that time, and they wait much longer by themselves."""
+
 SHARED_BYTES: int | None = None
 """Work that takes as long as a plain copy of so much is shared between threads; below, waking one costs more than it
 saves. None is what this machine shows (see `sharing_point`)."""
@@ -169,14 +173,15 @@ class CpuProgram:
         Raises:
             NoCompilerError: there is no compiler.
         """
-        is_small = self.bytes <= SMALL_BYTES
-        if self._source and not is_small and any(operand.role == "scratch" for operand in self._source.operands):
-            # Only what runs under the GIL runs once at a time, and so can do with one scratch.
-            return None
         steps, kernels = self._plan
         if steps is None:
             steps, kernels = _loaded(self.moves, self.bytes, Admission())
         if steps is None:
+            return None
+        is_held = sum(step.effort for step in steps) <= HELD_EFFORT and not self.shared
+        is_small = self.bytes <= SMALL_BYTES or is_held
+        if self._source and not is_small and any(operand.role == "scratch" for operand in self._source.operands):
+            # Only what runs under the GIL runs once at a time, and so can do with one scratch.
             return None
         constants = scratch_arrays(self._source) if self._source else ()
         checks = _checks(self._source) if self._source else ()
