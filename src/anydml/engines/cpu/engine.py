@@ -38,7 +38,7 @@ SMALL_MOVES = 64
 
 HELD_EFFORT = 256 << 10
 """Work that one thread does in the time of a plain copy of so much is one step of compiled code under the GIL: to let
-others of Python's threads have it meanwhile would take a tenth of that time, and they wait much longer by themselves."""
+others have it meanwhile would take a tenth of that time, and they wait much longer by themselves."""
 
 SHARED_BYTES: int | None = None
 """Work that takes as long as a plain copy of so much is shared between threads; below, waking one costs more than it
