@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
+from anydml.arrays.jax_put import given, put
+from anydml.arrays.quick import BRIDGES, Bridge
 from anydml.memory.device_array import device_array
 from anydml.memory.warm import LEAST
 
 ALIGNMENT = 64
 """XLA reads host memory in place from such addresses on, and copies all other."""
+
+SMALL = 32 << 10
+"""Bytes of arrays up to which calls are NumPy's: their results may lie anywhere, and are copied once more."""
 
 
 class JaxAdapter(ArrayAdapter):
@@ -72,7 +78,7 @@ class JaxAdapter(ArrayAdapter):
 
     def give(self, result: Array) -> Any:
         """An array over the same memory, on the same device, committed to it if this one is."""
-        return _put(result, next(iter(self.array.devices())) if self.array.committed else None)
+        return given([result], self.array)[0]
 
     def give_from_device(self, result: Any) -> Any:
         """A tensor of PyTorch's as an array of JAX's, through DLPack."""
@@ -80,7 +86,7 @@ class JaxAdapter(ArrayAdapter):
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """INT64 on a CPU, whatever jax_enable_x64 says."""
-        return _put(lengths, None if "cpu" in self.device else jax.devices("cpu")[0])
+        return put(lengths, None if "cpu" in self.device else jax.devices("cpu")[0])
 
     def upload(self, indices: Array) -> Any:
         """A tensor of PyTorch's, as all that the engine sees on a GPU."""
@@ -89,14 +95,28 @@ class JaxAdapter(ArrayAdapter):
         return torch.from_numpy(indices).to(torch.from_dlpack(self.array).device)
 
 
-def _put(array: Array, device: Any) -> Any:
-    if array.dtype.itemsize < 8 or jax.config.jax_enable_x64:
-        return jax.device_put(array, device)
-    # A caller without 64-bit types may still have arrays of them, and gets nothing narrower back.
-    with jax.enable_x64(True):
-        return jax.device_put(array, device)
+def _views(arrays: Sequence[Any]) -> list[Array] | None:
+    """NumPy's arrays over the memory of small arrays on one CPU device; None of others."""
+    if any(type(array) is not _KIND for array in arrays):
+        return None
+    places = arrays[0].devices()
+    if len(places) != 1 or next(iter(places)).platform != "cpu":
+        return None
+    if len(arrays) > 1 and any(array.devices() != places for array in arrays):
+        return None
+    try:
+        views = [*map(np.asarray, arrays)]
+    except RuntimeError:
+        # One was deleted, or given away.
+        return None
+    return views if sum([view.nbytes for view in views]) <= SMALL else None
 
 
 def _name(device: Any) -> str:
     kind = "cuda" if device.platform == "gpu" else device.platform
     return f"{kind}:{device.id}"
+
+
+_KIND = type(jax.device_put(np.zeros(1, np.float32)))
+
+BRIDGES[_KIND] = Bridge(_views, given)

@@ -1,8 +1,11 @@
-"""Other libraries' arrays that compiled code reads itself, and what Python has to ask of them first."""
+"""Other libraries' arrays that compiled code reads itself, and what Python has to ask of them first.
+
+And those that NumPy sees in less time than anything else takes: calls on them are calls on NumPy's arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,3 +43,20 @@ def kind_of(array: Any) -> type | None:
 
 QUICK: dict[type, QuickKind] = {}
 """Filled by the modules of the libraries, once there is an array of theirs: by both types, where there are two."""
+
+
+class Bridge(NamedTuple):
+    """Arrays of one type that NumPy's functions are called for.
+
+    Attributes:
+        views: NumPy's arrays over the memory of some; None unless all are of that type, lie at one place in host
+            memory, and are so small that a copy of their results is nothing.
+        give: NumPy arrays that nobody else has as arrays at the place of another one.
+    """
+
+    views: Callable[[Sequence[Any]], list[np.ndarray[Any, Any]] | None]
+    give: Callable[[Sequence[np.ndarray[Any, Any]], Any], list[Any]]
+
+
+BRIDGES: dict[type, Bridge] = {}
+"""Filled as `QUICK`."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received
-from anydml.arrays.quick import QUICK
+from anydml.arrays.quick import BRIDGES, QUICK
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
 from anydml.functions.steps import NAMESPACES, PLANS, Asked
@@ -44,6 +44,10 @@ def copy(x: Any, out: Any | None = None) -> Any:
     is_quick = is_own or (type(x) in QUICK and not QUICK[type(x)].is_traced())
     if is_quick and whole is not None and (found := whole(x, out)) is not None:
         return found
+    if type(x) in BRIDGES and out is None:
+        bridge = BRIDGES[type(x)]
+        if (views := bridge.views((x,))) is not None:
+            return bridge.give([copy(*views)], x)[0]
     if is_own:
         key = COPY, x.shape, out is None
         for step in PLANS.steps.get(key, ()):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
-from anydml.arrays.quick import QUICK
+from anydml.arrays.quick import BRIDGES, QUICK
 from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
@@ -28,6 +28,7 @@ _NAMES: dict[str, Any] = {
     "Asked": Asked,
     "Element": Element,
     "PLANS": PLANS,
+    "BRIDGES": BRIDGES,
     "QUICK": QUICK,
     "all_copied": all_copied,
     "all_parts": arguments.all_parts,

@@ -51,6 +51,7 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
         # What traces Python, as PyTorch's compiler does, must not meet compiled code on the way of tensors.
         yield f"    if {' and '.join(['whole is not None', of_own[0], *clamps[: len(words)]])}:"
         yield from _wholly([*arrays, *plain], "        ")
+        yield from _bridged(function)
     yield "    asked = None"
     if of_numpy:
         yield f"    if {' and '.join([*of_own, *clamps])}:"
@@ -75,6 +76,30 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
     yield f"            taken = step.take(({given}), ({items(plain)}), {out})"
     yield "            if taken is not None:"
     yield f"                return {'taken' if function.has_parts else 'taken[0]'}"
+
+
+def _bridged(function: Function) -> Iterator[str]:
+    """The call on NumPy's arrays over the memory of others, where that is the shortest way."""
+    x, code = function.arrays[0].name, function.stub.__code__
+    if function.is_of_lists:
+        yield f"    if BRIDGES and out is None and type({x}) in (list, tuple) and {x} and type({x}[0]) in BRIDGES:"
+        yield f"        bridge, like = BRIDGES[type({x}[0])], {x}[0]"
+        yield f"        views = bridge.views({x})"
+    else:
+        yield f"    if type({x}) in BRIDGES and out is None:"
+        yield f"        bridge, like = BRIDGES[type({x})], {x}"
+        yield f"        views = bridge.views(({items([each.name for each in function.arrays])}))"
+    yield "        if views is not None:"
+    names = {each.name: f"views[{k}]" for k, each in enumerate(function.arrays)}
+    if function.is_of_lists:
+        names = {x: "views"}
+    given = [
+        f"{'' if k < code.co_argcount else f'{each.name}='}{names.get(each.name, each.name)}"
+        for k, each in enumerate(function.parameters)
+    ]
+    yield f"            found = {function.name}({', '.join(given)})"
+    found = "found" if function.has_parts else "[found]"
+    yield f"            return bridge.give({found}, like){'' if function.has_parts else '[0]'}"
 
 
 def _wholly(names: Sequence[str], indent: str) -> Iterator[str]:

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.quick import QUICK
+from anydml.arrays.quick import BRIDGES, QUICK
 from anydml.arrays.receive import check_place, guest_of
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
+from anydml.tracing.bridging import bridged
 from anydml.tracing.call import Call
 from anydml.tracing.forms import taken_apart
 from anydml.tracing.ndarray import TracedNdarray
@@ -114,15 +115,9 @@ class Fused:
                 found = steps.wholly(given, out)
                 if found is not MISSED:
                     return found
-        quick = key_of(arguments, keywords)
-        if quick:
-            found = self._steps.take(quick, arguments, out)
-            if found is not MISSED:
-                return found
-        elif self._forms:
-            found = self._forms.take(arguments, keywords, out)
-            if found is not MISSED:
-                return found
+        found = self._stepped(arguments, keywords, out)
+        if found is not MISSED:
+            return found
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -133,7 +128,7 @@ class Fused:
             return functions.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
         if plan.launch is not None and plan.form is not None:
-            self._keep(quick, arguments, keywords, plan)
+            self._keep(arguments, keywords, plan)
         if out is None:
             return plan.run(call.inputs, call.adapters)
 
@@ -148,9 +143,20 @@ class Fused:
 
         return plan.run_to(out, call.inputs, call.adapters, kept)
 
-    def _keep(self, quick: tuple[Any, ...], arguments: tuple[Any, ...], keywords: dict[str, Any], plan: Plan) -> None:
-        """Have the next call like this found, where it can be."""
+    def _stepped(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """What a call gives that is found by its shapes, or by all that is no array; or `MISSED`."""
+        quick, found = key_of(arguments, keywords), MISSED
         if quick:
+            found = self._steps.take(quick, arguments, out)
+        elif self._forms:
+            found = self._forms.take(arguments, keywords, out)
+        if found is MISSED and BRIDGES and out is None:
+            found = bridged(self, arguments, keywords)
+        return found
+
+    def _keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], plan: Plan) -> None:
+        """Have the next call like this found, where it can be."""
+        if quick := key_of(arguments, keywords):
             self._steps.keep(quick, arguments, plan)
         elif parts := followed((*arguments, *keywords.values())):
             names = tuple(keywords)
