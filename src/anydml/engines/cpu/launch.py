@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ import numpy as np
 from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
-from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.cpu.pool import ALL, POOL, rounds_of, wakes_for
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
 from anydml.memory.dlpack_struct import clear_address, dtype_word, reader_of
@@ -39,6 +40,9 @@ OFTEN, OFTEN_WITH_COMPILER = 1000, 16
 
 MOST_CHECKED = 1 << 14
 """Indices that are looked at while no other thread of Python can go on, at most."""
+
+_GIL = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals"
+"""Python's functions that leave the GIL, take it again, and handle signals."""
 
 MOST_FREE, MOST_PENDING = 4, 256
 """Tables that are kept for the next call of a plan, and plans that wait for their kernels, at most."""
@@ -83,7 +87,7 @@ def launch_of(
     if checked is None or not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
         return None
     from anydml.engines.cpu import whole_calls
-    from anydml.engines.cpu.kernels.driver import entry, quick_entry
+    from anydml.engines.cpu.kernels.driver import quick_entry
     from anydml.engines.cpu.tensors import reading
 
     operands: list[int] = []
@@ -93,17 +97,11 @@ def launch_of(
         low, high = sum(step for step in reach if step < 0), sum(step for step in reach if step > 0)
         spans.append(high + (0 if 0 in shape else dtype.itemsize))
         operands += [len(shape), id(dtype), -low, spans[-1], *shape, *strides]
-    calls: list[int] = []
-    for step, kernel in zip(steps, kernels, strict=True):
-        is_bound = (step.operands >= 0) & (step.operands < len(layouts))
-        places = [int(place) for place in np.flatnonzero(is_bound)]
-        # The operands of a call add nothing to the constants' addresses.
-        known = [*[0] * len(layouts), *map(address_of, constants)]
-        calls += [entry(kernel), step.template.size, len(places), *step.table(known).tolist()]
-        for place in places:
-            calls += [place, int(step.operands[place])]
+    groups = [] if is_small else grouped(steps, pays)
+    calls = _calls(steps, kernels, len(layouts), constants, {group.start for group, is_shared in groups if is_shared})
     places = [0, *accumulate(-(-8 * step.template.size // launch.TABLE_UNIT) * launch.TABLE_UNIT for step in steps)]
-    works = [] if is_small else [_work(steps, kernels, places, *group) for group in grouped(steps, pays)]
+    works = [_work(steps, kernels, places, *group) for group in groups]
+    crew = 0 if is_small or any(len(group) > 1 for group, _ in groups) else address_of(POOL.place)
     run = quick_entry(launch.launch() if is_small else launch.prepare())
     whole_calls.prepare()
 
@@ -122,13 +120,16 @@ def launch_of(
         head[launch.READER], head[launch.CLEAR] = reader, clear_address()
         head[launch.ALIKE] = id((QUICK[kind].alike if kind in QUICK else None) or kind or np.ndarray)
         head[launch.STRUCTURE] = read.words if read else 0
+        head[launch.POOL] = crew
+        for at, name in zip((launch.SAVE, launch.RESTORE, launch.SIGNALS), _GIL, strict=True):
+            head[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
         head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
         every = [*head, *described, *calls, *checked]
         for each in arguments:
             every += [id(type(each)), _told_apart(each)]
         block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
         begin = partial(run, address_of(block))
-        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind
+        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind, POOL.place
         start = begin if is_small else _large(begin, works, places[-1])
         whole = None
         if kind is None or read is not None:
@@ -138,9 +139,33 @@ def launch_of(
     return variant((), None)
 
 
+def _calls(
+    steps: Sequence[KernelCall],
+    kernels: Sequence[Kernel],
+    count: int,
+    constants: Sequence[Array],
+    shared: Container[int],
+) -> list[int]:
+    """The words of kernel calls on so many operands, and constants; and which of them threads share, by number."""
+    from anydml.engines.cpu.kernels.driver import entry
+
+    calls: list[int] = []
+    for number, (step, kernel) in enumerate(zip(steps, kernels, strict=True)):
+        is_bound = (step.operands >= 0) & (step.operands < count)
+        places = [int(place) for place in np.flatnonzero(is_bound)]
+        # The operands of a call add nothing to the constants' addresses.
+        known = [*[0] * count, *map(address_of, constants)]
+        calls += [entry(kernel), step.template.size, len(places)]
+        calls += [rounds_of(step.claim_bytes) if number in shared else 0, wakes_for(step.effort)]
+        calls += step.table(known).tolist()
+        for place in places:
+            calls += [place, int(step.operands[place])]
+    return calls
+
+
 def _checked(checks: Sequence[tuple[Lookup, tuple[int, ...]]], inputs: int) -> list[int] | None:
     """The words of lookups that refuse; None where one is looked up itself, or is of too many indices."""
-    from anydml.engines.cpu.kernels.launch import DTYPES
+    from anydml.engines.cpu.kernels.refusing import DTYPES
 
     words: list[int] = []
     for lookup, sizes in checks:

@@ -19,6 +19,8 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WANTED, Block
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
@@ -141,17 +143,31 @@ class _Crew:
                 code.serve(self.address, ENDS)
 
 
+def rounds_of(claim_bytes: int) -> int:
+    """How many claims of so many bytes a caller makes before it looks for signals; of 0 where that is not known."""
+    return max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
+
+
+def wakes_for(effort: int) -> int:
+    """1 where work that takes as long as a plain copy of so many bytes is worth waking workers for, else 0."""
+    return int(effort >= WAKING_BYTES)
+
+
 class Pool:
     """Threads that share kernels' work.
 
     Args:
         in_python: let them sleep in Python even where compiled code can wait.
+
+    Attributes:
+        place: where compiled code finds the address of the crew's words.
     """
 
     def __init__(self, in_python: bool = False) -> None:
         self._in_python = in_python
         self._code: _Code | None = None
         self._crew = _Crew(_default_threads() - 1, in_python)
+        self.place = np.array([self._crew.address], np.uint64)
 
     @property
     def threads(self) -> int:
@@ -166,6 +182,7 @@ class Pool:
     def reset(self) -> None:
         """Forget all workers; those that are needed start again."""
         self._crew = _Crew(self._crew.words[WANTED], self._in_python)
+        self.place[0] = self._crew.address
 
     def resize(self, threads: int) -> None:
         """Use this many threads from the next round on."""
@@ -228,8 +245,7 @@ class Pool:
         """
         code = self.prepare()
         share, entry = code.share, code.entry(kernel)
-        rounds = max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
-        wakes = int(effort >= WAKING_BYTES)
+        rounds, wakes = rounds_of(claim_bytes), wakes_for(effort)
 
         def work(table: int) -> None:
             following = 1

@@ -11,13 +11,16 @@ A call is described by a block of words, which `anydml.engines.cpu.launch` write
 - READER, STRUCTURE, CLEAR: for another library's arrays, the addresses of what describes one, as DLPack says it; of the
   words that it takes first (see `kernels.tensors`), or 0 for the library's own function; and of what forgets the
   exception that this leaves of an array that it cannot describe. READER is 0 for NumPy's.
+- POOL, SAVE, RESTORE, SIGNALS: for larger work that is all done in compiled code (see `kernels.large`), where the
+  address of the pool's crew stands, and Python's functions that leave the GIL, take it again, and handle signals;
+  POOL is 0 for other work.
 - CHECKS, FIRST_CHECK: how many lookups refuse indices outside their axis, and the number of the first one's first word.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
   strides. Of another library's arrays, DLPack's words: the dtype above the dimensions, and strides in elements;
-- for each kernel call: the kernel's address, how many words its table has, how many of them are addresses, the table
-  with offsets in those places, and for each of those its place and its operand;
-- for each lookup that refuses: its operand, the offset there, its dtype's number (see `DTYPES`), the axis's size, the
-  number of dimensions, sizes, strides;
+- for each kernel call: the kernel's address, how many words its table has, how many of them are addresses, how many
+  claims a caller makes in a round, 0 where threads do not share it, whether workers are woken for it, the table with
+  offsets in those places, and for each of those its place and its operand;
+- for each lookup that refuses: see `kernels.refusing`;
 - for each argument that is no array: its type, and of a tuple, whose items are integers, how many there are, of a
   float its bits.
 
@@ -34,18 +37,18 @@ from numba import uint64
 
 from anydml.engines.cpu.kernels.apart import SPAN, takes_place
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_two, call_plain
-from anydml.engines.cpu.kernels.driver import code_of, compiled, walk, word
-from anydml.engines.cpu.kernels.indices import is_outside
+from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import copy, helper, load, scratch, store
+from anydml.engines.cpu.kernels.refusing import are_all_inside
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, ITEMS, SHAPE, STRIDES, TYPE, WRITEABLE
 
-CODE = code_of("atomics.py", "apart.py"), HEADER
+CODE = code_of("atomics.py", "apart.py", "refusing.py"), HEADER
 """Part of the names of what is compiled here."""
 
 COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
-STRUCTURE, ALIKE, OPERANDS = 14, 15, 16
-STEP_HEADER = 3
+STRUCTURE, ALIKE, POOL, SAVE, RESTORE, SIGNALS, OPERANDS = range(14, 21)
+STEP_HEADER = 5
 
 MOST_OPERANDS = 1280
 MOST_WORDS = 8192
@@ -59,15 +62,11 @@ and their spans, and of a table; tables begin at multiples of the last."""
 DESCRIPTION = dlpack.SIZE
 """Bytes of an array's description."""
 
-DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
-"""Numbers of indices' dtypes."""
-
-CHECK_HEADER = 5
-
 ALL = 1 << 62
 
-DONE, REFUSED = 0, 1
-"""What is returned: the work is done, or nothing was, as the operands are not what was planned for, or overlap."""
+DONE, REFUSED, FAILED = 0, 1, 2
+"""What is returned: the work is done; nothing was, as the operands are not what was planned for, or overlap; or there
+is an exception."""
 
 
 @helper
@@ -198,34 +197,10 @@ def fit(block, operands, bounds):
 
 
 @helper
-def is_refused(spot, axis, kind):
-    """Whether the index at an address, whose dtype has a number, lies outside the axis."""
-    if kind == uint64(0):
-        return is_outside(spot, axis, -32) != uint64(0)
-    if kind == uint64(1):
-        return is_outside(spot, axis, 32) != uint64(0)
-    if kind == uint64(2):
-        return is_outside(spot, axis, -64) != uint64(0)
-    return is_outside(spot, axis, 64) != uint64(0)
-
-
-@helper
 def are_inside(block, bounds):
     """Whether no index lies outside an axis that refuses it."""
-    check = block + uint64(8) * word(block, FIRST_CHECK)
-    for _ in range(word(block, CHECKS)):
-        first = load(bounds + uint64(BOUND) * word(check, 0) + uint64(16)) + word(check, 1)
-        kind, axis, rank = word(check, 2), word(check, 3), word(check, 4)
-        sizes = check + uint64(8 * CHECK_HEADER)
-        strides = sizes + uint64(8) * rank
-        count = uint64(1)
-        for d in range(rank):
-            count *= load(sizes + uint64(8) * uint64(d))
-        for index in range(count):
-            if is_refused(first + walk(sizes, rank, uint64(index), strides, uint64(8)), axis, kind):
-                return False
-        check = strides + uint64(8) * rank
-    return True
+    first = bounds + uint64(16)
+    return are_all_inside(block + uint64(8) * word(block, FIRST_CHECK), word(block, CHECKS), first, uint64(BOUND))
 
 
 @helper

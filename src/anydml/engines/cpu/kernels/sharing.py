@@ -67,7 +67,7 @@ MOST_WOKEN = 2
 """Sleepers that one thread wakes: each of them wakes as many."""
 
 MORE = 1
-"""In what `share` returns: there are claims left. Above that bit stands the counter's value."""
+"""In what `shared` returns: there are claims left. Above that bit stands the counter's value."""
 
 
 @helper
@@ -89,45 +89,51 @@ def quiet(block, state):
         atomic_and(at(block, STATE), ~uint64(AWAITED))
 
 
-@cache
-def share() -> Any:
+@helper
+def shared(block, kernel, table, begin, rounds, wakes):
     """Do claims of a table that a counter's value leaves, with every worker; rounds of the caller's own at most.
 
     Workers that sleep are woken where `wakes` is 1, or where such work comes often.
     """
+    units, step = word(table, UNITS), word(table, UNITS_PER_CLAIM)
+    if replace(at(block, OWNER), uint64(0), uint64(1)):
+        # Plain stores: the change of the state publishes them, at the cost of its own line and the counter's.
+        store(at(block, COUNTER), begin)
+        store(at(block, KERNEL), kernel)
+        store(at(block, TABLE), table)
+        note_core(block)
+        atomic_add(at(block, STATE), uint64(JOB | OPEN))
+        sleepers = atomic_load(at(block, SLEEPERS))
+        is_alone = False
+        if sleepers != uint64(0):
+            is_alone = wakes == uint64(0) and not comes_often(block)
+            if not is_alone:
+                leave_core_free(block)
+                wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
+        following = uint64(CLOSED)
+        if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
+            following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
+        quiet(block, atomic_and(at(block, STATE), ~uint64(OPEN)) & ~uint64(OPEN))
+        if is_alone:
+            store(at(block, LAST), now(block))
+        atomic_store(at(block, OWNER), uint64(0))
+    else:
+        # Somebody else's work is being shared: do this alone.
+        counter = scratch(64)
+        store(counter, begin)
+        call_kernel(kernel, table, counter, rounds)
+        following = load(counter)
+    if claimed(following) * step < units:
+        return (following << uint64(1)) | uint64(MORE)
+    return uint64(0)
+
+
+@cache
+def share() -> Any:
+    """`shared` for Python."""
 
     def share(block, kernel, table, begin, rounds, wakes):
-        units, step = word(table, UNITS), word(table, UNITS_PER_CLAIM)
-        if replace(at(block, OWNER), uint64(0), uint64(1)):
-            # Plain stores: the change of the state publishes them, at the cost of its own line and the counter's.
-            store(at(block, COUNTER), begin)
-            store(at(block, KERNEL), kernel)
-            store(at(block, TABLE), table)
-            note_core(block)
-            atomic_add(at(block, STATE), uint64(JOB | OPEN))
-            sleepers = atomic_load(at(block, SLEEPERS))
-            is_alone = False
-            if sleepers != uint64(0):
-                is_alone = wakes == uint64(0) and not comes_often(block)
-                if not is_alone:
-                    leave_core_free(block)
-                    wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
-            following = uint64(CLOSED)
-            if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
-                following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
-            quiet(block, atomic_and(at(block, STATE), ~uint64(OPEN)) & ~uint64(OPEN))
-            if is_alone:
-                store(at(block, LAST), now(block))
-            atomic_store(at(block, OWNER), uint64(0))
-        else:
-            # Somebody else's work is being shared: do this alone.
-            counter = scratch(64)
-            store(counter, begin)
-            call_kernel(kernel, table, counter, rounds)
-            following = load(counter)
-        if claimed(following) * step < units:
-            return (following << uint64(1)) | uint64(MORE)
-        return uint64(0)
+        return shared(block, kernel, table, begin, rounds, wakes)
 
     return compiled(share, CODE, signature="uint64(uint64, uint64, uint64, uint64, uint64, uint64)")
 

@@ -22,6 +22,7 @@ from numba import uint64
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.large import done_large, is_ready
 from anydml.engines.cpu.kernels.launch import (
     CODE,
     DESCRIPTION,
@@ -47,8 +48,8 @@ COUNT, UNDER_WAY, LISTS, FIRST_KEY = range(17, 21)
 """How many recipes there are, and calls under way; whether lists of numbers are as good as tuples."""
 
 BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
-"""Words of a recipe: the block of `launch`; what does larger work, or 0; how many inputs and results there are;
-whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays."""
+"""Words of a recipe: the block of `launch`; what does larger work in Python, or 0; how many inputs and results there
+are; whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays."""
 
 SAME, BYTES, EACH = range(3)
 """How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
@@ -58,6 +59,11 @@ TUPLE = ITEMS + 8 * MOST_OPERANDS
 
 RECORD = 32
 """Bytes of the words of an argument."""
+
+WHOLE_CODE = code_of(
+    "launch.py", "large.py", "sharing.py", "asleep.py", "tensors.py", "../block.py", "../../../memory/tensor_struct.py"
+)
+"""Part of the name of what is compiled here."""
 
 PRIME = 0x100000001B3
 MASK = (1 << 64) - 1
@@ -257,6 +263,8 @@ def done_with(table, recipe, arguments, out, operands):
     start = word(recipe, START)
     if start == uint64(0):
         refused = done_by(word(recipe, BLOCK), operands)
+    elif is_ready(word(recipe, BLOCK)):
+        refused = done_large(word(recipe, BLOCK), operands)
     else:
         refused = started(table, start, operands)
     release(table, items, inputs)
@@ -326,4 +334,4 @@ def whole() -> Any:
             pair += uint64(16)
         return nothing(table)
 
-    return compiled(whole, *CODE, code_of("launch.py", "tensors.py", "../../../memory/tensor_struct.py"), nogil=False)
+    return compiled(whole, *CODE, WHOLE_CODE, nogil=False)

@@ -1,0 +1,73 @@
+"""Larger work of a whole call in compiled code: other threads of Python go on beside it, and workers take part."""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from anydml.engines.cpu.block import ALIVE, STYLE, WANTED
+from anydml.engines.cpu.kernels.asleep import at
+from anydml.engines.cpu.kernels.atomics import atomic_load, call_kernel, call_of_four, call_plain
+from anydml.engines.cpu.kernels.driver import word
+from anydml.engines.cpu.kernels.ir import helper, load, scratch
+from anydml.engines.cpu.kernels.launch import (
+    ALL,
+    BOUNDS,
+    DONE,
+    FAILED,
+    FIRST,
+    POOL,
+    REFUSED,
+    RESTORE,
+    SAVE,
+    SIGNALS,
+    STEPS,
+    TABLE,
+    after,
+    are_inside,
+    fit,
+    place,
+)
+from anydml.engines.cpu.kernels.sharing import MORE, shared
+from anydml.engines.cpu.waiting import IN_PYTHON
+
+
+@helper
+def is_ready(block):
+    """Whether Python has no part in it: all workers are there that there should be, and none has to be woken by it."""
+    if word(block, POOL) == uint64(0):
+        return False
+    crew = load(word(block, POOL))
+    is_complete = atomic_load(at(crew, ALIVE)) >= atomic_load(at(crew, WANTED))
+    return is_complete and load(at(crew, STYLE)) != uint64(IN_PYTHON)
+
+
+@helper
+def done_large(block, operands):
+    """Do a block's work on the arrays of a tuple; signals come between rounds of it, and may leave an exception."""
+    bounds = scratch(BOUNDS)
+    if not fit(block, operands, bounds) or not are_inside(block, bounds):
+        return uint64(REFUSED)
+    table = scratch(TABLE)
+    step = block + uint64(8) * word(block, FIRST)
+    for _ in range(word(block, STEPS)):
+        place(step, bounds, table)
+        following = uint64(MORE)
+        while following & uint64(MORE) != uint64(0):
+            state = call_of_four(word(block, SAVE), uint64(0), uint64(0), uint64(0), uint64(0))
+            following = done_round(block, step, table, following >> uint64(1))
+            call_of_four(word(block, RESTORE), state, uint64(0), uint64(0), uint64(0))
+            if following & uint64(MORE) != uint64(0) and call_plain(word(block, SIGNALS)) != 0:
+                return uint64(FAILED)
+        step = after(step)
+    return uint64(DONE)
+
+
+@helper
+def done_round(block, step, table, begin):
+    """Do a round of a step that is shared, or all of another; gives what `shared` does."""
+    rounds = word(step, 3)
+    if rounds == uint64(0):
+        call_kernel(word(step, 0), table, uint64(0), uint64(ALL))
+        return uint64(0)
+    # Whoever handles a signal may fork, which leaves the child with other workers.
+    return shared(load(word(block, POOL)), word(step, 0), table, begin, rounds, word(step, 4))
