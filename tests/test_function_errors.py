@@ -352,3 +352,45 @@ def test_an_out_over_a_strided_x_is_refused_though_x_would_be_packed_first():
     np.testing.assert_array_equal(memory, before)
     apart = np.empty_like(out)
     np.testing.assert_array_equal(dml.gather(x, np.arange(200), out=apart), x)
+
+
+@pytest.mark.parametrize("many", [1 << 60, 1 << 63, 10**30])
+def test_results_that_no_array_can_be(many):
+    calls = {
+        "repeat": lambda: dml.repeat(X, many, 0),
+        "tile": lambda: dml.tile(X, [many, 1]),
+        "pad": lambda: dml.pad(X, [many, 0, 0, 0]),
+        "broadcast_to": lambda: dml.broadcast_to(X[:1], [many, 4]),
+        "slice_grad": lambda: dml.slice_grad(X, [many, 4], [0, 0], [3, 4], [1, 1]),
+        "one_hot": lambda: dml.one_hot(np.array([1]), np.zeros(2), many),
+    }
+    for name, call in calls.items():
+        desc_error(call, name, None, "the result has shape", "a result has fewer than 2⁶³ bytes")
+    # What NumPy does not count with empty dimensions left out, it refuses, too.
+    desc_error(lambda: dml.repeat(X[:0], many, 1), "repeat", None, "(0, ")
+    if many > 1 << 63:
+        assert dml.repeat(X[:0], many, 0).shape == (0, 4)
+
+
+@pytest.mark.parametrize("call", [dml.join, dml.stack], ids=["join", "stack"])
+def test_an_array_without_dimensions_is_no_list(call):
+    with pytest.raises(DescTypeError, match="arrays is array.1., but it must be a list of arrays"):
+        call(np.array(1))
+
+
+@pytest.mark.parametrize("out", [np.array(1), np.dtype("f4"), 7, object()], ids=["0-d", "dtype", "number", "object"])
+def test_what_is_no_list_of_outputs(out):
+    refused(dml.BindingError, lambda: dml.split(X, 2, 1, out=out), "split", "out", "out is a list of arrays")
+
+
+def test_an_object_is_one_element():
+    value = [1, 2]
+    found = dml.fill(np.array([None, "a"]), value)
+    assert found[0] is value
+    assert found[1] is value
+
+
+@pytest.mark.parametrize("limit", ["1", 1.5, None])
+def test_a_limit_is_a_number_of_bytes(limit):
+    with pytest.raises(TypeError, match="set_cache_limit: .* is no number of bytes"):
+        dml.set_cache_limit(limit)

@@ -260,3 +260,18 @@ def test_results_without_memory_are_refused(shape):
     with FakeTensorMode(allow_non_fake_inputs=True):
         dml.copy(x, out=out)
     assert torch.equal(out, x)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "what"),
+    [
+        (lambda: torch.eye(2).to_sparse(), "of layout torch.sparse_coo: pass x.to_dense()"),
+        (lambda: torch.quantize_per_tensor(torch.zeros(2), 1.0, 0, torch.qint8), "that is quantized"),
+        (lambda: torch.zeros(2, device="meta"), "on meta"),
+    ],
+    ids=["sparse", "quantized", "meta"],
+)
+def test_coordinates_of_tensors_without_elements_in_strides_are_refused(tensor, what):
+    with pytest.raises(dml.BindingError, match="nonzero_coordinates: x is a PyTorch tensor") as caught:
+        dml.nonzero_coordinates(tensor())
+    assert what in str(caught.value)

@@ -76,9 +76,13 @@ def listed(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
     Raises:
         DescTypeError: it is none.
     """
-    if not hasattr(arrays, "__iter__"):
-        raise wrong(name, field, arrays, "a list of arrays")
-    return tuple(arrays)
+    try:
+        return tuple(arrays)
+    except TypeError:
+        # Arrays of no dimensions have the methods of lists all the same.
+        if getattr(arrays, "ndim", 0) == 0:
+            raise wrong(name, field, arrays, "a list of arrays") from None
+        raise
 
 
 def parts_of(name: str, field: str, arrays: Sequence[Array]) -> None:
@@ -110,10 +114,14 @@ def check_out_list(name: str, out: Any) -> None:
     Raises:
         BindingError: it is not.
     """
-    if out is not None and not hasattr(out, "__len__"):
+    if out is None:
+        return
+    try:
+        len(out), iter(out)
+    except TypeError:
         raise BindingError(
             f"{name}: out is {a(type(out).__name__)}", name, "out", "out is a list of arrays, one a part"
-        )
+        ) from None
 
 
 def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:

@@ -33,7 +33,12 @@ def nonzero_coordinates(x: Any) -> Any:
     if (functions := fused_functions(x)) is not None:
         return functions.nonzero_coordinates(x)
     if is_tensor(x):
-        return x.nonzero()
+        try:
+            return x.nonzero()
+        except NotImplementedError:
+            # Says what is wrong with a tensor without elements that could be read.
+            received("nonzero_coordinates", x)
+            raise
     array, adapter = received("nonzero_coordinates", x)
     if isinstance(array, DeviceArray):
         return _on_device(array.owner, array.gpu)

@@ -91,7 +91,8 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
         flat.append(each.reshape(-1))
     for parameter in inferred.parameters:
         if isinstance(parameter, Element):
-            flat[0][0] = (
+            # An object is one element, even if it is a list or an array.
+            flat[0].fill(
                 parameter.value if not parameter.pattern else np.frombuffer(parameter.pattern, flat[0].dtype)[0]
             )
     parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)

@@ -11,7 +11,7 @@ import numpy as np
 
 from anydml.binding import check_strides
 from anydml.engines.protocol import ArrayEngine
-from anydml.errors import BindingError
+from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation, constant_operands
 from anydml.functions.steps import Plan
@@ -70,6 +70,8 @@ def planned(
         dtype, is_joined = joined_dtype(inputs) or dtype, True
     if targets is not None:
         _check_targets(name, out_names(operation, targets), inferred.shapes, dtype, targets)
+    for shape in inferred.shapes:
+        _check_size(name, shape, dtype)
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
         return Plan(inferred, dtype, None, is_empty=True, wait=0)
@@ -81,6 +83,17 @@ def planned(
     program = program_of(name, operation, inputs, targets, inferred, dtype)
     compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
     return Plan(inferred, dtype, compiled, is_empty=False, wait=wait)
+
+
+def _check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
+    """An array of this shape can be.
+
+    Raises:
+        DescError: it has more bytes than addresses have, or would have, were its empty dimensions left out.
+    """
+    if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
+        message = f"{name}: the result has shape {shape} and dtype {dtype}"
+        raise DescError(message, name, None, "a result has fewer than 2⁶³ bytes")
 
 
 def program_of(

@@ -220,7 +220,10 @@ def set_cache_limit(size: int) -> None:
     Examples:
         >>> dml.set_cache_limit(64 << 20)
     """
-    number = operator.index(size)
+    try:
+        number = operator.index(size)
+    except TypeError:
+        raise TypeError(f"set_cache_limit: {size!r} is no number of bytes, such as 64 << 20") from None
     if number < 0:
         raise ValueError(f"set_cache_limit: {number} bytes; 0 keeps none, and there are no fewer")
     CACHE.resize(number)

@@ -46,7 +46,7 @@ class Element:
             return cls(one.tobytes(), None, dtype)
         try:
             one[()] = value
-        except (OverflowError, TypeError, ValueError) as error:
+        except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
             raise DescError(message, name, field, f"{field} is an element of x") from None
         return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
