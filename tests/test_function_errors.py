@@ -374,7 +374,7 @@ def test_results_that_no_array_can_be(many):
 
 @pytest.mark.parametrize("call", [dml.join, dml.stack], ids=["join", "stack"])
 def test_an_array_without_dimensions_is_no_list(call):
-    with pytest.raises(DescTypeError, match="arrays is array.1., but it must be a list of arrays"):
+    with pytest.raises(DescTypeError, match=r"arrays is array\(1\), but it must be a list of arrays"):
         call(np.array(1))
 
 
@@ -392,5 +392,5 @@ def test_an_object_is_one_element():
 
 @pytest.mark.parametrize("limit", ["1", 1.5, None])
 def test_a_limit_is_a_number_of_bytes(limit):
-    with pytest.raises(TypeError, match="set_cache_limit: .* is no number of bytes"):
+    with pytest.raises(TypeError, match=r"set_cache_limit: .* is no number of bytes"):
         dml.set_cache_limit(limit)
