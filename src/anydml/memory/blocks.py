@@ -6,20 +6,37 @@ import ctypes
 import mmap
 import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from anydml.memory.host import HUGE
-
-if TYPE_CHECKING:
-    from anydml.memory.warm import BlockCache
 
 NEVER = 1 << 62
 """A turn after all others."""
 
 ADDRESS, SINCE = range(2)
 """Numbers of a block's words: where its pages begin, and since when it waits, as a turn."""
+
+
+class Cache(Protocol):
+    """What shelves belong to (see `anydml.memory.warm.BlockCache`)."""
+
+    words: np.ndarray[Any, Any]
+    counts: memoryview
+
+    @property
+    def limit(self) -> int:
+        """Bytes that waiting blocks take at most."""
+
+    def turn(self) -> int:
+        """A larger number than the one before."""
+
+    def empty(self) -> None:
+        """Give all blocks that wait back to the system."""
+
+    def tend(self) -> None:
+        """Keep to the limit, and see that somebody looks at what waits."""
 
 
 class Block(np.ndarray[Any, Any]):
@@ -73,7 +90,7 @@ class Shelf:
 
     __slots__ = ("cache", "kept", "size", "waiting")
 
-    def __init__(self, cache: BlockCache, size: int) -> None:
+    def __init__(self, cache: Cache, size: int) -> None:
         self.cache = cache
         self.size = size
         self.waiting: deque[Block] = deque()
