@@ -230,3 +230,15 @@ def test_indices_out_of_range_of_large_arrays():
     with pytest.raises(IndexError, match="index 1000 in i"):
         fused(x, indices, out=out)
     assert not any(each.any() for each in out)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: np.repeat(x, 10**30, 0), lambda x: dml.tile(x, [1 << 61, 1]), lambda x: (x, np.tile(x, (1 << 62, 1)))],
+    ids=["repeat", "tile", "one of two"],
+)
+def test_results_that_no_array_can_be(function):
+    with pytest.raises(
+        dml.DescError, match="the result has shape .* and dtype float64: a result has fewer than 2⁶³ bytes"
+    ):
+        dml.fuse(function)(np.zeros((2, 3)))

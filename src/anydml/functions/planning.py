@@ -71,7 +71,7 @@ def planned(
     if targets is not None:
         _check_targets(name, out_names(operation, targets), inferred.shapes, dtype, targets)
     for shape in inferred.shapes:
-        _check_size(name, shape, dtype)
+        check_size(name, shape, dtype)
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
         return Plan(inferred, dtype, None, is_empty=True, wait=0)
@@ -85,7 +85,7 @@ def planned(
     return Plan(inferred, dtype, compiled, is_empty=False, wait=wait)
 
 
-def _check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
+def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
     """An array of this shape can be.
 
     Raises:

@@ -15,6 +15,7 @@ from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
 from anydml.errors import BindingError
+from anydml.functions.planning import check_size
 from anydml.memory.warm import CACHE, LEAST
 from anydml.moves import Program
 from anydml.tracing.form_source import is_deep
@@ -78,6 +79,8 @@ class Plan:
         self.results = results
         self.names = names
         self.shapes = [(result.array.shape, result.array.element) for result in results]
+        for shape, element in self.shapes:
+            check_size(trace.name, shape, element)
         sized = [(shape, element, math.prod(shape) * element.itemsize) for shape, element in self.shapes]
         self._sized = sized if max([size for _, _, size in sized], default=0) >= LEAST else None
         self._trace = trace
