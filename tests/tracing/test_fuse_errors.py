@@ -239,6 +239,6 @@ def test_indices_out_of_range_of_large_arrays():
 )
 def test_results_that_no_array_can_be(function):
     with pytest.raises(
-        dml.DescError, match="the result has shape .* and dtype float64: a result has fewer than 2⁶³ bytes"
+        dml.DescError, match=r"the result has shape .* and dtype float64: a result has fewer than 2⁶³ bytes"
     ):
         dml.fuse(function)(np.zeros((2, 3)))
