@@ -43,9 +43,12 @@ class TorchAdapter(ArrayAdapter):
         """The tensor's memory. A lazy conjugate or negative is made real, which copies.
 
         Raises:
-            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), or records gradients.
+            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), it records gradients, or
+                calls are recorded.
         """
         tensor = self.array
+        if is_recorded():
+            self.refuse(name, field, "while torch.jit.trace records", "what it records are calls of torch.ops.anydml")
         dtype = _SIMPLE.get(tensor.dtype) if _is_simple(tensor) else None
         if dtype is None:
             tensor = self._plain(name, field, is_target)
@@ -157,6 +160,12 @@ def _is_simple(tensor: Any) -> bool:
     )
 
 
+def is_recorded() -> bool:
+    """Whether `torch.jit.trace` records the calls of now: those that it makes itself it does not."""
+    # The compiler does not see through what follows.
+    return not torch.compiler.is_compiling() and bool(_is_included(_TRACER)) and not _is_excluded(_TRACER)
+
+
 @cache
 def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     """NumPy's dtype of the same name, or ml_dtypes' of the same name and size, or plain bytes."""
@@ -185,7 +194,7 @@ _SIMPLE = {
 
 def _can_use(tensor: Any, span: int) -> bool:
     """Whether a tensor in host memory has no lazy sign, records nothing, and lies within its storage."""
-    if type(tensor) not in _PLAIN or tensor.requires_grad or tensor.is_neg():
+    if type(tensor) not in _PLAIN or tensor.requires_grad or tensor.is_neg() or is_recorded():
         return False
     try:
         held: int = tensor.untyped_storage().nbytes()
@@ -213,6 +222,11 @@ def _structure() -> Structure | None:
     return structure({dtype: _numpy_dtype(dtype) for dtype in (*_SIMPLE, torch.bfloat16)})
 
 
+_TRACER = torch._C._parse_dispatch_key("Tracer")
+_is_included, _is_excluded = (
+    torch._C._dispatch_tls_is_dispatch_key_included,
+    torch._C._dispatch_tls_is_dispatch_key_excluded,
+)
 _CPU, _PLAIN = torch.device("cpu"), (torch.Tensor, torch.nn.Parameter)
 
 if reader_of(torch.Tensor):

@@ -43,7 +43,9 @@ def structure(dtypes: dict[Any, np.dtype[Any]]) -> at.Structure | None:
     try:
         library = ctypes.CDLL(torch._C.__file__)
         words = {word: _address(getattr(library, name)) for word, name in _FUNCTIONS.items()}
-        words[at.TRANSFORM] = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode.value
+        keys = torch._C.DispatchKey
+        words[at.TRANSFORM] = keys.FuncTorchDynamicLayerFrontMode.value
+        words |= {at.TRACER: torch._C._parse_dispatch_key("Tracer").value, at.FUNCTIONAL: keys.Functionalize.value}
         numbers = {dtype: word for dtype, each in dtypes.items() if (word := dtype_word(each)) is not None}
         words |= _located(numbers)
     except (AttributeError, OSError, TypeError, ValueError):

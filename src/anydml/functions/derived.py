@@ -79,12 +79,18 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
     return found
 
 
-def peeking(function: Function, operation: Operation) -> Callable[..., Any] | None:
+def peeking(function: Function, operation: Operation, is_whole: bool = False) -> Callable[..., Any] | None:
     """The same for other libraries' arrays where there is a step for what is given; else it gives None.
 
     It takes all arguments but `out` by their places. None where the function has no steps.
+
+    Args:
+        function: what it does.
+        operation: the same for `calling`.
+        is_whole: whether only such steps count as compiled code does from the arguments to the results: it sees by
+            itself whether anything changes what new arrays are.
     """
-    lines = [*step_lines(function, of_numpy=False)]
+    lines = [*step_lines(function, of_numpy=False, is_whole=is_whole)]
     if not lines:
         return None
     first = f"def {function.name}({', '.join([each.name for each in function.parameters])}):"

@@ -21,8 +21,10 @@ def plain_names(function: Function) -> list[str]:
     return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
 
 
-def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
+def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False) -> Iterator[str]:
     """The call as one step, where there is one for what was given (see `steps`).
+
+    Of other libraries' arrays alone unless `of_numpy`, and then what compiled code does wholly alone if `is_whole`.
 
     Results that a step refused go before the long way makes its own: both together would be twice the memory.
     """
@@ -71,6 +73,8 @@ def step_lines(function: Function, of_numpy: bool = True) -> Iterator[str]:
     yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *clamps])}:"
     yield "        if whole is not None:"
     yield from _wholly([*arrays, *plain], "            ")
+    if is_whole:
+        return
     yield from _found(function, [kind, *shapes], plain)
     out = "out" if function.has_parts else "None if out is None else (out,)"
     yield f"            taken = step.take(({given}), ({items(plain)}), {out})"

@@ -1,6 +1,6 @@
 """The functions on what is traced, or lazy.
 
-While PyTorch compiles or exports them they are calls of registered operators, into which it does not look; while `fuse`
+While PyTorch compiles, exports or records them they are calls of its registered operators; while `fuse`
 traces them they are part of its program; on Dask's arrays they are tasks that run later.
 """
 
@@ -38,7 +38,7 @@ def lazy_functions() -> Any:
 
 
 def registered_for(x: Any) -> Any:
-    """What has the functions for x: `anydml.dask` for its arrays; `anydml.torch`, if PyTorch compiles or exports it.
+    """What has the functions for x: `anydml.dask` for its arrays; `anydml.torch`, if PyTorch compiles or records it.
 
     Args:
         x: a function's first array.
@@ -53,8 +53,12 @@ def registered_for(x: Any) -> Any:
         return lazy_functions() if is_lazy(x) else None
     import torch
 
-    if not torch.compiler.is_compiling() or not isinstance(x, torch.Tensor):
+    if not isinstance(x, torch.Tensor):
         return None
+    if not torch.compiler.is_compiling():
+        from anydml.arrays.pytorch import is_recorded
+
+        return _REGISTERED["torch"]() if is_recorded() else None
     return _REGISTERED["torch"]()
 
 

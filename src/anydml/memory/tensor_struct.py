@@ -35,14 +35,17 @@ import numpy as np
     MORE_MODES,
     IS_UNDER,
     TRANSFORM,
-) = range(19)
+    TRACER,
+    FUNCTIONAL,
+) = range(21)
 """Of Python's object: its handle. Of the C++ object: its class (which comes first), as it is for plain tensors; its set
 of keys, what it is for plain tensors, and for those of inference; dimensions, sizes and strides, elements before the
 first one, the dtype's number (16 bits), the storage. Of a storage: bytes. Functions: the first element's address;
 whether a tensor records gradients, and whether any are recorded now; that a tensor was changed; how many modes there
-are of two kinds; whether a key is in use, and the key that transforms have."""
+are of two kinds; whether a key is in use, and the keys of transforms, of what records calls, and of what has no writes.
+"""
 
-FIRST_DTYPE, DTYPES = 19, 64
+FIRST_DTYPE, DTYPES = 21, 64
 """For the first numbers of dtypes: DLPack's dtype, as it stands above the dimensions, or 0."""
 
 WORDS = FIRST_DTYPE + DTYPES

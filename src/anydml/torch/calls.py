@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from anydml.arrays.pytorch import MOVED, TorchAdapter
+from anydml.arrays.pytorch import MOVED, TorchAdapter, is_recorded
 from anydml.operators.function import Function
 from anydml.torch.transforms import call
 
@@ -57,6 +57,8 @@ def _call(function: Function, given: list[Any]) -> Any:
         for parameter, value in zip(function.parameters, given, strict=True)
     ):
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
-        given[1:] = function.expand(function.label, [x.shape], tuple(given[1:]))
+        # What `torch.jit.trace` records has fixed sizes, which it gives as tensors.
+        shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
+        given[1:] = function.expand(function.label, [shape], tuple(given[1:]))
     found = call(function.name, *given)
     return tuple(found) if function.lengths is not None else found

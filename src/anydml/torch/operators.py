@@ -116,14 +116,14 @@ def quicken(function: Function) -> None:
     way from autograd to a kernel, which takes ten times as long. All else goes that way.
     """
     of_name = f"anydml::{function.name}"
-    peek = peeking(function, _operation(function))
+    peek, whole = peeking(function, _operation(function)), peeking(function, _operation(function), is_whole=True)
     # What `torch.library.get_kernel` calls; versions without it go PyTorch's own way.
     computed = getattr(torch._C, "_dispatch_get_computed_kernel_for_dispatch_key", None)
-    if peek is None or computed is None:
+    if peek is None or whole is None or computed is None:
         return
     general = computed(of_name, "AutogradCPU").call_boxed
     modes, is_compiling = torch._C._len_torch_dispatch_stack, torch.compiler.is_compiling
-    is_profiled = torch._C._autograd._profiler_enabled
+    is_profiled, recorder = torch._C._autograd._profiler_enabled, torch._C._get_tracing_state
 
     def quick(keys: Any, *arguments: Any) -> Any:
         if not modes() and not is_compiling():
@@ -140,8 +140,10 @@ def quicken(function: Function) -> None:
         return
 
     def called(*arguments: Any, **named: Any) -> Any:
-        if not (named or modes() or functions_modes() or is_compiling() or is_profiled()):
-            found = peek(*arguments)
+        if not (named or is_profiled()):
+            found = whole(*arguments)
+            if found is None and not (modes() or functions_modes() or is_compiling() or recorder() is not None):
+                found = peek(*arguments)
             if found is not None:
                 return found
         return dispatched(*arguments, **named)

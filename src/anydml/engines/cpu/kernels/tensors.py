@@ -92,8 +92,16 @@ def are_new_ones_plain(words):
     zero = uint64(0)
     modes = call_of_four(word(words, own.MODES), zero, zero, zero, zero)
     modes |= call_of_four(word(words, own.MORE_MODES), zero, zero, zero, zero)
-    is_under = call_of_four(word(words, own.IS_UNDER), word(words, own.TRANSFORM), zero, zero, zero)
-    return modes == zero and not is_true(is_under)
+    for key in range(own.TRANSFORM, own.FUNCTIONAL + 1):
+        modes |= call_of_four(word(words, own.IS_UNDER), word(words, uint64(key)), zero, zero, zero) & uint64(BYTE)
+    return modes == zero
+
+
+@helper
+def is_recorded(words):
+    """Whether calls are recorded now."""
+    zero = uint64(0)
+    return is_true(call_of_four(word(words, own.IS_UNDER), word(words, own.TRACER), zero, zero, zero))
 
 
 @helper

@@ -33,7 +33,7 @@ from anydml.engines.cpu.kernels.launch import (
     first_of,
     is_of_kind,
 )
-from anydml.engines.cpu.kernels.tensors import are_new_ones_plain, say_written
+from anydml.engines.cpu.kernels.tensors import are_new_ones_plain, is_recorded, say_written
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
 
@@ -185,6 +185,8 @@ def gathered(table, recipe, arguments, out, items):
                 release(table, own, k)
                 return uint64(2)
             store(own + uint64(8) * uint64(k), made)
+    elif is_guests(table, recipe) and is_recorded(word(table, STRUCTURE)):
+        return uint64(1)
     elif word(recipe, HAS_PARTS) != uint64(0):
         if load(out + uint64(TYPE)) != word(table, LIST) or call(table, LIST_SIZE, out, 0, 0) != results:
             return uint64(1)
