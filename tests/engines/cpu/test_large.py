@@ -169,3 +169,27 @@ def test_other_threads_call_and_count_meanwhile(monkeypatch):
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_bound_work_is_done_in_compiled_code_too(count):
+    x = source()
+    out = np.zeros((1024, ROWS), np.int32)
+    kind = dml.TensorDesc(dml.DataType.INT32, x.T.shape, tuple(stride // 4 for stride in x.T.strides))
+    desc = dml.ElementWiseIdentityOperatorDesc(kind, dml.TensorDesc(dml.DataType.INT32, out.shape))
+    bound = dml.Device("cpu").compile_operator(desc).bind(inputs=[x.reshape(-1)], outputs=[out])
+    dml.set_num_threads(count)
+    end = time.monotonic() + SOON
+    while True:
+        out.fill(-1)
+        bound.dispatch()
+        assert np.array_equal(out, x.T)
+        if POOL._crew.words[ALIVE] == count - 1 and _is_whole(bound.dispatch):
+            break
+        assert time.monotonic() < end, "Python does it still"
+    x += 1
+    assert bound.dispatch() is None
+    assert np.array_equal(out, x.T)
+    out.flags.writeable = False
+    with pytest.raises(dml.BindingError):
+        bound.dispatch()

@@ -17,9 +17,10 @@ from anydml.engines.cpu.admission import Admission
 from anydml.engines.cpu.bound import SmallCall
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
 from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.large import quick_dispatch
 from anydml.engines.cpu.launch import launch_of
 from anydml.engines.cpu.plan import plan
-from anydml.engines.cpu.pool import ALL, POOL
+from anydml.engines.cpu.pool import ALL, POOL, rounds_of, wakes_for
 from anydml.engines.cpu.together import bind_several, grouped
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
@@ -128,8 +129,8 @@ class CpuProgram:
         """Whether a part of the work is large enough for more than one thread."""
         return any(is_shared for _, is_shared in grouped(self.steps or (), pays))
 
-    def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
-        """Tables with the operands' addresses, or NumPy views, made once."""
+    def bind(self, operands: Sequence[Array], once: bool = False) -> Callable[[], object]:
+        """Tables with the operands' addresses, or NumPy views, made once; what runs but `once` is not hastened."""
         calls: list[Callable[[], object]] = []
         if self._source:
             operands = (*operands, *scratch_arrays(self._source))
@@ -149,10 +150,13 @@ class CpuProgram:
                 continue
             (step,), (kernel,) = steps[these], kernels[these]
             table = step.table(addresses)
+            call: Callable[[], object] = _Call(partial(kernel, address_of(table), 0, ALL), (table, *operands))
             if is_shared:
-                calls.append(POOL.bind(kernel, table, operands, step.claim_bytes, step.effort))
-            else:
-                calls.append(_Call(partial(kernel, address_of(table), 0, ALL), (table, *operands)))
+                call = POOL.bind(kernel, table, operands, step.claim_bytes, step.effort)
+            if not once:
+                rounds = rounds_of(step.claim_bytes) if is_shared else 0
+                call = quick_dispatch(call, kernel, table, rounds, wakes_for(step.effort), operands)
+            calls.append(call)
         return calls[0] if len(calls) == 1 else partial(_run, calls)
 
     def run(self, operands: Sequence[Array]) -> None:
@@ -160,7 +164,7 @@ class CpuProgram:
         if self._is_postponed and self._has_run:
             self._is_postponed = False
             self._plan = _compiled(self.moves, self.bytes, Admission())
-        self.bind(operands)()
+        self.bind(operands, once=True)()
         self._has_run = True
 
     def launch(self, layouts: Sequence[ArrayLayout], inputs: int) -> Launch | None:

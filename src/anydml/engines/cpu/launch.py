@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import ctypes
 import math
 import os
 import time
@@ -23,6 +22,7 @@ import numpy as np
 from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
+from anydml.engines.cpu.large import say_pool
 from anydml.engines.cpu.pool import ALL, POOL, rounds_of, wakes_for
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
@@ -40,9 +40,6 @@ OFTEN, OFTEN_WITH_COMPILER = 1000, 16
 
 MOST_CHECKED = 1 << 14
 """Indices that are looked at while no other thread of Python can go on, at most."""
-
-_GIL = "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_CheckSignals"
-"""Python's functions that leave the GIL, take it again, and handle signals."""
 
 MOST_FREE, MOST_PENDING = 4, 256
 """Tables that are kept for the next call of a plan, and plans that wait for their kernels, at most."""
@@ -101,7 +98,7 @@ def launch_of(
     calls = _calls(steps, kernels, len(layouts), constants, {group.start for group, is_shared in groups if is_shared})
     places = [0, *accumulate(-(-8 * step.template.size // launch.TABLE_UNIT) * launch.TABLE_UNIT for step in steps)]
     works = [_work(steps, kernels, places, *group) for group in groups]
-    crew = 0 if is_small or any(len(group) > 1 for group, _ in groups) else address_of(POOL.place)
+    is_whole = not is_small and all(len(group) == 1 for group, _ in groups)
     run = quick_entry(launch.launch() if is_small else launch.prepare())
     whole_calls.prepare()
 
@@ -120,9 +117,8 @@ def launch_of(
         head[launch.READER], head[launch.CLEAR] = reader, clear_address()
         head[launch.ALIKE] = id((QUICK[kind].alike if kind in QUICK else None) or kind or np.ndarray)
         head[launch.STRUCTURE] = read.words if read else 0
-        head[launch.POOL] = crew
-        for at, name in zip((launch.SAVE, launch.RESTORE, launch.SIGNALS), _GIL, strict=True):
-            head[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        if is_whole:
+            say_pool(head, any(is_shared for _, is_shared in groups))
         head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
         every = [*head, *described, *calls, *checked]
         for each in arguments:

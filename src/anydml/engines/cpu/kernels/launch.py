@@ -11,9 +11,9 @@ A call is described by a block of words, which `anydml.engines.cpu.launch` write
 - READER, STRUCTURE, CLEAR: for another library's arrays, the addresses of what describes one, as DLPack says it; of the
   words that it takes first (see `kernels.tensors`), or 0 for the library's own function; and of what forgets the
   exception that this leaves of an array that it cannot describe. READER is 0 for NumPy's.
-- POOL, SAVE, RESTORE, SIGNALS: for larger work that is all done in compiled code (see `kernels.large`), where the
-  address of the pool's crew stands, and Python's functions that leave the GIL, take it again, and handle signals;
-  POOL is 0 for other work.
+- POOL, SHARES, SAVE, RESTORE, SIGNALS: for larger work that is all done in compiled code (see `kernels.large`), where
+  the address of the pool's crew stands, whether threads share a part of it, and Python's functions that leave the GIL,
+  take it again, and handle signals; POOL is 0 for other work.
 - CHECKS, FIRST_CHECK: how many lookups refuse indices outside their axis, and the number of the first one's first word.
 - for each operand: dimensions, dtype, bytes from the lowest to the first element, and from that past the last, shape,
   strides. Of another library's arrays, DLPack's words: the dtype above the dimensions, and strides in elements;
@@ -47,7 +47,7 @@ CODE = code_of("atomics.py", "apart.py", "refusing.py"), HEADER
 """Part of the names of what is compiled here."""
 
 COUNT, OUTPUTS, KIND, STEPS, FIRST, WORDS, KINDS, TUPLE, INTEGER, FLOAT, READER, CLEAR, CHECKS, FIRST_CHECK = range(14)
-STRUCTURE, ALIKE, POOL, SAVE, RESTORE, SIGNALS, OPERANDS = range(14, 21)
+STRUCTURE, ALIKE, POOL, SHARES, SAVE, RESTORE, SIGNALS, OPERANDS = range(14, 22)
 STEP_HEADER = 5
 
 MOST_OPERANDS = 1280

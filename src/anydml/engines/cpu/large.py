@@ -1,0 +1,89 @@
+"""Larger work that compiled code does to its end, as functions of C for Python: the words of `kernels.large`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, MutableSequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydml.engines.cpu.pool import POOL
+from anydml.engines.protocol import Array
+from anydml.memory.host import address_of
+from anydml.memory.numpy_struct import IS_KNOWN
+
+if TYPE_CHECKING:
+    from anydml.engines.cpu.kernels.driver import Kernel
+
+_NO_ARGUMENTS = 0x04
+"""CPython's METH_NOARGS: a C function takes `self` alone."""
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+def say_pool(block: MutableSequence[int] | Array, shares: bool) -> None:
+    """Write into a block of words where compiled code finds the pool, and what it needs of Python beside it.
+
+    Args:
+        block: its words (see `kernels.launch`).
+        shares: whether threads share a part of the work.
+    """
+    from anydml.engines.cpu.kernels import launch
+
+    block[launch.POOL], block[launch.SHARES] = address_of(POOL.place), int(shares)
+    names = {launch.SAVE: "PyEval_SaveThread", launch.RESTORE: "PyEval_RestoreThread"}
+    for at, name in {**names, launch.SIGNALS: "PyErr_CheckSignals"}.items():
+        block[at] = _address(name)
+
+
+def quick_dispatch(
+    dispatch: Callable[[], object], kernel: Kernel, table: Array, rounds: int, wakes: int, kept: object
+) -> Callable[[], object]:
+    """What does one kernel's work on a table in compiled code, round by round.
+
+    Args:
+        dispatch: what does it in Python, where Python has a part in it.
+        kernel: does it.
+        table: its table.
+        rounds: claims that a caller makes before it looks for signals; 0 where threads do not share it.
+        wakes: 1 where workers that sleep are woken for it.
+        kept: what the table's addresses point to.
+    """
+    if not IS_KNOWN:
+        return dispatch
+    from anydml.engines.cpu.kernels import large, launch
+    from anydml.engines.cpu.kernels.driver import entry
+
+    words = np.zeros(large.STEP + launch.STEP_HEADER + 1, np.uint64)
+    say_pool(words, rounds > 0)
+    words[[large.PYTHON, large.NONE]] = id(dispatch), id(None)
+    words[[large.INCREF, large.CALL]] = _address("Py_IncRef"), _address("PyObject_CallNoArgs")
+    words[large.STEP :] = [entry(kernel), 0, 0, rounds, wakes, address_of(table)]
+    form = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    own = words, dispatch, kernel, table, kept, POOL.place
+    made: Callable[[], object] = form(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), own, None)
+    return made
+
+
+def _address(name: str) -> int:
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+
+
+_METHODS: list[tuple[_MethodDef, Any]] = []
+"""What the function of C is made of, and its code, for as long as anybody may call it."""
+
+
+@cache
+def _method() -> _MethodDef:
+    from anydml.engines.cpu.kernels import large
+    from anydml.engines.cpu.kernels.driver import entry
+
+    kernel = large.dispatch()
+    _METHODS.append((_MethodDef(b"dispatch", entry(kernel), _NO_ARGUMENTS, None), kernel))
+    return _METHODS[-1][0]
