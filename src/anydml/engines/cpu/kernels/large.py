@@ -1,4 +1,4 @@
-"""Larger work in compiled code, a whole call's or a bound one's: Python's other threads go on, and workers take part."""
+"""Larger work in compiled code, of calls and bound: Python's other threads go on meanwhile, and workers take part."""
 
 from __future__ import annotations
 
