@@ -91,7 +91,7 @@ CASES = {
     "bytes": ((400, 900), (1, 0), "u1", "turn"),
     "halves": ((300, 500), (1, 0), "f2", "turn"),
     "doubles": ((300, 500), (1, 0), "f8", "turn"),
-    "complex": ((300, 500), (1, 0), "c16", "turn"),
+    "complex": ((500, 600), (1, 0), "c16", "turn"),
     "few doubles": ((181, 183), (1, 0), "f8", "elements"),
     "few doubles whose lines collide": ((181, 128), (1, 0), "f8", "turn"),
     "few short lines of doubles": ((30, 20, 30), (2, 1, 0), "f8", "turn"),
@@ -206,3 +206,22 @@ def test_long_rows_that_begin_anywhere_in_a_line(dtype, monkeypatch):
             assert out.tobytes() == x.tobytes()
             assert (guarded[:start] == 0xA5).all()
             assert (guarded[start + x.nbytes :] == 0xA5).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "dtype", "streamed"),
+    [
+        ((8, 256, 64, 4), (0, 2, 1, 3), "f4", False),
+        ((8, 128, 256), (0, 2, 1), "f8", False),
+        ((512, 512), (1, 0), "f8", True),
+        ((362, 362), (1, 0), "c16", False),
+        ((16, 128, 256), (0, 2, 1), "f8", True),
+        ((600, 600), (1, 0), "c16", True),
+    ],
+    ids=str,
+)
+def test_what_stays_in_the_caches(shape, order, dtype, streamed, monkeypatch):
+    monkeypatch.setattr(plan, "most_cached", lambda: 1 << 60)
+    x = np.zeros(shape, dtype).transpose(order)
+    (step,) = copy_program(np.zeros(x.shape, dtype), x).steps
+    assert bool(step.template[2]) is streamed

@@ -18,8 +18,9 @@ from anydml.moves import Move
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Bytes of elements that are turned in registers, and that have kernels of their own where they move one by one."""
 
-STREAMED_BYTES = 1 << 20
-"""Outputs larger than this are stored non-temporally: lines of many rows at a time would drive each other out."""
+STREAMED_BYTES, STREAMED_PLANES = 1 << 20, 3 << 20
+"""Outputs larger than this are stored non-temporally: lines of many rows at a time would drive each other out. So are
+those larger than the second figure whose planes, one after the other, lie in stretches of memory up to the first."""
 
 ROW_BYTES = {1: 64, 2: 128, 4: 256, 8: 256, 16: 256}
 COLUMN_BYTES = {1: 256, 2: 256}
@@ -70,9 +71,18 @@ def permuted(move: Move, streamed: bool, admits: Admits) -> KernelCall:
         streamed: whether to use non-temporal stores.
         admits: whether elements of an odd size may have a kernel.
     """
-    streamed = streamed or move.bytes_written > STREAMED_BYTES
+    has_few = move.element_size >= BY_ELEMENTS or _has_small_planes(move)
+    streamed = streamed or move.bytes_written > (STREAMED_PLANES if has_few else STREAMED_BYTES)
     turned = None if move.element_size >= BY_ELEMENTS and not streamed else _turned(move, streamed)
     return turned or _by_tables(move, streamed, admits)
+
+
+def _has_small_planes(move: Move) -> bool:
+    """Whether what one line of the source and one of the destination span are small parts of both ends."""
+    nearest = min(range(len(move.sizes)), key=lambda d: abs(move.reads.strides[d]) or math.inf)
+    most = min(STREAMED_BYTES, move.bytes_written // 2)
+    spans = move.sizes[-1] * abs(move.reads.strides[-1]), move.sizes[nearest] * abs(move.destination.strides[nearest])
+    return max(spans) <= most
 
 
 def goes_along_lines(move: Move, streamed: bool, least: int, most: int) -> bool:
