@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib.util
 import os
+import sys
 import time
 
 import pytest
@@ -46,8 +47,17 @@ def own_plans():
     PLANS.clear()
 
 
+def keep_bytecode(cache):
+    """Where Python is told to keep nothing beside sources, keep it in pytest's cache: hundreds of processes follow."""
+    if sys.dont_write_bytecode and cache is not None:
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(cache.mkdir("bytecode"))
+        sys.dont_write_bytecode = False
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_configure(config):
     """With `-n`, let processes take tests from each other: some have more of the slow ones."""
+    keep_bytecode(getattr(config, "cache", None))
     if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "worksteal"
     # What is read while tests are collected stays: the collector would look through it all, again and again.
