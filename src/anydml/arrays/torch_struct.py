@@ -48,12 +48,14 @@ def structure(dtypes: dict[Any, np.dtype[Any]]) -> at.Structure | None:
         words |= {at.TRACER: torch._C._parse_dispatch_key("Tracer").value, at.FUNCTIONAL: keys.Functionalize.value}
         numbers = {dtype: word for dtype, each in dtypes.items() if (word := dtype_word(each)) is not None}
         words |= _located(numbers)
-    except (AttributeError, OSError, TypeError, ValueError):
+        probes = _probes(numbers)
+    except (AttributeError, OSError, RuntimeError, TypeError, ValueError):
+        # Another version has other names, or lies otherwise.
         return None
     table = np.zeros(at.WORDS, np.uint64)
     for word, value in words.items():
         table[word] = value
-    return at.Structure(table, _probes(numbers), partial(_maker, make))
+    return at.Structure(table, probes, partial(_maker, make))
 
 
 def _located(numbers: dict[Any, int]) -> dict[int, int]:

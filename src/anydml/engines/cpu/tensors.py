@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from anydml.arrays.quick import QUICK
 from anydml.engines.cpu.kernels import tensors
-from anydml.engines.cpu.kernels.driver import entry
+from anydml.engines.cpu.kernels.driver import entry, quick_entry
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.host import address_of
 from anydml.memory.tensor_struct import Probe, Structure
@@ -38,15 +39,17 @@ def reading(kind: type) -> Reading | None:
     """
     if kind not in QUICK:
         return None
-    kernel, found = tensors.reader(), list[Reading]()
+    # What takes the compiler's locks is done here: the caller may have them.
+    kernel = tensors.reader()
+    address, call, found = entry(kernel), quick_entry(kernel), list[Reading]()
 
     def look() -> None:
         structure = QUICK[kind].structure()
         if structure is None:
             return
         words = address_of(structure.table)
-        if all(_is_seen(kernel, words, probe) for probe in structure.probes):
-            found.append(Reading(entry(kernel), words, structure))
+        if all(_is_seen(call, words, probe) for probe in structure.probes):
+            found.append(Reading(address, words, structure))
 
     # Modes and transforms are a thread's, and change what its new tensors are: a new one has none.
     thread = threading.Thread(target=look)
@@ -59,11 +62,11 @@ def reading(kind: type) -> Reading | None:
     return found[0] if found else None
 
 
-def _is_seen(kernel: Any, words: int, probe: Probe) -> bool:
+def _is_seen(call: Callable[..., int], words: int, probe: Probe) -> bool:
     """Whether a tensor is described as its library describes it."""
     description = (ctypes.c_uint64 * (dlpack.SIZE // 8))()
     at = ctypes.addressof(description)
-    refused = kernel(words, id(probe.tensor), at)
+    refused = call(words, id(probe.tensor), at)
     if probe.seen is None or refused:
         return probe.seen is None and bool(refused)
     address, kind, shape, strides = probe.seen
