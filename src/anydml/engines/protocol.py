@@ -49,12 +49,14 @@ class Whole(NamedTuple):
         make: makes a table in which such calls are found (see `anydml.engines.cpu.whole_calls`), which is
             told whether lists of integers are as good as tuples.
         block: where the words are that say what it does.
+        space: bytes of workspace that it takes beside a tuple of its operands.
         start: a launch's own, for work that other threads of Python go on beside; None for less.
         kept: what has to be kept alive.
     """
 
     make: Callable[[bool], Any]
     block: int
+    space: int
     start: Start | None
     kept: object
 

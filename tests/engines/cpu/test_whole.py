@@ -10,6 +10,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import whole_calls
+from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.launch import LOADER
 from anydml.functions.steps import NAMESPACES, PLANS
 from anydml.memory import numpy_struct
@@ -262,10 +263,10 @@ def test_calls_that_differ_in_later_arrays_alone_are_told_apart():
 
 def test_functions_outlive_what_others_made_at_the_same_time():
     whole_calls.prepare()
-    calls, made_of = whole_calls.WholeCalls(True), weakref.ref(whole_calls._method())
+    calls, made_of = whole_calls.WholeCalls(True), weakref.ref(whole_calls._method(whole.SMALL))
     # What the cache keeps is what another thread put there.
     whole_calls._method.cache_clear()
-    whole_calls._method()
+    whole_calls._method(whole.SMALL)
     gc.collect()
     assert made_of() is not None
     assert calls.function(np.zeros(3), None) is None

@@ -99,6 +99,8 @@ def launch_of(
     places = [0, *accumulate(-(-8 * step.template.size // launch.TABLE_UNIT) * launch.TABLE_UNIT for step in steps)]
     works = [_work(steps, kernels, places, *group) for group in groups]
     is_whole = not is_small and all(len(group) == 1 for group, _ in groups)
+    longest = max([step.template.size for step in steps], default=0)
+    space = launch.KEPT * len(layouts) + launch.TABLE_UNIT + 8 * longest
     run = quick_entry(launch.launch() if is_small else launch.prepare())
     whole_calls.prepare()
 
@@ -129,7 +131,7 @@ def launch_of(
         start = begin if is_small else _large(begin, works, places[-1])
         whole = None
         if kind is None or read is not None:
-            whole = Whole(whole_calls.WholeCalls, address_of(block), None if is_small else start, kept)
+            whole = Whole(whole_calls.WholeCalls, address_of(block), space, None if is_small else start, kept)
         return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, whole)
 
     return variant((), None)

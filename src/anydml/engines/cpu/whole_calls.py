@@ -104,7 +104,10 @@ class WholeCalls:
         if known_by in self._places or not self._is_known(guest):
             return
         words = [call.block, id(call.start) if call.start else 0, inputs, len(makers)]
-        words += [int(is_list), int(has_parts), int(has_out), len(plain)]
+        space = whole.TUPLE + 8 * (inputs + len(makers)) + call.space
+        words += [int(is_list), int(has_parts), int(has_out), len(plain), space]
+        if space > whole.SMALL:
+            self._table[whole.WIDE] = _method(whole.LARGE).code
         words += map(id, makers)
         for each in plain:
             words += _record(each)
@@ -168,8 +171,8 @@ at once make one each, of which `cache` keeps one."""
 
 
 @cache
-def _method() -> _MethodDef:
-    kernel = whole.whole()
+def _method(space: int) -> _MethodDef:
+    kernel = whole.whole(space)
     method = _MethodDef(b"whole", entry(kernel), _FAST_CALL, None)
     _METHODS.append((method, kernel))
     return method
@@ -178,7 +181,7 @@ def _method() -> _MethodDef:
 def _builtin(own: object) -> Any:
     """What Python calls with a table."""
     make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), own, None)
+    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method(whole.SMALL)), own, None)
 
 
 def prepare() -> None:
@@ -187,5 +190,5 @@ def prepare() -> None:
     Raises:
         NoCompilerError: it cannot be compiled.
     """
-    whole.whole()
+    whole.whole(whole.SMALL)
     making.prepare()

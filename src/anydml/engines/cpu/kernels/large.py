@@ -11,10 +11,9 @@ from anydml.engines.cpu.block import ALIVE, STYLE, WANTED
 from anydml.engines.cpu.kernels.asleep import at
 from anydml.engines.cpu.kernels.atomics import atomic_load, call_kernel, call_of_four, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load, scratch
+from anydml.engines.cpu.kernels.ir import helper, load
 from anydml.engines.cpu.kernels.launch import (
     ALL,
-    BOUNDS,
     DONE,
     FAILED,
     FIRST,
@@ -27,11 +26,11 @@ from anydml.engines.cpu.kernels.launch import (
     SIGNALS,
     STEP_HEADER,
     STEPS,
-    TABLE,
     after,
     are_inside,
     fit,
     place,
+    table_in,
 )
 from anydml.engines.cpu.kernels.sharing import MORE, shared
 from anydml.engines.cpu.waiting import IN_PYTHON
@@ -56,12 +55,11 @@ def is_ready(block):
 
 
 @helper
-def done_large(block, operands):
-    """Do a block's work on the arrays of a tuple; signals come between rounds of it, and may leave an exception."""
-    bounds = scratch(BOUNDS)
+def done_large(block, operands, bounds):
+    """Do a block's work on the arrays of a tuple, given a workspace; a signal between rounds may leave an exception."""
     if not fit(block, operands, bounds) or not are_inside(block, bounds):
         return uint64(REFUSED)
-    table = scratch(TABLE)
+    table = table_in(block, bounds)
     step = block + uint64(8) * word(block, FIRST)
     for _ in range(word(block, STEPS)):
         place(step, bounds, table)

@@ -54,10 +54,13 @@ MOST_OPERANDS = 1280
 MOST_WORDS = 8192
 """Operands of a call, and words of one kernel's table, at most."""
 
-BOUND = 24
-BOUNDS, TABLE, TABLE_UNIT = (BOUND + SPAN) * MOST_OPERANDS, 8 * MOST_WORDS, 128
-"""Bytes of what is kept of an operand (its lowest byte, the one past its highest, its first element), of all of them
-and their spans, and of a table; tables begin at multiples of the last."""
+BOUND, TABLE_UNIT = 24, 128
+"""Bytes of what is kept of an operand (its lowest byte, the one past its highest, its first element); tables begin at
+multiples of the last."""
+
+KEPT = BOUND + SPAN
+WORKSPACE = KEPT * MOST_OPERANDS + TABLE_UNIT + 8 * MOST_WORDS
+"""Bytes of what is kept of an operand and its span, and of all that and a table at most: they follow each other."""
 
 DESCRIPTION = dlpack.SIZE
 """Bytes of an array's description."""
@@ -157,7 +160,10 @@ def first_of(block, planned, array, description):
 
 @helper
 def fit(block, operands, bounds):
-    """Whether a tuple holds what a block was made for, outputs can be written, and outputs lie apart from all."""
+    """Whether a tuple holds what a block was made for, outputs can be written, and outputs lie apart from all.
+
+    What is kept of operands is written to `bounds`, and then spans of them.
+    """
     count, outputs = word(block, COUNT), word(block, OUTPUTS)
     if load(operands + uint64(HEADER)) != count + word(block, WORDS):
         return False
@@ -166,7 +172,7 @@ def fit(block, operands, bounds):
     description = scratch(DESCRIPTION)
     lowest, highest = ~uint64(0), uint64(0)
     planned = block + uint64(8 * OPERANDS)
-    own, spans = bounds, bounds + uint64(BOUND * MOST_OPERANDS)
+    own, spans = bounds, bounds + uint64(BOUND) * count
     for k in range(count):
         array = load(operands + uint64(ITEMS) + uint64(8) * uint64(k))
         if not is_of_kind(block, array):
@@ -223,12 +229,18 @@ def after(step):
 
 
 @helper
-def done_by(block, operands):
-    """Do a block's work on the arrays of a tuple: small work, under the GIL."""
-    bounds = scratch(BOUNDS)
+def table_in(block, workspace):
+    """Where a table may lie, after what `fit` keeps."""
+    kept = uint64(KEPT) * word(block, COUNT)
+    return workspace + ((kept + uint64(TABLE_UNIT - 1)) & ~uint64(TABLE_UNIT - 1))
+
+
+@helper
+def done_by(block, operands, bounds):
+    """Do a block's work on the arrays of a tuple, given a workspace: small work, under the GIL."""
     if not fit(block, operands, bounds) or not are_inside(block, bounds):
         return uint64(REFUSED)
-    table = scratch(TABLE)
+    table = table_in(block, bounds)
     step = block + uint64(8) * word(block, FIRST)
     for _ in range(word(block, STEPS)):
         place(step, bounds, table)
@@ -242,7 +254,7 @@ def launch() -> Any:
     """`done_by` for Python."""
 
     def launch(block, operands):
-        return done_by(block, operands)
+        return done_by(block, operands, scratch(WORKSPACE))
 
     return compiled(launch, *CODE, signature="uint64(uint64, uint64)", nogil=False)
 
@@ -252,7 +264,7 @@ def prepare() -> Any:
     """Write a block's tables for the arrays of a tuple, one after the other."""
 
     def prepare(block, operands, tables):
-        bounds = scratch(BOUNDS)
+        bounds = scratch(WORKSPACE)
         if not fit(block, operands, bounds) or not are_inside(block, bounds):
             return uint64(REFUSED)
         step = block + uint64(8) * word(block, FIRST)

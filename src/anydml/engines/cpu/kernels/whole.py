@@ -29,6 +29,8 @@ from anydml.engines.cpu.kernels.launch import (
     KIND,
     MOST_OPERANDS,
     OPERANDS,
+    TABLE_UNIT,
+    WORKSPACE,
     done_by,
     first_of,
     is_of_kind,
@@ -44,18 +46,22 @@ GUEST, ALIKE, READER, STRUCTURE = range(13, 17)
 """Another library's type of arrays, or 0, and one that is as good; what describes one of them, and the words that it
 takes (see `tensors`)."""
 
-COUNT, UNDER_WAY, LISTS, FIRST_KEY = range(17, 21)
-"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples."""
+COUNT, UNDER_WAY, LISTS, WIDE, FIRST_KEY = range(17, 22)
+"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples; and what does calls
+whose recipes need more than a small workspace, the same function with a large one."""
 
-BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, FIRST_MAKER = range(9)
+BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPACE, FIRST_MAKER = range(10)
 """Words of a recipe: the block of `launch`; what does larger work in Python, or 0; how many inputs and results there
-are; whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays."""
+are; whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays;
+and the bytes of workspace that it needs."""
 
 SAME, BYTES, EACH = range(3)
 """How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
 
-TUPLE = ITEMS + 8 * MOST_OPERANDS
-"""Bytes of a tuple of all operands."""
+TUPLE = ITEMS + TABLE_UNIT
+SMALL, LARGE = 2048, TUPLE + 8 * MOST_OPERANDS + WORKSPACE
+"""Bytes of a tuple of no operands, at most; and of a workspace: of most calls, which find it in the caches, as it lies
+where the stack was used before, and of all others."""
 
 RECORD = 32
 """Bytes of the words of an argument."""
@@ -254,19 +260,28 @@ def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
 
 
 @helper
+def space_of_tuple(count):
+    """Bytes that a tuple of so many operands takes of a workspace."""
+    return (uint64(ITEMS + TABLE_UNIT - 1) + uint64(8) * count) & ~uint64(TABLE_UNIT - 1)
+
+
+@helper
 def done_with(table, recipe, arguments, out, operands):
-    """Do a call by a recipe: 0 for done, and results are held, 1 for refused, 2 for an error."""
+    """Do a call by a recipe, given a workspace that begins with the tuple of operands.
+
+    It gives 0 for done, and results are held, 1 for refused, 2 for an error.
+    """
     inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
     items = operands + uint64(ITEMS)
     refused = gathered(table, recipe, arguments, out, items)
     if refused != uint64(0):
         return refused
     store(operands + uint64(HEADER), inputs + results)
-    start = word(recipe, START)
+    start, bounds = word(recipe, START), operands + space_of_tuple(inputs + results)
     if start == uint64(0):
-        refused = done_by(word(recipe, BLOCK), operands)
+        refused = done_by(word(recipe, BLOCK), operands, bounds)
     elif is_ready(word(recipe, BLOCK)):
-        refused = done_large(word(recipe, BLOCK), operands)
+        refused = done_large(word(recipe, BLOCK), operands, bounds)
     else:
         refused = started(table, start, operands)
     release(table, items, inputs)
@@ -292,11 +307,11 @@ def listed(table, items, count):
 
 
 @cache
-def whole() -> Any:
-    """A function's call (see above)."""
+def whole(space: int) -> Any:
+    """A function's call (see above), in so many bytes of workspace."""
 
     def whole(own, arguments, count):
-        operands = scratch(TUPLE)
+        operands = scratch(space)
         description = scratch(DESCRIPTION)
         table = load(own + uint64(DATA))
         first, out = load(arguments), load(arguments + uint64(8) * (count - uint64(1)))
@@ -324,6 +339,8 @@ def whole() -> Any:
         for _ in range(word(table, COUNT)):
             recipe = word(pair, 1)
             if load(pair) == key and is_meant(table, recipe, arguments, count, many, is_new, kind, description):
+                if word(recipe, SPACE) > uint64(space):
+                    return call_kernel(word(table, WIDE), own, arguments, count)
                 results, has_parts = word(recipe, RESULTS), word(recipe, HAS_PARTS)
                 own_results = operands + uint64(ITEMS) + uint64(8) * word(recipe, INPUTS)
                 store(table + uint64(8 * UNDER_WAY), word(table, UNDER_WAY) + uint64(1))
@@ -336,4 +353,4 @@ def whole() -> Any:
             pair += uint64(16)
         return nothing(table)
 
-    return compiled(whole, *CODE, WHOLE_CODE, nogil=False)
+    return compiled(whole, space, *CODE, WHOLE_CODE, nogil=False)
