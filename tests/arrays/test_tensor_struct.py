@@ -1,7 +1,9 @@
 """Calls that compiled code does on tensors whose structure it reads: what it reads, refuses, makes and tells."""
 
 import ctypes
+import gc
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -352,3 +354,33 @@ def test_a_structure_is_found_whatever_the_caller_is_in(context, monkeypatch):
     monkeypatch.setitem(QUICK, torch.Tensor, find)
     with context():
         assert reading.__wrapped__(torch.Tensor) is not None
+
+
+def test_no_reference_is_lost_or_kept(wholly):
+    x, out, rows = drawn(), [torch.zeros(5, 3), torch.zeros(5, 3)], torch.nn.Parameter(drawn())
+    sizes, recording = [3, 3], drawn().requires_grad_()
+    fused = dml.fuse(lambda given, n: {"first": given["x"][:n], "rest": [given["x"].T]})
+    given = {"x": x}
+
+    def every():
+        with torch.no_grad():
+            dml.copy(rows)
+        return dml.split(x, sizes, 1), dml.split(x, sizes, 1, out=out), fused(given, 2)
+
+    warm(every)
+    wholly()
+    held = [x, *out, out, rows, sizes, given, None, True, 1, 2, 3]
+    before = [sys.getrefcount(each) for each in held]
+    for _ in range(300):
+        result = every()
+        with pytest.raises(TypeError):
+            # The long way is not there.
+            dml.copy(torch._neg_view(x))
+        with pytest.raises(dml.BindingError):
+            dml.copy(recording)
+    del result
+    gc.collect()
+    after = [sys.getrefcount(each) for each in held]
+    # Numbers and None belong to others, too.
+    assert all(abs(new - old) < 100 for new, old in zip(after, before, strict=True)), [*zip(before, after, strict=True)]
+    assert after[:-5] == before[:-5]
