@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -69,8 +70,20 @@ def quick_maker(make: Maker, shape: tuple[int, ...], dtype: np.dtype[Any], shelf
     small, large, _ = _code()
     form = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     method = ctypes.addressof(small if shelf is None else large)
-    made: Maker = form(("PyCFunction_NewEx", ctypes.pythonapi))(method, (words, common, dtype, make), None)
+    own = (_Small if shelf is None else tuple)((words, common, dtype, make))
+    made: Maker = form(("PyCFunction_NewEx", ctypes.pythonapi))(method, own, None)
     return made
+
+
+class _Small(tuple[object, ...]):
+    """What belongs to a maker of arrays over NumPy's own memory."""
+
+    __slots__ = ()
+
+
+def is_small(make: Callable[[], object]) -> bool:
+    """Whether this is `quick_maker`'s, and makes arrays over NumPy's own memory: compiled code can do so without it."""
+    return isinstance(getattr(make, "__self__", None), _Small)
 
 
 @cache

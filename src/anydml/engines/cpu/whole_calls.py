@@ -14,9 +14,11 @@ from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import making
 from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.kernels.driver import entry
+from anydml.engines.cpu.making import is_small
 from anydml.engines.cpu.tensors import reading
 from anydml.engines.protocol import Whole
 from anydml.memory.host import address_of
+from anydml.memory.numpy_calls import find_calls
 from anydml.memory.numpy_struct import HEADER
 
 MOST_RECIPES = 64
@@ -68,6 +70,8 @@ class WholeCalls:
         self._table[whole.LISTS] = int(takes_lists)
         for at, name in _CALLED.items():
             self._table[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        if calls := find_calls():
+            self._table[whole.EMPTY] = calls.empty
         self._numbers = count()
         self._places: dict[Hashable, int] = {}
         self._kept: list[object] = [None] * MOST_RECIPES
@@ -108,7 +112,7 @@ class WholeCalls:
         words += [int(is_list), int(has_parts), int(has_out), len(plain), space]
         if space > whole.SMALL:
             self._table[whole.WIDE] = _method(whole.LARGE).code
-        words += map(id, makers)
+        words += [0 if is_small(make) else id(make) for make in makers]
         for each in plain:
             words += _record(each)
         recipe = np.array(words, np.uint64)

@@ -6,8 +6,8 @@ list of them, those that are no arrays, and `out`. It gives None where nothing f
 A table begins with Python's functions and objects by their addresses, then the number of recipes, and how many calls
 are under way: until there are none, what was taken out of the table is kept. For each recipe follow a key, made from
 what calls look at first, and the recipe's address. A recipe has the words that are named below, then what makes each
-result, then of each argument that is no array four words: itself, its type, how to compare it, and how many bytes that
-takes, or how many items follow, with four words each.
+result, 0 for a small array of NumPy's, then of each argument that is no array four words: itself, its type, how to
+compare it, and how many bytes that takes, or how many items follow, with four words each.
 
 Everything is read under the GIL, and all that Python may do meanwhile leaves the words as they are.
 """
@@ -46,9 +46,10 @@ GUEST, ALIKE, READER, STRUCTURE = range(13, 17)
 """Another library's type of arrays, or 0, and one that is as good; what describes one of them, and the words that it
 takes (see `tensors`)."""
 
-COUNT, UNDER_WAY, LISTS, WIDE, FIRST_KEY = range(17, 22)
-"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples; and what does calls
-whose recipes need more than a small workspace, the same function with a large one."""
+COUNT, UNDER_WAY, LISTS, WIDE, EMPTY, FIRST_KEY = range(17, 23)
+"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples; what does calls
+whose recipes need more than a small workspace, the same function with a large one; and NumPy's function that makes
+arrays."""
 
 BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPACE, FIRST_MAKER = range(10)
 """Words of a recipe: the block of `launch`; what does larger work in Python, or 0; how many inputs and results there
@@ -185,8 +186,17 @@ def gathered(table, recipe, arguments, out, items):
     if word(recipe, HAS_OUT) == uint64(0):
         if is_guests(table, recipe) and not are_new_ones_plain(word(table, STRUCTURE)):
             return uint64(1)
+        planned = word(recipe, BLOCK) + uint64(8 * OPERANDS)
+        for _ in range(inputs):
+            planned += uint64(32) + uint64(16) * word(planned, 0)
         for k in range(results):
-            made = call(table, CALL, word(recipe, FIRST_MAKER + k), uint64(0), uint64(0))
+            maker, rank, dtype = word(recipe, FIRST_MAKER + k), word(planned, 0), word(planned, 1)
+            if maker == uint64(0):
+                refer(table, dtype, INCREF)
+                made = call_of_four(word(table, EMPTY), rank, planned + uint64(32), dtype, uint64(0))
+            else:
+                made = call(table, CALL, maker, uint64(0), uint64(0))
+            planned += uint64(32) + uint64(16) * rank
             if made == uint64(0):
                 release(table, own, k)
                 return uint64(2)
