@@ -10,6 +10,9 @@ from anydml.moves import Move
 LEAST_RUN, LEAST_OWN_RUN = 16, 128
 """Bytes of a run that is worth one, and of one that has an element of its own."""
 
+STREAMED_RUN = 8192
+"""Bytes of a run that may leave past the caches: of shorter ones, too many lines are shared with others."""
+
 LINE = 64
 
 
@@ -36,7 +39,13 @@ def fill(move: Move, streamed: bool) -> KernelCall:
         sizes, strides, sources = [*sizes, count], [*strides, cut], [*sources, 0]
         run, last = min(run, cut), run - (count - 1) * cut
     units = math.prod(sizes)
-    words: list[Word] = [units, units_per_claim(units, move.bytes_written), int(streamed), 1, len(sizes)]
+    words: list[Word] = [
+        units,
+        units_per_claim(units, move.bytes_written),
+        int(streamed and run >= STREAMED_RUN),
+        1,
+        len(sizes),
+    ]
     words += [(to.operand, to.offset), (source.operand, source.offset), size, run, last, int(any(sources))]
     words += [*sizes, *strides, *sources]
     return kernel_call("fill", fill_kernel, f"{size} B again and again, in runs of {run} B", (move,), words)

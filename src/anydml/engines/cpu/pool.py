@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ROUND = 16
 """Claims that a caller makes before it looks for signals, where nobody says how large they are."""
 
-WAKING_BYTES = 2 << 20
+WAKING_BYTES = 3 << 19
 """Bytes of work, as a plain copy writes them, that is worth waking workers for even where none follows: to wake one
 takes as long as to copy a quarter of them from caches, and it comes later than that."""
 
