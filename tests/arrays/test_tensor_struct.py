@@ -101,7 +101,7 @@ def test_what_is_read_is_what_pytorch_says():
 
 @pytest.mark.parametrize("name", ["CLASS", "KEYS", "PLAIN", "INFERRING", "START", "NUMBER", "HELD", "FIRST_DTYPE"])
 def test_a_structure_that_does_not_hold_is_not_relied_on(name, monkeypatch):
-    from anydml.engines.cpu.tensors import reading
+    from anydml.engines.cpu.tensors import _reading
 
     known = QUICK[torch.Tensor].structure()
     table = known.table.copy()
@@ -110,7 +110,7 @@ def test_a_structure_that_does_not_hold_is_not_relied_on(name, monkeypatch):
     monkeypatch.setitem(
         QUICK, torch.Tensor, QUICK[torch.Tensor]._replace(structure=lambda: known._replace(table=table))
     )
-    assert reading.__wrapped__(torch.Tensor) is None
+    assert _reading.__wrapped__(torch.Tensor) is None
 
 
 @pytest.mark.parametrize("lack", ["_FUNCTIONS", "IS_KNOWN"])
@@ -348,12 +348,12 @@ def test_large_work_tells_what_was_written(wholly):
 @pytest.mark.parametrize("context", [FakeTensorMode, torch.inference_mode, lambda: torch.device("meta")])
 def test_a_structure_is_found_whatever_the_caller_is_in(context, monkeypatch):
     from anydml.arrays import pytorch
-    from anydml.engines.cpu.tensors import reading
+    from anydml.engines.cpu.tensors import _reading
 
     find = QUICK[torch.Tensor]._replace(structure=pytorch._structure.__wrapped__)
     monkeypatch.setitem(QUICK, torch.Tensor, find)
     with context():
-        assert reading.__wrapped__(torch.Tensor) is not None
+        assert _reading.__wrapped__(torch.Tensor) is not None
 
 
 def test_no_reference_is_lost_or_kept(wholly):
@@ -371,7 +371,7 @@ def test_no_reference_is_lost_or_kept(wholly):
     wholly()
     held = [x, *out, out, rows, sizes, given, None, True, 1, 2, 3]
     before = [sys.getrefcount(each) for each in held]
-    for _ in range(300):
+    for _ in range(2000):
         result = every()
         with pytest.raises(TypeError):
             # The long way is not there.
@@ -382,5 +382,25 @@ def test_no_reference_is_lost_or_kept(wholly):
     gc.collect()
     after = [sys.getrefcount(each) for each in held]
     # Numbers and None belong to others, too.
-    assert all(abs(new - old) < 100 for new, old in zip(after, before, strict=True)), [*zip(before, after, strict=True)]
+    assert all(abs(new - old) < 1000 for new, old in zip(after, before, strict=True)), [
+        *zip(before, after, strict=True)
+    ]
     assert after[:-5] == before[:-5]
+
+
+def test_nobody_waits_for_what_reads_tensors(monkeypatch):
+    from anydml.engines.cpu import launch, tensors
+
+    # Launches are kept by their shapes: these are no other test's.
+    x, array = torch.arange(91.0).reshape(7, 13), np.arange(91, dtype=np.float32).reshape(7, 13)
+    asked = []
+    warm(lambda: dml.copy(array))
+    monkeypatch.setattr(tensors, "_TRIED", set())
+    monkeypatch.setattr(launch.LOADER, "ask", asked.append)
+    for _ in range(40):
+        assert torch.equal(dml.copy(x), x)
+    assert dml.copy.__globals__["whole"](x, None) is None
+    asked[-1]()
+    for _ in range(3):
+        dml.copy(x)
+    assert torch.equal(dml.copy.__globals__["whole"](x, None), x)

@@ -73,6 +73,7 @@ class Launch(NamedTuple):
             None, tuples of integers): those that are of other types are refused, too. That they are equal is the
             caller's to see.
             With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
+        is_ready: whether `variant` answers at once for a type; where it does not, it will soon.
         whole: the same without a tuple, for functions' own arguments; None for another library's arrays whose
             structure is not known.
     """
@@ -82,6 +83,7 @@ class Launch(NamedTuple):
     weight: int
     spans: tuple[int, ...]
     variant: Callable[[Sequence[object], type | None], Launch | None]
+    is_ready: Callable[[type | None], bool]
     whole: Whole | None = None
 
 

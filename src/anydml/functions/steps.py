@@ -161,6 +161,8 @@ class Asked(NamedTuple):
             return
         arguments = key[len(key) - 1 - self.plain : -1]
         kind = np.ndarray if self.like is None else QUICK[type(self.like)].kind
+        if not plan.launch.is_ready(None if self.like is None else kind):
+            return
         # Equal elements may be given as numbers of several types, of which a step takes one.
         if kind not in plan.steps or float in map(type, arguments):
             plan.steps[kind] = _step(plan, plan.launch, arguments, kind, self.like)

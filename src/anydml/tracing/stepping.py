@@ -78,7 +78,7 @@ class FusedSteps:
             plan: does the call.
         """
         kind = kind_of(arguments[0])
-        if plan.launch is None or kind is None:
+        if plan.launch is None or kind is None or not plan.launch.is_ready(None if kind is np.ndarray else kind):
             return
         made = plan.launch.variant((), None if kind is np.ndarray else kind)
         if made is None:
@@ -113,7 +113,7 @@ class FusedSteps:
         """
         launch, form = plan.launch, plan.form
         guest = None if type(arrays[0]) is np.ndarray else kind_of(arrays[0])
-        made = None if launch is None else launch.variant((), guest)
+        made = None if launch is None or not launch.is_ready(guest) else launch.variant((), guest)
         if made is None or made.whole is None or form is None:
             return
         if self._calls is None:

@@ -132,8 +132,11 @@ def launch_of(
         whole = None
         if kind is None or read is not None:
             whole = Whole(whole_calls.WholeCalls, address_of(block), space, None if is_small else start, kept)
-        return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, whole)
+        return Launch(start, kept, 1024 + block.nbytes + 32 * len(every), tuple(spans), variant, _is_ready, whole)
 
+    # Nobody waits here: later somebody would.
+    for each in [*QUICK.values()]:
+        reading(each.kind)
     return variant((), None)
 
 
@@ -159,6 +162,15 @@ def _calls(
         for place in places:
             calls += [place, int(step.operands[place])]
     return calls
+
+
+def _is_ready(kind: type | None) -> bool:
+    from anydml.engines.cpu.tensors import is_tried, reading
+
+    if kind is None or is_tried(kind):
+        return True
+    LOADER.ask(partial(reading, kind))
+    return False
 
 
 def _checked(checks: Sequence[tuple[Lookup, tuple[int, ...]]], inputs: int) -> list[int] | None:

@@ -30,13 +30,27 @@ class Reading(NamedTuple):
     structure: Structure
 
 
-@cache
+_TRIED: set[type] = set()
+
+
+def is_tried(kind: type) -> bool:
+    """Whether `reading` answers at once."""
+    return kind in _TRIED
+
+
 def reading(kind: type) -> Reading | None:
     """How tensors of a type are read; None where nobody knows how.
 
     Raises:
         NoCompilerError: there is no compiler.
     """
+    found = _reading(kind)
+    _TRIED.add(kind)
+    return found
+
+
+@cache
+def _reading(kind: type) -> Reading | None:
     if kind not in QUICK:
         return None
     # What takes the compiler's locks is done here: the caller may have them.
