@@ -1,5 +1,8 @@
 """The lists of slow and of quick tests: what they name is there, every folder has quick tests, and none is slow."""
 
+import importlib.util
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,3 +78,31 @@ def test_quick_tests_are_all_that_is_read_for_them():
         assert not any(is_left_out(path, expression) for path in files)
     # Other projects' tests are none of ours.
     assert not is_left_out(TESTS.parent / "test_other.py", "quick")
+
+
+@pytest.fixture
+def keep_bytecode(monkeypatch):
+    """What `conftest.py` does with pytest's cache; what it changes is put back."""
+    spec = importlib.util.spec_from_file_location("conftest_again", TESTS / "conftest.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(sys, "pycache_prefix", "before")
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "before")
+    return module.keep_bytecode
+
+
+def test_what_python_compiles_is_kept_where_it_may_not_lie_beside_the_sources(keep_bytecode, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    keep_bytecode(SimpleNamespace(mkdir=tmp_path.joinpath))
+    assert sys.pycache_prefix == os.environ["PYTHONPYCACHEPREFIX"] == str(tmp_path / "bytecode")
+    assert "PYTHONDONTWRITEBYTECODE" not in os.environ
+    assert not sys.dont_write_bytecode
+
+
+@pytest.mark.parametrize("is_kept, has_cache", [(True, True), (False, False)])
+def test_what_python_compiles_stays_where_it_is(keep_bytecode, monkeypatch, tmp_path, is_kept, has_cache):
+    monkeypatch.setattr(sys, "dont_write_bytecode", not is_kept)
+    keep_bytecode(SimpleNamespace(mkdir=tmp_path.joinpath) if has_cache else None)
+    assert sys.pycache_prefix == os.environ["PYTHONPYCACHEPREFIX"] == "before"
+    assert sys.dont_write_bytecode == (not is_kept)
