@@ -81,13 +81,13 @@ def test_quick_tests_are_all_that_is_read_for_them():
 
 
 @pytest.fixture
-def keep_bytecode(monkeypatch):
+def keep_bytecode(monkeypatch, tmp_path):
     """What `conftest.py` does with pytest's cache; what it changes is put back."""
     spec = importlib.util.spec_from_file_location("conftest_again", TESTS / "conftest.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(sys, "pycache_prefix", "before")
-    monkeypatch.setenv("PYTHONPYCACHEPREFIX", "before")
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
     return module.keep_bytecode
 
 
@@ -104,5 +104,5 @@ def test_what_python_compiles_is_kept_where_it_may_not_lie_beside_the_sources(ke
 def test_what_python_compiles_stays_where_it_is(keep_bytecode, monkeypatch, tmp_path, is_kept, has_cache):
     monkeypatch.setattr(sys, "dont_write_bytecode", not is_kept)
     keep_bytecode(SimpleNamespace(mkdir=tmp_path.joinpath) if has_cache else None)
-    assert sys.pycache_prefix == os.environ["PYTHONPYCACHEPREFIX"] == "before"
+    assert sys.pycache_prefix == os.environ["PYTHONPYCACHEPREFIX"] == str(tmp_path)
     assert sys.dont_write_bytecode == (not is_kept)
