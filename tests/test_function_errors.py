@@ -376,6 +376,8 @@ def test_results_that_no_array_can_be(many):
 def test_an_array_without_dimensions_is_no_list(call):
     with pytest.raises(DescTypeError, match=r"arrays is array\(1\), but it must be a list of arrays"):
         call(np.array(1))
+    with pytest.raises(DescTypeError, match="but it must be a list of arrays"):
+        call(np.float32)
 
 
 @pytest.mark.parametrize("out", [np.array(1), np.dtype("f4"), 7, object()], ids=["0-d", "dtype", "number", "object"])
@@ -388,6 +390,8 @@ def test_an_object_is_one_element():
     found = dml.fill(np.array([None, "a"]), value)
     assert found[0] is value
     assert found[1] is value
+    array = np.array([1, 2])
+    assert dml.fill(np.array(None), array)[()] is array
 
 
 @pytest.mark.parametrize("limit", ["1", 1.5, None])

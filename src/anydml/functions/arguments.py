@@ -77,12 +77,11 @@ def listed(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
         DescTypeError: it is none.
     """
     try:
-        return tuple(arrays)
+        items = iter(arrays)
     except TypeError:
         # Arrays of no dimensions have the methods of lists all the same.
-        if getattr(arrays, "ndim", 0) == 0:
-            raise wrong(name, field, arrays, "a list of arrays") from None
-        raise
+        raise wrong(name, field, arrays, "a list of arrays") from None
+    return tuple(items)
 
 
 def parts_of(name: str, field: str, arrays: Sequence[Array]) -> None:

@@ -105,7 +105,8 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
     NumpyEngine().compile(Program(function.label, tuple(roles), moves)).bind(operands)()
     whole = np.concatenate(flat)
     for output, where in zip(outputs, operands[len(inputs) :], strict=True):
-        output[...] = whole[where]
+        # By a list of places: one object is found itself, and may be an array.
+        output[...] = whole[where.reshape(-1)].reshape(output.shape)
 
 
 def constant_operands(constants: Sequence[Array]) -> list[Operand]:
