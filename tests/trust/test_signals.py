@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu import compiler, engine
+from anydml.engines.cpu import compiler, crew, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
 from anydml.engines.cpu.pool import Pool
@@ -36,14 +36,14 @@ class Interruption(BaseException):
     """What is raised."""
 
 
-def interrupt_each_step(call, file):
-    """Call it again and again, raising at one step more each time of functions in a file; yields after each."""
+def interrupt_each_step(call, *files):
+    """Call it again and again, raising at one step more each time of functions in files; yields after each."""
     step = 0
     while True:
         left = step
 
         def trace(frame, event, arg):
-            if frame.f_code.co_filename != file:
+            if frame.f_code.co_filename not in files:
                 return None
             frame.f_trace_opcodes = True
             return local
@@ -91,7 +91,7 @@ def test_every_step_of_a_dispatch(monkeypatch, way):
         bound.dispatch()
 
     steps = 0
-    for _ in interrupt_each_step(all_of_it, pools.__file__):
+    for _ in interrupt_each_step(all_of_it, pools.__file__, crew.__file__):
         words = pool._crew.words
         assert not words[OWNER]
         assert not words[STATE] & (OPEN | WORKERS)

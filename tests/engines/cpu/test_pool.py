@@ -14,8 +14,10 @@ from waits import imitation
 
 import anydml as dml
 from anydml.engines.cpu import block, engine
+from anydml.engines.cpu import crew as crews
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import ALIVE, JOB, KERNEL, OPEN, OWNER, SLEEPERS, SPINS, STATE, WANTED, YIELD
+from anydml.engines.cpu.crew import Crew
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import WAKING_BYTES, Pool, available_cores
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
@@ -208,7 +210,7 @@ def refuse(*_, **__):
 
 def test_a_system_without_threads_is_no_obstacle(pool, monkeypatch):
     dml.set_num_threads(5)
-    monkeypatch.setattr(pools._thread, "start_new_thread", refuse)
+    monkeypatch.setattr(crews._thread, "start_new_thread", refuse)
     dispatch_split()
     assert dml.get_num_threads() == 1
 
@@ -234,7 +236,7 @@ def test_a_worker_that_dies_is_replaced(pool, monkeypatch):
         died.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(pools._Crew, "_work", die)
+        patch.setattr(Crew, "_work", die)
         dispatch_split()
         assert died.wait(SOON)
     assert pool.workers == 0

@@ -7,21 +7,17 @@ between them. A caller that finds the pool busy does its work alone; nobody wait
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import operator
 import os
-import threading
-import time
 import warnings
 from collections.abc import Callable
-from itertools import count
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WANTED, Block
+from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WANTED
+from anydml.engines.cpu.crew import Code, Crew
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
@@ -38,9 +34,6 @@ takes as long as to copy a quarter of them from caches, and it comes later than 
 ALL = 1 << 62
 MAX_THREADS = 1024
 """More than any machine makes use of, and fewer than a system refuses."""
-
-AGAIN = 0.05
-"""Seconds after which missing workers are started again."""
 
 END = 2.0
 """Seconds that the end of the process waits for a worker at most."""
@@ -62,85 +55,6 @@ def _default_threads() -> int:
         message = f"ANYDML_NUM_THREADS is {text!r}, which is no number of threads; using {available_cores()}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
     return available_cores()
-
-
-class _Code(NamedTuple):
-    """The compiled functions of `kernels.sharing`."""
-
-    share: Callable[[int, int, int, int, int, int], int]
-    serve: Callable[[int, int], int]
-    rouse: Callable[[int], int]
-    entry: Callable[[Kernel], int]
-
-
-class _Crew:
-    """The workers of one process, and the memory that they and their callers agree by.
-
-    Args:
-        workers: how many there should be.
-        in_python: they sleep in Python. It takes longer to wake them.
-    """
-
-    def __init__(self, workers: int, in_python: bool) -> None:
-        self.block = Block(workers, in_python)
-        self.address = self.block.address
-        self.words = self.block.words
-        self.wakes_in_python = self.block.is_in_python
-        self.bell: SimpleQueue[None] = SimpleQueue()
-        self.workers: set[threading.Thread] = set()
-        self.ended = False
-        self._asked = 0
-        self._again = 0.0
-
-    def ring(self) -> None:
-        """Wake workers that sleep in Python, and those that are about to: each ring counts, whoever sleeps when."""
-        for _ in range(self.words[ALIVE] - self.bell.qsize()):
-            self.bell.put(None)
-
-    def start(self, code: _Code) -> None:
-        """Start workers that are missing, unless that was done a moment ago."""
-        wanted, now = self.words[WANTED], time.monotonic()
-        if self.ended or (wanted == self._asked and now < self._again):
-            return
-        self._asked, self._again = wanted, now + AGAIN
-        alive = self.words[ALIVE]
-        try:
-            # Not `Thread.start` at once: a signal while it waits would keep its locks for ever. Only the main thread
-            # is interrupted, so another one starts them.
-            _thread.start_new_thread(self._start, (code, alive, wanted))
-        except RuntimeError:
-            self._refuse(alive)
-
-    def _start(self, code: _Code, alive: int, wanted: int) -> None:
-        self.workers -= {worker for worker in tuple(self.workers) if worker.ident and not worker.is_alive()}
-        taken = {worker.name for worker in tuple(self.workers)}
-        names = (name for number in count(1) if (name := f"anydml-{number}") not in taken)
-        for number in range(alive, wanted):
-            worker = threading.Thread(target=self._work, args=(code,), name=next(names), daemon=True)
-            self.workers.add(worker)
-            try:
-                worker.start()
-            except RuntimeError:
-                self.workers.discard(worker)
-                self._refuse(number)
-                return
-
-    def _refuse(self, workers: int) -> None:
-        """The system gives no more than so many: go on with those."""
-        self.words[WANTED] = min(self.words[WANTED], workers)
-
-    def _work(self, code: _Code) -> None:
-        from anydml.engines.cpu.kernels.sharing import BEGINS, ENDS, WAKES
-
-        stage = BEGINS
-        try:
-            while code.serve(self.address, stage):
-                stage = ENDS
-                self.bell.get()
-                stage = WAKES
-        finally:
-            if stage == ENDS:
-                code.serve(self.address, ENDS)
 
 
 def rounds_of(claim_bytes: int) -> int:
@@ -165,8 +79,8 @@ class Pool:
 
     def __init__(self, in_python: bool = False) -> None:
         self._in_python = in_python
-        self._code: _Code | None = None
-        self._crew = _Crew(_default_threads() - 1, in_python)
+        self._code: Code | None = None
+        self._crew = self._before = Crew(_default_threads() - 1, in_python)
         self.place = np.array([self._crew.address], np.uint64)
 
     @property
@@ -181,7 +95,10 @@ class Pool:
 
     def reset(self) -> None:
         """Forget all workers; those that are needed start again."""
-        self._crew = _Crew(self._crew.words[WANTED], self._in_python)
+        # Wherever a signal ends this, the crew that compiled code finds is still there.
+        self.place[0] = self._crew.address
+        self._before = self._crew
+        self._crew = Crew(self._crew.words[WANTED], self._in_python)
         self.place[0] = self._crew.address
 
     def resize(self, threads: int) -> None:
@@ -202,7 +119,7 @@ class Pool:
             if worker.ident:
                 worker.join(END)
 
-    def prepare(self) -> _Code:
+    def prepare(self) -> Code:
         """Compile what sharing takes.
 
         Raises:
@@ -212,7 +129,7 @@ class Pool:
             from anydml.engines.cpu.kernels import sharing
             from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
-            self._code = _Code(quick_entry(sharing.share()), sharing.serve(), sharing.rouse(), entry)
+            self._code = Code(quick_entry(sharing.share()), sharing.serve(), sharing.rouse(), entry)
         return self._code
 
     def bind(
