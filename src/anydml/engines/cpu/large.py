@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, MutableSequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydml.engines.cpu.c_functions import NO_ARGUMENTS, MethodDef, address, builtin
 from anydml.engines.cpu.pool import POOL
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
@@ -16,15 +16,6 @@ from anydml.memory.numpy_struct import IS_KNOWN
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
-
-_NO_ARGUMENTS = 0x04
-"""CPython's METH_NOARGS: a C function takes `self` alone."""
-
-
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def say_pool(block: MutableSequence[int] | Array, shares: bool) -> None:
@@ -39,7 +30,7 @@ def say_pool(block: MutableSequence[int] | Array, shares: bool) -> None:
     block[launch.POOL], block[launch.SHARES] = address_of(POOL.place), int(shares)
     names = {launch.SAVE: "PyEval_SaveThread", launch.RESTORE: "PyEval_RestoreThread"}
     for at, name in {**names, launch.SIGNALS: "PyErr_CheckSignals"}.items():
-        block[at] = _address(name)
+        block[at] = address(name)
 
 
 def quick_dispatch(
@@ -63,27 +54,20 @@ def quick_dispatch(
     words = np.zeros(large.STEP + launch.STEP_HEADER + 1, np.uint64)
     say_pool(words, rounds > 0)
     words[[large.PYTHON, large.NONE]] = id(dispatch), id(None)
-    words[[large.INCREF, large.CALL]] = _address("Py_IncRef"), _address("PyObject_CallNoArgs")
+    words[[large.INCREF, large.CALL]] = address("Py_IncRef"), address("PyObject_CallNoArgs")
     words[large.STEP :] = [entry(kernel), 0, 0, rounds, wakes, address_of(table)]
-    form = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    own = words, dispatch, kernel, table, kept, POOL.place
-    made: Callable[[], object] = form(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method()), own, None)
-    return made
+    return builtin(_method(), (words, dispatch, kernel, table, kept, POOL.place))
 
 
-def _address(name: str) -> int:
-    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-
-
-_METHODS: list[tuple[_MethodDef, Any]] = []
+_METHODS: list[tuple[MethodDef, Any]] = []
 """What the function of C is made of, and its code, for as long as anybody may call it."""
 
 
 @cache
-def _method() -> _MethodDef:
+def _method() -> MethodDef:
     from anydml.engines.cpu.kernels import large
     from anydml.engines.cpu.kernels.driver import entry
 
     kernel = large.dispatch()
-    _METHODS.append((_MethodDef(b"dispatch", entry(kernel), _NO_ARGUMENTS, None), kernel))
+    _METHODS.append((MethodDef(b"dispatch", entry(kernel), NO_ARGUMENTS, None), kernel))
     return _METHODS[-1][0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from anydml.engines.cpu.c_functions import NO_ARGUMENTS, MethodDef, address, builtin
 from anydml.engines.cpu.kernels import making
 from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.protocol import Array
@@ -19,9 +19,6 @@ from anydml.memory.warm import CACHE, Maker
 
 KINDS = "biufcmM"
 """NumPy's kinds of dtypes whose arrays are nothing but memory."""
-
-_NO_ARGUMENTS = 0x04
-"""CPython's METH_NOARGS: a C function takes `self` alone."""
 
 _CALLED = {
     making.INCREF: "Py_IncRef",
@@ -35,12 +32,6 @@ _CALLED = {
     making.CAPSULE: "PyCapsule_New",
     making.SET_CONTEXT: "PyCapsule_SetContext",
 }
-
-
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
 def prepare() -> None:
@@ -68,11 +59,8 @@ def quick_maker(make: Maker, shape: tuple[int, ...], dtype: np.dtype[Any], shelf
     common = _common() if shelf is None else _common_of(shelf)
     words = np.array([address_of(common), id(dtype), len(shape), id(make), *shape], np.uint64)
     small, large, _ = _code()
-    form = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    method = ctypes.addressof(small if shelf is None else large)
     own = (_Small if shelf is None else tuple)((words, common, dtype, make))
-    made: Maker = form(("PyCFunction_NewEx", ctypes.pythonapi))(method, own, None)
-    return made
+    return builtin(small if shelf is None else large, own)
 
 
 class _Small(tuple[object, ...]):
@@ -91,7 +79,7 @@ def _common() -> Array:
     """The words that all share."""
     words = np.zeros(making.COMMON_WORDS, np.uint64)
     for at, name in _CALLED.items():
-        words[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+        words[at] = address(name)
     calls = find_calls()
     assert calls is not None
     words[[making.EMPTY, making.FROM_DESCR, making.SET_BASE]] = calls
@@ -117,8 +105,8 @@ _METHODS: list[object] = []
 
 
 @cache
-def _code() -> tuple[_MethodDef, _MethodDef, int]:
+def _code() -> tuple[MethodDef, MethodDef, int]:
     small, large, released = making.make_small(), making.make_large(), making.release()
-    methods = [_MethodDef(b"make", entry(each), _NO_ARGUMENTS, None) for each in (small, large)]
+    methods = [MethodDef(b"make", entry(each), NO_ARGUMENTS, None) for each in (small, large)]
     _METHODS.extend((*methods, small, large, released))
     return methods[0], methods[1], entry(released)

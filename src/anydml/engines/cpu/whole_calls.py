@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from itertools import count
@@ -12,7 +11,8 @@ import numpy as np
 
 from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import making
-from anydml.engines.cpu.kernels import whole
+from anydml.engines.cpu.c_functions import FAST_CALL, MethodDef, address, builtin
+from anydml.engines.cpu.kernels import arguments, call_table, whole
 from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.cpu.making import is_small
 from anydml.engines.cpu.tensors import reading
@@ -24,31 +24,17 @@ from anydml.memory.numpy_struct import HEADER
 MOST_RECIPES = 64
 """Calls of one function that are found in compiled code; others are found by Python."""
 
-_FAST_CALL = 0x80
-"""CPython's METH_FASTCALL: a C function takes `self`, the address of the arguments' addresses, and their number."""
-
 _CALLED = {
-    whole.INCREF: "Py_IncRef",
-    whole.DECREF: "Py_DecRef",
-    whole.LIST_SIZE: "PyList_Size",
-    whole.LIST_ITEM: "PyList_GetItem",
-    whole.LIST_NEW: "PyList_New",
-    whole.LIST_PUT: "PyList_SetItem",
-    whole.CALL: "PyObject_CallNoArgs",
-    whole.CALL_WITH: "PyObject_CallOneArg",
-    whole.NUMBER: "PyLong_FromUnsignedLongLong",
+    call_table.INCREF: "Py_IncRef",
+    call_table.DECREF: "Py_DecRef",
+    call_table.LIST_SIZE: "PyList_Size",
+    call_table.LIST_ITEM: "PyList_GetItem",
+    call_table.LIST_NEW: "PyList_New",
+    call_table.LIST_PUT: "PyList_SetItem",
+    call_table.CALL: "PyObject_CallNoArgs",
+    call_table.CALL_WITH: "PyObject_CallOneArg",
+    call_table.NUMBER: "PyLong_FromUnsignedLongLong",
 }
-
-
-class _MethodDef(ctypes.Structure):
-    """CPython's PyMethodDef."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("code", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
 
 
 class WholeCalls:
@@ -63,20 +49,20 @@ class WholeCalls:
     """
 
     def __init__(self, takes_lists: bool) -> None:
-        self._table = np.zeros(whole.FIRST_KEY + 2 * MOST_RECIPES, np.uint64)
-        objects = {whole.NONE: None, whole.ARRAY: np.ndarray, whole.LIST: list, whole.ZERO: 0}
+        self._table = np.zeros(call_table.FIRST_KEY + 2 * MOST_RECIPES, np.uint64)
+        objects = {call_table.NONE: None, call_table.ARRAY: np.ndarray, call_table.LIST: list, call_table.ZERO: 0}
         for at, known in objects.items():
             self._table[at] = id(known)
-        self._table[whole.LISTS] = int(takes_lists)
+        self._table[call_table.LISTS] = int(takes_lists)
         for at, name in _CALLED.items():
-            self._table[at] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+            self._table[at] = address(name)
         if calls := find_calls():
-            self._table[whole.EMPTY] = calls.empty
+            self._table[call_table.EMPTY] = calls.empty
         self._numbers = count()
         self._places: dict[Hashable, int] = {}
         self._kept: list[object] = [None] * MOST_RECIPES
         self._gone: list[object] = []
-        self.function: Callable[..., Any] = _builtin(self._table)
+        self.function: Callable[..., Any] = builtin(_method(whole.SMALL), self._table)
 
     def keep(
         self,
@@ -111,7 +97,7 @@ class WholeCalls:
         space = whole.TUPLE + 8 * (inputs + len(makers)) + call.space
         words += [int(is_list), int(has_parts), int(has_out), len(plain), space]
         if space > whole.SMALL:
-            self._table[whole.WIDE] = _method(whole.LARGE).code
+            self._table[call_table.WIDE] = _method(whole.LARGE).code
         words += [0 if is_small(make) else id(make) for make in makers]
         for each in plain:
             words += _record(each)
@@ -124,29 +110,29 @@ class WholeCalls:
             if at == place:
                 self._places.pop(known, None)
         self._places[known_by] = place
-        at = whole.FIRST_KEY + 2 * place
+        at = call_table.FIRST_KEY + 2 * place
         before, self._kept[place] = self._kept[place], (recipe, call, tuple(makers), tuple(plain), known_by)
         self._gone.append(before)
         self._table[at + 1] = address_of(recipe)
         self._table[at] = key ^ len(first)
-        self._table[whole.COUNT] = max(int(self._table[whole.COUNT]), place + 1)
+        self._table[call_table.COUNT] = max(int(self._table[call_table.COUNT]), place + 1)
         self._forget()
 
     def _is_known(self, guest: type | None) -> bool:
         """Whether compiled code can tell such arrays: the first type of another library's is the one."""
         if guest is None:
             return True
-        if not self._table[whole.GUEST]:
+        if not self._table[call_table.GUEST]:
             read = reading(guest)
             if read is None:
                 return False
-            self._table[whole.READER], self._table[whole.STRUCTURE] = read.reader, read.words
-            self._table[whole.GUEST], self._table[whole.ALIKE] = id(guest), id(QUICK[guest].alike or guest)
-        return int(self._table[whole.GUEST]) == id(guest)
+            self._table[call_table.READER], self._table[call_table.STRUCTURE] = read.reader, read.words
+            self._table[call_table.GUEST], self._table[call_table.ALIKE] = id(guest), id(QUICK[guest].alike or guest)
+        return int(self._table[call_table.GUEST]) == id(guest)
 
     def clear(self) -> None:
         """Let nothing be found."""
-        self._table[whole.COUNT] = 0
+        self._table[call_table.COUNT] = 0
         self._places.clear()
         self._gone += self._kept
         self._kept[:] = [None] * MOST_RECIPES
@@ -155,7 +141,7 @@ class WholeCalls:
 
     def _forget(self) -> None:
         # What is not in the table any more is used by nobody, unless a call has begun before.
-        if not self._table[whole.UNDER_WAY]:
+        if not self._table[call_table.UNDER_WAY]:
             self._gone.clear()
 
 
@@ -163,29 +149,23 @@ def _record(argument: Any) -> list[int]:
     """The words of an argument, and those of its items."""
     if type(argument) is tuple:
         items = [word for item in argument for word in _record(item)]
-        return [id(argument), id(tuple), whole.EACH, len(argument), *items]
+        return [id(argument), id(tuple), arguments.EACH, len(argument), *items]
     if type(argument) in (int, float):
-        return [id(argument), id(type(argument)), whole.BYTES, argument.__sizeof__() - HEADER]
-    return [id(argument), id(type(argument)), whole.SAME, 0]
+        return [id(argument), id(type(argument)), arguments.BYTES, argument.__sizeof__() - HEADER]
+    return [id(argument), id(type(argument)), arguments.SAME, 0]
 
 
-_METHODS: list[tuple[_MethodDef, object]] = []
+_METHODS: list[tuple[MethodDef, object]] = []
 """What functions of C are made of, and their code, for as long as anybody may call one. Threads that ask for the first
 at once make one each, of which `cache` keeps one."""
 
 
 @cache
-def _method(space: int) -> _MethodDef:
+def _method(space: int) -> MethodDef:
     kernel = whole.whole(space)
-    method = _MethodDef(b"whole", entry(kernel), _FAST_CALL, None)
+    method = MethodDef(b"whole", entry(kernel), FAST_CALL, None)
     _METHODS.append((method, kernel))
     return method
-
-
-def _builtin(own: object) -> Any:
-    """What Python calls with a table."""
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return make(("PyCFunction_NewEx", ctypes.pythonapi))(ctypes.addressof(_method(whole.SMALL)), own, None)
 
 
 def prepare() -> None:

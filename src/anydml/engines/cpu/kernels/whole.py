@@ -3,13 +3,8 @@
 It is a function of C for Python: `self` is NumPy's array of the words of a table, and the arguments are the arrays or a
 list of them, those that are no arrays, and `out`. It gives None where nothing fits; then nothing was done.
 
-A table begins with Python's functions and objects by their addresses, then the number of recipes, and how many calls
-are under way: until there are none, what was taken out of the table is kept. For each recipe follow a key, made from
-what calls look at first, and the recipe's address. A recipe has the words that are named below, then what makes each
-result, 0 for a small array of NumPy's, then of each argument that is no array four words: itself, its type, how to
-compare it, and how many bytes that takes, or how many items follow, with four words each.
-
-Everything is read under the GIL, and all that Python may do meanwhile leaves the words as they are.
+Recipes of calls, and Python's own functions, stand in a table (see `call_table`). Everything is read under the GIL, and
+all that Python may do meanwhile leaves the words as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +14,44 @@ from typing import Any
 
 from numba import uint64
 
+from anydml.engines.cpu.kernels.arguments import are_arguments_alike
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
+from anydml.engines.cpu.kernels.call_table import (
+    ALIKE,
+    ARRAY,
+    BLOCK,
+    CALL,
+    CALL_WITH,
+    COUNT,
+    DECREF,
+    EMPTY,
+    FIRST_KEY,
+    FIRST_MAKER,
+    GUEST,
+    HAS_OUT,
+    HAS_PARTS,
+    INCREF,
+    INPUTS,
+    IS_LIST,
+    LIST,
+    LIST_ITEM,
+    LIST_NEW,
+    LIST_PUT,
+    LIST_SIZE,
+    NONE,
+    NUMBER,
+    PLAIN,
+    READER,
+    RESULTS,
+    SPACE,
+    START,
+    STRUCTURE,
+    UNDER_WAY,
+    WIDE,
+    ZERO,
+    call,
+    refer,
+)
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
 from anydml.engines.cpu.kernels.large import done_large, is_ready
@@ -39,53 +71,20 @@ from anydml.engines.cpu.kernels.tensors import are_new_ones_plain, is_recorded, 
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, HEADER, ITEMS, SHAPE, TYPE
 
-NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
-"""Python's objects and functions."""
-
-GUEST, ALIKE, READER, STRUCTURE = range(13, 17)
-"""Another library's type of arrays, or 0, and one that is as good; what describes one of them, and the words that it
-takes (see `tensors`)."""
-
-COUNT, UNDER_WAY, LISTS, WIDE, EMPTY, FIRST_KEY = range(17, 23)
-"""How many recipes there are, and calls under way; whether lists of numbers are as good as tuples; what does calls
-whose recipes need more than a small workspace, the same function with a large one; and NumPy's function that makes
-arrays."""
-
-BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPACE, FIRST_MAKER = range(10)
-"""Words of a recipe: the block of `launch`; what does larger work in Python, or 0; how many inputs and results there
-are; whether the inputs are a list, and the results; whether they are the caller's; how many arguments are no arrays;
-and the bytes of workspace that it needs."""
-
-SAME, BYTES, EACH = range(3)
-"""How to compare: it is the very object; its bytes after the type are the same; it is a tuple of such items."""
-
 TUPLE = ITEMS + TABLE_UNIT
 SMALL, LARGE = 2048, TUPLE + 8 * MOST_OPERANDS + WORKSPACE
 """Bytes of a tuple of no operands, at most; and of a workspace: of most calls, which find it in the caches, as it lies
 where the stack was used before, and of all others."""
 
-RECORD = 32
-"""Bytes of the words of an argument."""
-
 WHOLE_CODE = code_of(
-    "launch.py", "large.py", "sharing.py", "asleep.py", "tensors.py", "../block.py", "../../../memory/tensor_struct.py"
+    *[f"{name}.py" for name in ("launch", "call_table", "arguments", "large", "sharing", "asleep", "tensors")],
+    "../block.py",
+    "../../../memory/tensor_struct.py",
 )
 """Part of the name of what is compiled here."""
 
 PRIME = 0x100000001B3
 MASK = (1 << 64) - 1
-
-
-@helper
-def call(table, function, first, second, third):
-    """What one of Python's functions gives."""
-    return call_of_four(word(table, function), first, second, third, uint64(0))
-
-
-@helper
-def refer(table, item, change):
-    """Count a reference more, or less."""
-    call(table, change, item, uint64(0), uint64(0))
 
 
 @helper
@@ -100,64 +99,6 @@ def release(table, items, count):
     """Let go of as many objects."""
     for k in range(count):
         refer(table, load(items + uint64(8) * uint64(k)), DECREF)
-
-
-@helper
-def are_bytes_alike(left, right, size):
-    """Whether as many bytes are the same, of objects that are padded to words."""
-    at = uint64(0)
-    while at + uint64(8) <= size:
-        if load(left + at) != load(right + at):
-            return False
-        at += uint64(8)
-    rest = size - at
-    if rest == uint64(0):
-        return True
-    differ = load(left + at) ^ load(right + at)
-    return differ << (uint64(64) - uint64(8) * rest) == uint64(0)
-
-
-@helper
-def is_list_for(table, record, given):
-    """Whether an argument is a list that may stand for a planned tuple."""
-    is_list = load(given + uint64(TYPE)) == word(table, LIST) and word(table, LISTS) != uint64(0)
-    return is_list and word(record, 2) == uint64(EACH)
-
-
-@helper
-def is_alike(table, record, given):
-    """Whether an argument is of the planned type, and equal; tuples, and lists for them, but for their items."""
-    if given == load(record):
-        return True
-    how, size = word(record, 2), word(record, 3)
-    if load(given + uint64(TYPE)) != word(record, 1):
-        return is_list_for(table, record, given) and call(table, LIST_SIZE, given, uint64(0), uint64(0)) == size
-    if how == uint64(BYTES):
-        return are_bytes_alike(given + uint64(HEADER), load(record) + uint64(HEADER), size)
-    return how == uint64(EACH) and load(given + uint64(HEADER)) == size
-
-
-@helper
-def are_arguments_alike(table, recipe, given):
-    """Whether the arguments that are no arrays are the planned ones."""
-    record = recipe + uint64(8) * (uint64(FIRST_MAKER) + word(recipe, RESULTS))
-    for k in range(word(recipe, PLAIN)):
-        argument = load(given + uint64(8) * uint64(k))
-        if not is_alike(table, record, argument):
-            return False
-        planned, items, is_list = load(record), uint64(0), is_list_for(table, record, argument)
-        if word(record, 2) == uint64(EACH):
-            items = word(record, 3)
-        record += uint64(RECORD)
-        for number in range(items):
-            if is_list:
-                item = call(table, LIST_ITEM, argument, uint64(number), uint64(0))
-            else:
-                item = load(argument + uint64(ITEMS) + uint64(8) * uint64(number))
-            if argument != planned and not is_alike(table, record, item):
-                return False
-            record += uint64(RECORD)
-    return True
 
 
 @helper
