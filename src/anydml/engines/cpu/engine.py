@@ -155,7 +155,7 @@ class CpuProgram:
                 call = POOL.bind(kernel, table, operands, step.claim_bytes, step.effort)
             if not once:
                 rounds = rounds_of(step.claim_bytes) if is_shared else 0
-                call = quick_dispatch(call, kernel, table, rounds, wakes_for(step.effort), operands)
+                call = quick_dispatch(call, POOL, kernel, table, rounds, wakes_for(step.effort), operands)
             calls.append(call)
         return calls[0] if len(calls) == 1 else partial(_run, calls)
 
@@ -189,7 +189,7 @@ class CpuProgram:
             return None
         constants = scratch_arrays(self._source) if self._source else ()
         checks = _checks(self._source) if self._source else ()
-        return launch_of(steps, kernels, layouts, inputs, constants, checks, is_small, pays)
+        return launch_of(steps, kernels, layouts, inputs, constants, checks, is_small, pays, POOL)
 
     def __str__(self) -> str:
         return self._text(self.steps)

@@ -9,37 +9,45 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cpu.c_functions import NO_ARGUMENTS, MethodDef, address, builtin
-from anydml.engines.cpu.pool import POOL
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
 
 if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.pool import Pool
 
 
-def say_pool(block: MutableSequence[int] | Array, shares: bool) -> None:
+def say_pool(block: MutableSequence[int] | Array, pool: Pool, shares: bool) -> None:
     """Write into a block of words where compiled code finds the pool, and what it needs of Python beside it.
 
     Args:
         block: its words (see `kernels.launch`).
+        pool: whose threads share it.
         shares: whether threads share a part of the work.
     """
     from anydml.engines.cpu.kernels import launch
 
-    block[launch.POOL], block[launch.SHARES] = address_of(POOL.place), int(shares)
+    block[launch.POOL], block[launch.SHARES] = address_of(pool.place), int(shares)
     names = {launch.SAVE: "PyEval_SaveThread", launch.RESTORE: "PyEval_RestoreThread"}
     for at, name in {**names, launch.SIGNALS: "PyErr_CheckSignals"}.items():
         block[at] = address(name)
 
 
 def quick_dispatch(
-    dispatch: Callable[[], object], kernel: Kernel, table: Array, rounds: int, wakes: int, kept: object
+    dispatch: Callable[[], object],
+    pool: Pool,
+    kernel: Kernel,
+    table: Array,
+    rounds: int,
+    wakes: int,
+    kept: object,
 ) -> Callable[[], object]:
     """What does one kernel's work on a table in compiled code, round by round.
 
     Args:
         dispatch: what does it in Python, where Python has a part in it.
+        pool: whose threads share it.
         kernel: does it.
         table: its table.
         rounds: claims that a caller makes before it looks for signals; 0 where threads do not share it.
@@ -52,11 +60,11 @@ def quick_dispatch(
     from anydml.engines.cpu.kernels.driver import entry
 
     words = np.zeros(large.STEP + launch.STEP_HEADER + 1, np.uint64)
-    say_pool(words, rounds > 0)
+    say_pool(words, pool, rounds > 0)
     words[[large.PYTHON, large.NONE]] = id(dispatch), id(None)
     words[[large.INCREF, large.CALL]] = address("Py_IncRef"), address("PyObject_CallNoArgs")
     words[large.STEP :] = [entry(kernel), 0, 0, rounds, wakes, address_of(table)]
-    return builtin(_method(), (words, dispatch, kernel, table, kept, POOL.place))
+    return builtin(_method(), (words, dispatch, kernel, table, kept, pool))
 
 
 _METHODS: list[tuple[MethodDef, Any]] = []

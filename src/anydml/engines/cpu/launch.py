@@ -23,7 +23,7 @@ from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.large import say_pool
-from anydml.engines.cpu.pool import ALL, POOL, rounds_of, wakes_for
+from anydml.engines.cpu.pool import ALL, Pool, rounds_of, wakes_for
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
 from anydml.memory.dlpack_struct import clear_address, dtype_word, reader_of
@@ -61,6 +61,7 @@ def launch_of(
     checks: Sequence[tuple[Lookup, tuple[int, ...]]],
     is_small: bool,
     pays: Callable[[int], bool],
+    pool: Pool,
 ) -> Launch | None:
     """What does these steps on arrays of these layouts, or None where they are more than it can hold.
 
@@ -73,6 +74,7 @@ def launch_of(
         checks: lookups whose indices must lie inside their axis, and the sizes of their moves.
         is_small: whether other threads of Python can wait for all of it.
         pays: whether so much effort is worth sharing between threads.
+        pool: whose threads those are.
 
     Raises:
         NoCompilerError: there is no compiler.
@@ -97,7 +99,7 @@ def launch_of(
     groups = [] if is_small else grouped(steps, pays)
     calls = _calls(steps, kernels, len(layouts), constants, {group.start for group, is_shared in groups if is_shared})
     places = [0, *accumulate(-(-8 * step.template.size // launch.TABLE_UNIT) * launch.TABLE_UNIT for step in steps)]
-    works = [_work(steps, kernels, places, *group) for group in groups]
+    works = [_work(steps, kernels, places, pool, *group) for group in groups]
     is_whole = not is_small and all(len(group) == 1 for group, _ in groups)
     longest = max([step.template.size for step in steps], default=0)
     space = launch.KEPT * len(layouts) + launch.TABLE_UNIT + 8 * longest
@@ -120,14 +122,14 @@ def launch_of(
         head[launch.ALIKE] = id((QUICK[kind].alike if kind in QUICK else None) or kind or np.ndarray)
         head[launch.STRUCTURE] = read.words if read else 0
         if is_whole:
-            say_pool(head, any(is_shared for _, is_shared in groups))
+            say_pool(head, pool, any(is_shared for _, is_shared in groups))
         head[launch.CHECKS], head[launch.FIRST_CHECK] = len(checks), launch.OPERANDS + len(operands) + len(calls)
         every = [*head, *described, *calls, *checked]
         for each in arguments:
             every += [id(type(each)), _told_apart(each)]
         block = np.array([word & (1 << 64) - 1 for word in every], np.uint64)
         begin = partial(run, address_of(block))
-        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind, POOL.place
+        kept = block, tuple(kernels), [layout[2] for layout in layouts], constants, kind, pool
         start = begin if is_small else _large(begin, works, places[-1])
         whole = None
         if kind is None or read is not None:
@@ -214,7 +216,12 @@ Work = Callable[[int], "tuple[Callable[[], object], object]"]
 
 
 def _work(
-    steps: Sequence[KernelCall], kernels: Sequence[Kernel], offsets: Sequence[int], group: range, is_shared: bool
+    steps: Sequence[KernelCall],
+    kernels: Sequence[Kernel],
+    offsets: Sequence[int],
+    pool: Pool,
+    group: range,
+    is_shared: bool,
 ) -> Work:
     """The work of some steps, given where the table of each of all steps lies."""
     from anydml.engines.cpu.kernels.driver import quick_entry
@@ -231,7 +238,7 @@ def _work(
         return together
     (place,), (step,), (kernel,) = places, steps[these], kernels[these]
     if is_shared:
-        driver = POOL.driver(kernel, step.claim_bytes, step.effort)
+        driver = pool.driver(kernel, step.claim_bytes, step.effort)
         return lambda tables: (partial(driver, tables + place), None)
     alone = quick_entry(kernel)
     return lambda tables: (partial(alone, tables + place, 0, ALL), None)
