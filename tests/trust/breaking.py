@@ -11,6 +11,7 @@ BREAKS = {
     ),
     "elements": ("count = min(segment, inner - first)", "count = min(segment, inner - first) + uint64(1)"),
     "in_line": ("* uint64(k)), uint64(size))", "* uint64(k)), uint64(size + 1))"),
+    "fill": ("copy(to + size - uint64(LINE), lines", "copy(to + size - uint64(LINE - 1), lines"),
     "lookup": ("at, size)", "at, size + uint64(1))"),
 }
 """Kernel to (text, its replacement)."""

@@ -85,11 +85,15 @@ def main() -> None:
     kernel, report = sys.argv[1:3]
     if "--break" in sys.argv:
         replace_kernel(kernel)
-    from anydml.engines.cpu import admission, engine, lookups, plan
+    from anydml.engines.cpu import admission, engine, fills, lookups, permute, plan
 
     admission.MOST = 1 << 30
     plan.LONG_TABLES_BYTES = 0
     plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
+    # Others would do some of their patterns, for the sake of speed alone.
+    permute.ALONG_LINES, permute.BY_ELEMENTS = (0, -1), 1 << 60
+    if kernel == "elements":
+        fills.LEAST_OWN_RUN = 1 << 60
     if kernel == "lookup":
         lookups.SHORT_AXIS = -1
     plan.SHORT_LINE = 1 if kernel == "interleave" else plan.SHORT_LINE

@@ -73,6 +73,23 @@ def elements(every: bool) -> Iterator[Pattern]:
             yield Pattern(f"2 parts of {lines}×{count} of {size} B", "elements", pair)
 
 
+def fill(every: bool) -> Iterator[Pattern]:
+    """Runs of one element, and runs that have an element of their own."""
+    for size in (1, 2, 4, 8, 16, 32, 64):
+        short, least = max(2, -(-16 // size)), max(2, -(-128 // size))
+        many = 200 if every else 24
+        counts = [*range(least, least + many), *(1000 // size + k for k in range(9)), 5000 // size + 1]
+        for count in [*range(short, least), *counts]:
+            one = Move((count,), Access(0, 0, (size,)), Access(1, 0, (0,)), size)
+            yield Pattern(f"{count} times one of {size} B", "fill", [one])
+        for count, back in itertools.product(counts, [1, -1]):
+            line = count * size
+            own = Move((3, count), Access(0, 0, (back * (line + 3), size)), Access(1, 0, (back * (size + 1), 0)), size)
+            yield Pattern(f"3 runs of {count} times {size} B, {back}", "fill", [own])
+            lines = Move((2, 3, count), Access(0, 0, (4 * line, line, size)), Access(1, 0, (back * 7, 99, 0)), size)
+            yield Pattern(f"2 lines of 3 such runs of {count} times {size} B, {back}", "fill", [lines])
+
+
 COLUMNS = {
     "reversed": (1, [(0, 1)]),
     "every 2nd": (2, [(0, 1)]),
@@ -270,4 +287,4 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
 
 
 KERNELS = {"turn": turn, "table": table, "rows": rows, "row_blocks": row_blocks, "elements": elements,
-           "interleave": interleave, "lookup": lookup, "in_line": in_line}  # fmt: skip
+           "interleave": interleave, "lookup": lookup, "in_line": in_line, "fill": fill}  # fmt: skip
