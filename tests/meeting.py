@@ -27,7 +27,8 @@ def met(pool, threads, seconds):
     def kernel(table, counter, rounds):
         with turn:
             present.add(threading.get_ident())
-            if len(present) == threads:
+            # A worker that sleeps in Python may come twice.
+            if len(present) == threads and not working:
                 working.append(pool._crew.words[STATE] & WORKERS)
                 complete.set()
         complete.wait(patience)
