@@ -85,7 +85,7 @@ class Shelf:
 
     Attributes:
         waiting: those that wait.
-        kept: what compiled code needs of it, whose capsules may live as long as its blocks.
+        kept: what compiled code needs of it, whose capsules may live as long as its blocks: put there once.
     """
 
     __slots__ = ("cache", "kept", "size", "waiting")
@@ -94,7 +94,7 @@ class Shelf:
         self.cache = cache
         self.size = size
         self.waiting: deque[Block] = deque()
-        self.kept: Any = None
+        self.kept: dict[str, Any] = {}
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """A new packed array of at most so many bytes: over the block that came last, whose bytes may be near yet."""

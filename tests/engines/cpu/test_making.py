@@ -67,6 +67,23 @@ def test_nothing_is_kept_but_blocks(cache, shape):
     assert make().shape == shape
 
 
+def test_makers_of_one_shelf_share_its_words_whoever_comes_between(cache, monkeypatch):
+    made, dtype = [], np.dtype(np.float64)
+    real = making.address_of
+
+    def between(array):
+        if not made:
+            made.append(None)
+            made.append(cache.maker((256, 300), dtype))
+        return real(array)
+
+    monkeypatch.setattr(making, "address_of", between)
+    made.append(cache.maker((300, 256), dtype))
+    _, first, second = made
+    assert first.__self__[1] is second.__self__[1]
+    assert [*map(np.shape, (first(), second(), first(), second()))] == [(256, 300), (300, 256)] * 2
+
+
 def test_no_block_is_given_to_two(cache):
     makers = [cache.maker((rows, 1024), np.dtype(np.int64)) for rows in (32, 33, 40, 64, 80)]
     failures = []

@@ -89,14 +89,15 @@ def _common() -> Array:
 
 def _common_of(shelf: Shelf) -> Array:
     """The words that all share whose blocks are of one shelf: capsules read them when they die, so it keeps them."""
-    if shelf.kept is None:
+    if "words" not in shelf.kept:
         words = _common().copy()
         given = shelf.waiting.pop, shelf.waiting.append, shelf.cache.tend
         words[[making.POP, making.APPEND, making.TEND]] = [*map(id, given)]
         words[making.RELEASE], words[making.SIZE] = _code()[2], shelf.size
         words[making.COUNTS] = address_of(shelf.cache.words)
-        shelf.kept = words, *given
-    found: Array = shelf.kept[0]
+        # Of two threads that come here at once the first one's stay: a capsule may have them already.
+        shelf.kept.setdefault("words", (words, *given))
+    found: Array = shelf.kept["words"][0]
     return found
 
 
