@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 FAST_CALL, NO_ARGUMENTS = 0x80, 0x04
@@ -28,6 +29,7 @@ def builtin(method: MethodDef, own: object) -> Callable[..., Any]:
     return made
 
 
+@cache
 def address(name: str) -> int:
     """Where a function of Python's own is."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.pool import Pool
 
 
-def say_pool(block: MutableSequence[int] | Array, pool: Pool, shares: bool) -> None:
+def say_pool(block: MutableSequence[int], pool: Pool, shares: bool) -> None:
     """Write into a block of words where compiled code finds the pool, and what it needs of Python beside it.
 
     Args:
@@ -29,9 +29,8 @@ def say_pool(block: MutableSequence[int] | Array, pool: Pool, shares: bool) -> N
     from anydml.engines.cpu.kernels import launch
 
     block[launch.POOL], block[launch.SHARES] = address_of(pool.place), int(shares)
-    names = {launch.SAVE: "PyEval_SaveThread", launch.RESTORE: "PyEval_RestoreThread"}
-    for at, name in {**names, launch.SIGNALS: "PyErr_CheckSignals"}.items():
-        block[at] = address(name)
+    block[launch.SAVE], block[launch.RESTORE] = address("PyEval_SaveThread"), address("PyEval_RestoreThread")
+    block[launch.SIGNALS] = address("PyErr_CheckSignals")
 
 
 def quick_dispatch(
@@ -56,14 +55,14 @@ def quick_dispatch(
     """
     if not IS_KNOWN:
         return dispatch
-    from anydml.engines.cpu.kernels import large, launch
+    from anydml.engines.cpu.kernels import large
     from anydml.engines.cpu.kernels.driver import entry
 
-    words = np.zeros(large.STEP + launch.STEP_HEADER + 1, np.uint64)
-    say_pool(words, pool, rounds > 0)
-    words[[large.PYTHON, large.NONE]] = id(dispatch), id(None)
-    words[[large.INCREF, large.CALL]] = address("Py_IncRef"), address("PyObject_CallNoArgs")
-    words[large.STEP :] = [entry(kernel), 0, 0, rounds, wakes, address_of(table)]
+    head = [0] * large.STEP
+    say_pool(head, pool, rounds > 0)
+    head[large.PYTHON], head[large.NONE] = id(dispatch), id(None)
+    head[large.INCREF], head[large.CALL] = address("Py_IncRef"), address("PyObject_CallNoArgs")
+    words = np.array([*head, entry(kernel), 0, 0, rounds, wakes, address_of(table)], np.uint64)
     return builtin(_method(), (words, dispatch, kernel, table, kept, pool))
 
 
