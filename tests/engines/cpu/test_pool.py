@@ -16,10 +16,22 @@ import anydml as dml
 from anydml.engines.cpu import block, engine
 from anydml.engines.cpu import crew as crews
 from anydml.engines.cpu import pool as pools
-from anydml.engines.cpu.block import ALIVE, JOB, KERNEL, OPEN, OWNER, SLEEPERS, SPINS, STATE, WANTED, YIELD
+from anydml.engines.cpu.block import (
+    ALIVE,
+    JOB,
+    KERNEL,
+    OPEN,
+    OWNER,
+    SLEEPERS,
+    SPINS,
+    STATE,
+    WAKING_BYTES,
+    WANTED,
+    YIELD,
+)
 from anydml.engines.cpu.crew import Crew
 from anydml.engines.cpu.plan import plan
-from anydml.engines.cpu.pool import WAKING_BYTES, Pool, available_cores
+from anydml.engines.cpu.pool import Pool, available_cores
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE, BY_VALUE_ADDRESS, find_waiting
 from anydml.memory.host import address_of
 from anydml.moves import Access, Move
@@ -165,16 +177,22 @@ def test_small_work_wakes_nobody_unless_more_follows_soon():
             # Between calls so far from each other a worker would fall asleep again, to be woken for each.
             assert words[SLEEPERS] == 1, "a worker was woken for work that came alone"
         assert eventually(lambda: heavy() or not words[SLEEPERS]), "nobody was woken for work that takes long"
-        assert eventually(lambda: words[SLEEPERS] == 1)
-        # Who wakes stays awake.
-        words[SPINS] = 1 << 60
+        half = pool.bind(*known, WAKING_BYTES // 2)
 
-        def woken():
-            for _ in range(100):
-                dispatch()
+        def woken(call, calls):
+            for _ in range(calls):
+                call()
             return not words[SLEEPERS]
 
-        assert eventually(woken)
+        for call, calls in ((half, 2), (dispatch, 100)):
+            words[SPINS] = 1
+            assert eventually(lambda: words[SLEEPERS] == 1)
+            half()
+            assert words[SLEEPERS] == 1, "a worker was woken for the first half of what is worth it"
+            time.sleep(0.01)
+            # Who wakes stays awake.
+            words[SPINS] = 1 << 60
+            assert eventually(lambda call=call, calls=calls: woken(call, calls))
         assert np.array_equal(x, y)
     finally:
         words[SPINS] = 1

@@ -24,8 +24,8 @@ BOUND, BOUND_OFF, BOUND_OF, MOVED_TO = range(80, 84)
 - STATE: in its low half how many workers are at it, and `OPEN`, `AWAITED`; in its high half the number of the job. On
   its line, which a worker that begins has at hand, is what there is to do: KERNEL, TABLE.
 - CORE: the core that the last owner ran on, plus one; 0 where it is not known.
-- SLEEPERS: workers that sleep, or are about to. LAST: when small work that was done without them ended, in nanoseconds.
-  STREAK: how often in a row other such work came soon after it.
+- SLEEPERS: workers that sleep, or are about to. LAST: when work that found some ended, in nanoseconds.
+  STREAK: how much of it came in a row, one soon after another, in bytes of a plain copy.
 - WANTED, ALIVE: how many workers there should be, and how many there are.
 - SPINS: how often a waiting thread looks before it sleeps.
 - STYLE, WAIT, WAKE_ONE, WAKE_ALL, FUTEX, SYSCALL: what there is to wait with (see `waiting`).
@@ -51,6 +51,10 @@ OPEN, AWAITED, WORKERS, JOB = 1 << 16, 1 << 17, (1 << 16) - 1, 1 << 32
 
 ROUND_BYTES = 64 << 20
 """Bytes, about, that a caller moves before it looks for signals."""
+
+WAKING_BYTES = 3 << 19
+"""Bytes of work, as a plain copy writes them, that is worth waking workers for: to wake one takes as long as to copy a
+quarter of them from caches, and it comes later than that."""
 
 LOOKS = 1000
 """How often a waiting thread looks before it sleeps: some tens of microseconds."""

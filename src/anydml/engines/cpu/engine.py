@@ -20,7 +20,7 @@ from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.large import quick_dispatch
 from anydml.engines.cpu.launch import launch_of
 from anydml.engines.cpu.plan import plan
-from anydml.engines.cpu.pool import ALL, POOL, rounds_of, wakes_for
+from anydml.engines.cpu.pool import ALL, POOL, rounds_of
 from anydml.engines.cpu.together import bind_several, grouped
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
@@ -155,7 +155,7 @@ class CpuProgram:
                 call = POOL.bind(kernel, table, operands, step.claim_bytes, step.effort)
             if not once:
                 rounds = rounds_of(step.claim_bytes) if is_shared else 0
-                call = quick_dispatch(call, POOL, kernel, table, rounds, wakes_for(step.effort), operands)
+                call = quick_dispatch(call, POOL, kernel, table, rounds, step.effort, operands)
             calls.append(call)
         return calls[0] if len(calls) == 1 else partial(_run, calls)
 

@@ -39,7 +39,7 @@ def quick_dispatch(
     kernel: Kernel,
     table: Array,
     rounds: int,
-    wakes: int,
+    effort: int,
     kept: object,
 ) -> Callable[[], object]:
     """What does one kernel's work on a table in compiled code, round by round.
@@ -50,7 +50,7 @@ def quick_dispatch(
         kernel: does it.
         table: its table.
         rounds: claims that a caller makes before it looks for signals; 0 where threads do not share it.
-        wakes: 1 where workers that sleep are woken for it.
+        effort: bytes that a plain copy writes in the time that one thread takes for it, about.
         kept: what the table's addresses point to.
     """
     if not IS_KNOWN:
@@ -62,7 +62,7 @@ def quick_dispatch(
     say_pool(head, pool, rounds > 0)
     head[large.PYTHON], head[large.NONE] = id(dispatch), id(None)
     head[large.INCREF], head[large.CALL] = address("Py_IncRef"), address("PyObject_CallNoArgs")
-    words = np.array([*head, entry(kernel), 0, 0, rounds, wakes, address_of(table)], np.uint64)
+    words = np.array([*head, entry(kernel), 0, 0, rounds, effort, address_of(table)], np.uint64)
     return builtin(_method(), (words, dispatch, kernel, table, kept, pool))
 
 

@@ -23,7 +23,7 @@ from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.large import say_pool
-from anydml.engines.cpu.pool import ALL, Pool, rounds_of, wakes_for
+from anydml.engines.cpu.pool import ALL, Pool, rounds_of
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
 from anydml.memory.dlpack_struct import clear_address, dtype_word, reader_of
@@ -159,7 +159,7 @@ def _calls(
         # The operands of a call add nothing to the constants' addresses.
         known = [*[0] * count, *map(address_of, constants)]
         calls += [entry(kernel), step.template.size, len(places)]
-        calls += [rounds_of(step.claim_bytes) if number in shared else 0, wakes_for(step.effort)]
+        calls += [rounds_of(step.claim_bytes) if number in shared else 0, step.effort]
         calls += step.table(known).tolist()
         for place in places:
             calls += [place, int(step.operands[place])]

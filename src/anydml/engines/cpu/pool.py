@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WANTED
+from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WAKING_BYTES, WANTED
 from anydml.engines.cpu.crew import Code, Crew
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 ROUND = 16
 """Claims that a caller makes before it looks for signals, where nobody says how large they are."""
-
-WAKING_BYTES = 3 << 19
-"""Bytes of work, as a plain copy writes them, that is worth waking workers for even where none follows: to wake one
-takes as long as to copy a quarter of them from caches, and it comes later than that."""
 
 ALL = 1 << 62
 MAX_THREADS = 1024
@@ -60,11 +56,6 @@ def _default_threads() -> int:
 def rounds_of(claim_bytes: int) -> int:
     """How many claims of so many bytes a caller makes before it looks for signals; of 0 where that is not known."""
     return max(1, ROUND_BYTES // claim_bytes) if claim_bytes else ROUND
-
-
-def wakes_for(effort: int) -> int:
-    """1 where work that takes as long as a plain copy of so many bytes is worth waking workers for, else 0."""
-    return int(effort >= WAKING_BYTES)
 
 
 class Pool:
@@ -162,7 +153,7 @@ class Pool:
         """
         code = self.prepare()
         share, entry = code.share, code.entry(kernel)
-        rounds, wakes = rounds_of(claim_bytes), wakes_for(effort)
+        rounds = rounds_of(claim_bytes)
 
         def work(table: int) -> None:
             following = 1
@@ -174,7 +165,7 @@ class Pool:
                     crew.start(code)
                 if crew.wakes_in_python:
                     crew.ring()
-                following = share(crew.address, entry, table, following >> 1, rounds, wakes)
+                following = share(crew.address, entry, table, following >> 1, rounds, effort)
 
         return work
 

@@ -34,6 +34,7 @@ from anydml.engines.cpu.block import (
     WAIT,
     WAKE_ALL,
     WAKE_ONE,
+    WAKING_BYTES,
 )
 from anydml.engines.cpu.kernels.atomics import (
     atomic_load,
@@ -56,9 +57,9 @@ FEW_WOKEN = 4
 VALUE_BYTES, FOREVER = 4, (1 << 32) - 1
 """Bytes of what is waited on, and Windows' time without end."""
 
-MONOTONIC, SOON, LOOP = 1, 15_000, 8
-"""Linux's number of the clock that is asked, nanoseconds within which small work follows other small work, so few that
-a worker that was awake would not fall asleep, and how often in a row it does so in a loop."""
+MONOTONIC, SOON = 1, 15_000
+"""Linux's number of the clock that is asked, and nanoseconds within which work follows other work, so few that a worker
+that was awake would not fall asleep."""
 
 MOST_CORES = 1024
 MASK = MOST_CORES // 8
@@ -97,22 +98,18 @@ def now(block):
 
 
 @helper
-def comes_often(block):
-    """Whether small work that finds sleepers came soon after other such work, and that after other, as in a loop.
+def is_worth_waking(block, effort):
+    """Whether work that finds sleepers is large, or came soon after other such work, and together they are.
 
-    Only then whoever it wakes will be of use: work that comes in a short burst is done before, and what a worker took
-    part in lies in the caches of another core when the caller comes back to it. Between calls further apart a worker
-    would fall asleep, to be woken again for each.
+    Whoever wakes for less is of no use: it is done before, and what a worker took part in lies in the caches of another
+    core when the caller comes back to it. Between calls further apart a worker would fall asleep, to be woken again for
+    each.
     """
     time = now(block)
-    if time == uint64(0):
-        return True
-    if time - load(at(block, LAST)) >= uint64(SOON):
-        store(at(block, STREAK), uint64(0))
-        return False
-    streak = load(at(block, STREAK)) + uint64(1)
-    store(at(block, STREAK), streak)
-    return streak >= uint64(LOOP)
+    if time - load(at(block, LAST)) < uint64(SOON):
+        effort += load(at(block, STREAK))
+    store(at(block, STREAK), effort)
+    return effort >= uint64(WAKING_BYTES) or time == uint64(0)
 
 
 @helper

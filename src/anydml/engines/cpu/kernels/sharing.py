@@ -32,7 +32,7 @@ from anydml.engines.cpu.block import (
 )
 from anydml.engines.cpu.kernels.asleep import (
     at,
-    comes_often,
+    is_worth_waking,
     leave_core_free,
     note_core,
     now,
@@ -90,10 +90,10 @@ def quiet(block, state):
 
 
 @helper
-def shared(block, kernel, table, begin, rounds, wakes):
+def shared(block, kernel, table, begin, rounds, effort):
     """Do claims of a table that a counter's value leaves, with every worker; rounds of the caller's own at most.
 
-    Workers that sleep are woken where `wakes` is 1, or where such work comes often.
+    Workers that sleep are woken where the effort, in bytes of a plain copy, is worth it.
     """
     units, step = word(table, UNITS), word(table, UNITS_PER_CLAIM)
     if replace(at(block, OWNER), uint64(0), uint64(1)):
@@ -104,17 +104,14 @@ def shared(block, kernel, table, begin, rounds, wakes):
         note_core(block)
         atomic_add(at(block, STATE), uint64(JOB | OPEN))
         sleepers = atomic_load(at(block, SLEEPERS))
-        is_alone = False
-        if sleepers != uint64(0):
-            is_alone = wakes == uint64(0) and not comes_often(block)
-            if not is_alone:
-                leave_core_free(block)
-                wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
+        if sleepers != uint64(0) and is_worth_waking(block, effort):
+            leave_core_free(block)
+            wake(block, at(block, STATE) + uint64(4), min(sleepers, uint64(MOST_WOKEN)))
         following = uint64(CLOSED)
         if call_kernel(kernel, table, at(block, COUNTER), rounds) != uint64(0):
             following = atomic_swap(at(block, COUNTER), uint64(CLOSED))
         quiet(block, atomic_and(at(block, STATE), ~uint64(OPEN)) & ~uint64(OPEN))
-        if is_alone:
+        if sleepers != uint64(0):
             store(at(block, LAST), now(block))
         atomic_store(at(block, OWNER), uint64(0))
     else:
@@ -132,8 +129,8 @@ def shared(block, kernel, table, begin, rounds, wakes):
 def share() -> Any:
     """`shared` for Python."""
 
-    def share(block, kernel, table, begin, rounds, wakes):
-        return shared(block, kernel, table, begin, rounds, wakes)
+    def share(block, kernel, table, begin, rounds, effort):
+        return shared(block, kernel, table, begin, rounds, effort)
 
     return compiled(share, CODE, signature="uint64(uint64, uint64, uint64, uint64, uint64, uint64)")
 
