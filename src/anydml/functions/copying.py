@@ -6,17 +6,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from anydml.arrays import received
 from anydml.arrays.quick import BRIDGES, QUICK
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.functions.steps import NAMESPACES, PLANS, Asked
+from anydml.functions.steps import NAMESPACES, PLANS, Asked, nobody
 from anydml.functions.traced import copied, fused_functions, registered_for
 
-whole: Callable[[Any, Any], Any] | None = None
+whole: Callable[[Any, Any], Any] = nobody
 """What does whole calls in compiled code, once there is one."""
+
+kind_of = type
+"""Found among the module's own names, in fewer lines of memory, which counts after idleness."""
 
 NAMESPACES[COPY] = [globals()]
 
@@ -39,15 +42,23 @@ def copy(x: Any, out: Any | None = None) -> Any:
         >>> y.flags.c_contiguous
         True
     """
-    key: tuple[Any, ...] = ()
-    is_own = type(x) is np.ndarray
-    is_quick = is_own or (type(x) in QUICK and not QUICK[type(x)].is_traced())
-    if is_quick and whole is not None and (found := whole(x, out)) is not None:
+    if kind_of(x) is ndarray:
+        found = whole(x, out)
+        if found is not None:
+            return found
+    elif kind_of(x) in QUICK and not QUICK[kind_of(x)].is_traced() and (found := whole(x, out)) is not None:
         return found
+    return _copied(x, out)
+
+
+def _copied(x: Any, out: Any | None) -> Any:
+    """The same where compiled code does not do it all."""
+    is_own = type(x) is ndarray
     if type(x) in BRIDGES and out is None:
         bridge = BRIDGES[type(x)]
         if (views := bridge.views((x,))) is not None:
             return bridge.give([copy(*views)], x)[0]
+    key: tuple[Any, ...] = ()
     if is_own:
         key = COPY, x.shape, out is None
         for step in PLANS.steps.get(key, ()):
@@ -57,7 +68,7 @@ def copy(x: Any, out: Any | None = None) -> Any:
                 return result
             # The long way makes its own.
             del result, given
-    elif is_quick:
+    elif type(x) in QUICK and not QUICK[type(x)].is_traced():
         # A nested tensor has no shape.
         with suppress(RuntimeError):
             key = (COPY, type(x), x.shape, out is None)
@@ -67,11 +78,11 @@ def copy(x: Any, out: Any | None = None) -> Any:
                 return taken[0]
     if (functions := fused_functions(x)) is not None:
         return copied("copy", "out", functions.copy(x), out)
-    if type(x) is not np.ndarray and (registered := registered_for(x)) is not None:
+    if not is_own and (registered := registered_for(x)) is not None:
         if hasattr(registered, "lazily"):
             return copied("copy", "out", registered.copy(x), out)
         # PyTorch copies as well, and its compiler sees through it.
         return copied("copy", "out", x.contiguous().clone(), out)
-    array, adapter = (x, None) if type(x) is np.ndarray else received("copy", x)
+    array, adapter = (x, None) if is_own else received("copy", x)
     asked = Asked(key, 0, adapter and adapter.array) if key else None
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter, None, asked)[0]

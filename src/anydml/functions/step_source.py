@@ -51,7 +51,7 @@ def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False
 
     if of_numpy:
         # What traces Python, as PyTorch's compiler does, must not meet compiled code on the way of tensors.
-        yield f"    if {' and '.join(['whole is not None', of_own[0], *clamps[: len(words)]])}:"
+        yield f"    if {' and '.join([of_own[0], *clamps[: len(words)]])}:"
         yield from _wholly([*arrays, *plain], "        ")
         yield from _bridged(function)
     yield "    asked = None"
@@ -71,8 +71,7 @@ def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False
         yield "                return result"
         yield "            del result, given"
     yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *clamps])}:"
-    yield "        if whole is not None:"
-    yield from _wholly([*arrays, *plain], "            ")
+    yield from _wholly([*arrays, *plain], "        ")
     if is_whole:
         return
     yield from _found(function, [kind, *shapes], plain)

@@ -35,6 +35,10 @@ Made = Callable[[], Any]
 Sizes = tuple[int, ...]
 
 
+def nobody(*_: object) -> None:
+    """What does whole calls until there is compiled code that does: none of them."""
+
+
 class Step:
     """A plan's work on the tuple of a call's arrays, results and other arguments, of NumPy's arrays.
 

@@ -12,7 +12,7 @@ import anydml as dml
 from anydml.engines.cpu import whole_calls
 from anydml.engines.cpu.kernels import whole
 from anydml.engines.cpu.launch import LOADER
-from anydml.functions.steps import NAMESPACES, PLANS
+from anydml.functions.steps import NAMESPACES, PLANS, nobody
 from anydml.memory import numpy_struct
 
 pytestmark = [
@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_refused_as_before():
         ("join", lambda: dml.join([x, x], 1, out=np.zeros((6, 20, 4), np.float32))),
         ("gather", lambda: dml.gather(x, ORDER, 0)),
     ):
-        assert found(call, name)["whole"] is not None
+        assert found(call, name)["whole"] is not nobody
     kept = sys.getrefcount(x)
     assert [*map(said, refusals(x))] == before
     gc.collect()
