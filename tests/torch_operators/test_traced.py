@@ -77,6 +77,8 @@ def test_the_plain_functions_are_compiled_as_the_operators_are(call):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # PyTorch says so of Python 3.13.0 alone.
+        warnings.filterwarnings("ignore", "Guards may run slower", RuntimeWarning)
         for fullgraph in (True, False):
             for dynamic in (True, False):
                 torch.compiler.reset()
