@@ -1,7 +1,8 @@
 """Where NumPy keeps what an array is: offsets in its C structure, which its ABI has promised since version 1.7.
 
 Compiled code reads arrays through them, for a tenth of what Python's attributes cost. They are tried out once; where
-they do not hold (another Python than CPython), `IS_KNOWN` is False, and nobody reads them.
+they do not hold (another Python than CPython), or other threads may change an array meanwhile (there is no GIL),
+`IS_KNOWN` is False, and nobody reads them.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def _word(address: int) -> int:
 def _is_known() -> bool:
     """Whether an array, a view and a tuple are where they should be, and the flag changes when it is changed."""
     if sys.implementation.name != "cpython" or sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    # Python 3.13 and later say whether they run with a GIL.
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return False
     array = np.zeros((2, 3, 5), np.int16)[:, ::-1]
     at, pair = id(array), (array, array.dtype)
