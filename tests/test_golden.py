@@ -35,8 +35,14 @@ def same(name, text):
     assert text == kept.read_text(encoding="utf-8")
 
 
+def in_one_line(found):
+    return f"{found[1]}({' '.join(map(str.strip, found[2].splitlines()))}) ->"
+
+
 def test_help_of_a_function():
-    same("help_split", pydoc.plain(pydoc.render_doc(dml.split)))
+    text = pydoc.plain(pydoc.render_doc(dml.split))
+    # Python 3.13 and later give each argument of a long signature a line of its own.
+    same("help_split", re.sub(r"^(\w+)\(\n(.*?)\n\) ->", in_one_line, text, flags=re.MULTILINE | re.DOTALL))
 
 
 def example_of(kind):
