@@ -12,7 +12,7 @@ from anydml.arrays import received
 from anydml.arrays.quick import BRIDGES, QUICK
 from anydml.functions.calling import call
 from anydml.functions.operations import COPY
-from anydml.functions.steps import NAMESPACES, PLANS, Asked, nobody
+from anydml.functions.steps import ANSWERED, NAMESPACES, PLANS, Asked, nobody
 from anydml.functions.traced import copied, fused_functions, registered_for
 
 whole: Callable[[Any, Any], Any] = nobody
@@ -86,3 +86,6 @@ def _copied(x: Any, out: Any | None) -> Any:
     array, adapter = (x, None) if is_own else received("copy", x)
     asked = Asked(key, 0, adapter and adapter.array) if key else None
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter, None, asked)[0]
+
+
+ANSWERED[COPY] = copy, ("x", "out"), ()

@@ -18,8 +18,8 @@ from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
-from anydml.functions.step_source import plain_names, step_lines
-from anydml.functions.steps import NAMESPACES, PLANS, Asked, nobody
+from anydml.functions.step_source import has_steps, plain_names, step_lines, taken
+from anydml.functions.steps import ANSWERED, NAMESPACES, PLANS, Asked, nobody
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.element import Element
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function, Parameter
@@ -76,6 +76,8 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
     made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
     made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
     made.__module__ = "anydml.functions"
+    if has_steps(function):
+        ANSWERED[operation or OPERATIONS[function.name]] = made, *taken(function)
     found: Callable[..., Any] = made
     return found
 

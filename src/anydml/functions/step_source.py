@@ -21,6 +21,18 @@ def plain_names(function: Function) -> list[str]:
     return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
 
 
+def has_steps(function: Function) -> bool:
+    """Whether a function's calls may be one step."""
+    is_first_data = function.arrays[0].kind in (ARRAY, ARRAYS)
+    return is_first_data and not function.lengths and all(each.kind in _STEPPED for each in function.parameters)
+
+
+def taken(function: Function) -> tuple[list[str], list[str]]:
+    """The parameters that a whole call takes, in its order, and those that must be left at their default."""
+    words = [each.name for each in function.parameters if each.kind == "OutOfRange"]
+    return [*[each.name for each in function.arrays], *plain_names(function), "out"], words
+
+
 def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False) -> Iterator[str]:
     """The call as one step, where there is one for what was given (see `steps`).
 
@@ -28,10 +40,9 @@ def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False
 
     Results that a step refused go before the long way makes its own: both together would be twice the memory.
     """
-    first = function.arrays[0]
-    is_first_data = first.kind in (ARRAY, ARRAYS)
-    if function.lengths or not is_first_data or any(each.kind not in _STEPPED for each in function.parameters):
+    if not has_steps(function):
         return
+    first = function.arrays[0]
     x, plain = first.name, plain_names(function)
     arrays = [each.name for each in function.arrays]
     if function.is_of_lists:

@@ -31,6 +31,10 @@ MOST_ALIKE = 4
 NAMESPACES: dict[Hashable, list[dict[str, Any]]] = {}
 """Where functions look for what does whole calls, by their operations; filled by `derived`."""
 
+ANSWERED: dict[Hashable, tuple[Callable[..., Any], Sequence[str], Sequence[str]]] = {}
+"""Functions of NumPy's arrays by their operations, with the parameters that whole calls take, in their order, and those
+that must be left at their default."""
+
 Made = Callable[[], Any]
 Sizes = tuple[int, ...]
 
@@ -195,6 +199,8 @@ class Asked(NamedTuple):
         calls = PLANS.whole.get(operation)
         if calls is None:
             calls = PLANS.whole.setdefault(operation, made.whole.make(True))
+        if NAMESPACES[operation][0]["whole"] is not calls.function and operation in ANSWERED:
+            calls.answer(*ANSWERED[operation])
         for namespace in NAMESPACES[operation]:
             namespace["whole"] = calls.function
         is_list = not operation.input_names

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK
-from anydml.engines.cpu import making
+from anydml.engines.cpu import answering, making
 from anydml.engines.cpu.c_functions import FAST_CALL, MethodDef, address, builtin
 from anydml.engines.cpu.kernels import arguments, call_table, whole
 from anydml.engines.cpu.kernels.driver import entry
@@ -130,6 +130,10 @@ class WholeCalls:
             self._table[call_table.GUEST], self._table[call_table.ALIKE] = id(guest), id(QUICK[guest].alike or guest)
         return int(self._table[call_table.GUEST]) == id(guest)
 
+    def answer(self, function: Callable[..., Any], given: Sequence[str], left: Sequence[str]) -> None:
+        """Have calls of Python's function done before it is looked at, too (see `answering`)."""
+        answering.answer_calls(function, self._table, _method(whole.SMALL).code, given, left)
+
     def clear(self) -> None:
         """Let nothing be found."""
         self._table[call_table.COUNT] = 0
@@ -176,3 +180,4 @@ def prepare() -> None:
     """
     whole.whole(whole.SMALL)
     making.prepare()
+    answering.prepare()

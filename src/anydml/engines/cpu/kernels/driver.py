@@ -119,6 +119,7 @@ def compiled(
     blanks: Mapping[str, Filling] | None = None,
     signature: str = SIGNATURE,
     nogil: bool = True,
+    has_entry: bool = False,
 ) -> Kernel:
     """Compile a kernel now, or take it from the disk cache.
 
@@ -127,21 +128,24 @@ def compiled(
         constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
             processes that write to one index can end up with each other's code.
         blanks: what the kernel's blanks stand for (see `variants`). A kernel that has some closes over nothing.
-        signature: Numba's types. What has a kernel's can be called by its `entry`, too.
+        signature: Numba's types. What has a kernel's can be called by its `entry`.
         nogil: whether other threads of Python go on meanwhile.
+        has_entry: whether it is called by its `entry` whatever its signature.
 
     Raises:
         NoCompilerError: nothing can be compiled here.
     """
     name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
     function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
-    return quietly(partial(_compiled, function, blanks, signature, nogil))
+    return quietly(partial(_compiled, function, blanks, signature, nogil, has_entry or signature is SIGNATURE))
 
 
-def _compiled(function: Any, blanks: Mapping[str, Filling] | None, signature: str, nogil: bool) -> Kernel:
+def _compiled(
+    function: Any, blanks: Mapping[str, Filling] | None, signature: str, nogil: bool, has_entry: bool
+) -> Kernel:
     if getattr(config, "DISABLE_JIT", 0):
         raise RuntimeError("NUMBA_DISABLE_JIT is set")
-    options = {**OPTIONS, "no_cfunc_wrapper": signature is not SIGNATURE, "nogil": nogil}
+    options = {**OPTIONS, "no_cfunc_wrapper": not has_entry, "nogil": nogil}
     passes: list[dict[str, Any]] = [{}]
     if blanks is not None:
         # Where a Numba of another version has other insides, its own passes do.
