@@ -32,8 +32,8 @@ NAMESPACES: dict[Hashable, list[dict[str, Any]]] = {}
 """Where functions look for what does whole calls, by their operations; filled by `derived`."""
 
 ANSWERED: dict[Hashable, tuple[Callable[..., Any], Sequence[str], Sequence[str]]] = {}
-"""Functions of NumPy's arrays by their operations, with the parameters that whole calls take, in their order, and those
-that must be left at their default."""
+"""Functions by their operations, with the parameters that whole calls take, in their order, and those that must be left
+at their default."""
 
 Made = Callable[[], Any]
 Sizes = tuple[int, ...]

@@ -45,7 +45,7 @@ def answer_calls(
         function: of Python. It does all calls that compiled code does not do.
         own: the table of its whole calls.
         code: the address of what does them.
-        given: parameters whose arguments that takes, in its order; the first is the array, or the list of them.
+        given: parameters whose arguments that takes, in its order: first the array, or the list of them, last `out`.
         left: those that must be left at their default.
     """
     put = _putter()

@@ -20,7 +20,18 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
-from anydml.engines.cpu.kernels.call_table import ARRAY, DECREF, LIST, LIST_ITEM, LIST_SIZE, NONE, call, refer
+from anydml.engines.cpu.kernels.call_table import (
+    ALIKE,
+    ARRAY,
+    DECREF,
+    GUEST,
+    LIST,
+    LIST_ITEM,
+    LIST_SIZE,
+    NONE,
+    call,
+    refer,
+)
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import I64, helper, load, scratch, store
 from anydml.memory.numpy_struct import DATA, HEADER, ITEMS, TYPE
@@ -104,14 +115,18 @@ def are_placed(words, arguments, count, names, placed):
 
 
 @helper
-def is_of_numpy(table, first):
-    """Whether a call's first argument is NumPy's array, or a list that begins with one."""
+def is_of_arrays(table, first, out):
+    """Whether a call's first argument is an array of a known type, or a list that begins with one.
+
+    Another library's has new results: what `out` would be is said by Python, which knows who records calls.
+    """
     kind = load(first + uint64(TYPE))
     if kind == word(table, LIST):
         if call(table, LIST_SIZE, first, uint64(0), uint64(0)) == uint64(0):
             return False
         kind = load(call(table, LIST_ITEM, first, uint64(0), uint64(0)) + uint64(TYPE))
-    return kind == word(table, ARRAY)
+    is_guest = kind == word(table, GUEST) or kind == word(table, ALIKE)
+    return kind == word(table, ARRAY) or (is_guest and out == word(table, NONE))
 
 
 @helper
@@ -120,7 +135,8 @@ def answered(words, placed, given):
     table = load(word(words, OWN) + uint64(DATA))
     places = words + uint64(8 * FIRST_NAME) + uint64(16) * word(words, PARAMETERS)
     count, none = word(words, GIVEN), word(table, NONE)
-    if not is_of_numpy(table, load(placed + uint64(8) * load(places))):
+    out = load(placed + uint64(8) * load(places + uint64(8) * (count - uint64(1))))
+    if not is_of_arrays(table, load(placed + uint64(8) * load(places)), out):
         return none
     for k in range(count):
         store(given + uint64(8) * uint64(k), load(placed + uint64(8) * load(places + uint64(8) * uint64(k))))
