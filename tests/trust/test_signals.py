@@ -169,6 +169,37 @@ def test_a_fork_while_another_thread_compiles(tmp_path, delay):
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
+@needs_fork
+@pytest.mark.parametrize("module", ["arrays", "kernel_call"])
+def test_a_fork_while_another_thread_imports(module):
+    """The child would wait for ever for a module that nobody there goes on importing."""
+    script = f"""
+        import os, signal, sys, threading, time
+        import numpy as np, anydml as dml
+        began = threading.Event()
+        class Slow:
+            def find_spec(self, name, path, target=None):
+                if name == "anydml.engines.cpu.{module}":
+                    began.set()
+                    time.sleep(0.5)
+        sys.meta_path.insert(0, Slow())
+        x = np.arange(12).reshape(3, 4)
+        thread = threading.Thread(target=lambda: dml.split(x, 2, axis=1))
+        thread.start()
+        assert began.wait({HANG})
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            assert (dml.slice1(x, [0, 0], x.shape, [-1, -1]) == x[::-1, ::-1]).all()
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        thread.join()
+    """
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
 @needs_alarms
 @pytest.mark.parametrize("delay", [0.1, 0.5])
 def test_an_interrupt_while_the_compiler_is_imported(tmp_path, delay):

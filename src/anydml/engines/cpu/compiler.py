@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -54,6 +55,11 @@ def quietly(work: Callable[[], T]) -> T:
         NoCompilerError: it failed.
         MemoryError: there was too little memory. The next time it may work.
     """
+    return between_forks(partial(_tried, work))
+
+
+def between_forks(work: Callable[[], T]) -> T:
+    """Do what a fork waits for, such as imports: a child would wait for ever for one that another thread has begun."""
     if threading.get_ident() != threading.main_thread().ident:
         return _in_turn(work)
     results: list[tuple[T | None, BaseException | None]] = []
@@ -83,12 +89,12 @@ def quietly(work: Callable[[], T]) -> T:
 def _in_turn(work: Callable[[], T]) -> T:
     turn: Any = _COMPILER.turn
     if turn._is_owned():
-        return _tried(work)
+        return work()
     with _COMPILER.queue:
         turn.acquire()
     try:
         _watch_forks()
-        return _tried(work)
+        return work()
     finally:
         turn.release()
 
