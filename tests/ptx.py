@@ -154,8 +154,12 @@ class Run:
         base, *modifiers = name.split(".")
         if base in ("ld", "st"):
             self.access(base, modifiers, operands)
-        elif base == "red":
-            self.reduce(modifiers, *operands)
+        elif base in ("red", "atom"):
+            *before, place, register = operands
+            self.reduce(modifiers, place, register)
+            # Who reads what was there before finds no register.
+            for each in before:
+                self.registers.pop(each, None)
         elif base in ("stmatrix", "ldmatrix"):
             self.matrices(base, modifiers, *(operands if base == "stmatrix" else operands[::-1]))
         elif base == "mov" and "{" in "".join(operands):
@@ -289,7 +293,7 @@ class Run:
                 self.registers[name] = value
 
     def reduce(self, modifiers, place, register):
-        """``red.max``: memory keeps the larger number, whichever thread comes first."""
+        """``red.max`` and ``atom.max``: memory keeps the larger number, whichever thread comes first."""
         space, *_, operation, kind = modifiers
         assert (space, operation, kind[0]) == ("global", "max", "s"), modifiers
         lanes = np.flatnonzero(self.active)
