@@ -6,7 +6,8 @@ from random_descs import collides
 from refused import refused
 
 import anydml as dml
-from anydml.tensor import Layout, has_overlap, packed_strides, shares_memory, tensor_problems
+from anydml.strides import has_overlap, shares_memory
+from anydml.tensor import Layout, packed_strides, tensor_problems
 
 BYTES = {
     "FLOAT64": 8, "FLOAT32": 4, "FLOAT16": 2, "INT64": 8, "INT32": 4, "INT16": 2, "INT8": 1,

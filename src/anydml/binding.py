@@ -10,7 +10,8 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.memory.overlap import overlapping_pair
 from anydml.operators.base import OperatorDesc
-from anydml.tensor import Layout, TensorDesc, has_overlap
+from anydml.strides import has_overlap
+from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
 Array = np.ndarray[Any, Any]

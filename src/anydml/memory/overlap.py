@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anydml.memory.host import address_of
-from anydml.tensor import shares_memory
+from anydml.strides import shares_memory
 
 Array = np.ndarray[Any, Any]
 
