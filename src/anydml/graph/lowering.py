@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anydml.graph.nodes import GraphComposer, Node
+from anydml.graph.composer import GraphComposer
+from anydml.graph.nodes import Node
 from anydml.graph.parts import (
     NAME,
     ConstantDataGraphNodeDesc,

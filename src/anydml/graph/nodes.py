@@ -3,55 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from anydml.graph.boxes import Sizes, boxed, nested, over_box, put_into, whole
+from anydml.graph.composer import GraphComposer
 from anydml.graph.coordinates import digits, real, remapped, symbolic
-from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.pieces import NotComposableError
-from anydml.moves.program import Operand, renumbered
+from anydml.moves.program import renumbered
 from anydml.moves.value import Value
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout, TensorDesc
-
-
-class GraphComposer(Composer):
-    """A program in the making whose operands are bytes, and in which a value is stored once."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._known: dict[Value, Value] = {}
-
-    def constant_bytes(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> int:
-        """The number of a constant that is known."""
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return self._add(CONSTANT, Operand("constant", name, value=flat))
-
-    def output_bytes(self, name: str) -> int:
-        """The number of the next output."""
-        return self._add(OUTPUT, Operand("output", name))
-
-    def scratch_bytes(self, size: int, reason: str) -> int:
-        """The number of new scratch."""
-        name = f"scratch {self._counts[SCRATCH]}"
-        return self._add(SCRATCH, Operand("scratch", name, size, reason=reason))
-
-    def move(self, moves: Iterator[Move] | Sequence[Move]) -> None:
-        """Moves that come next."""
-        self._moves += moves
-
-    def stored(self, value: Value, reason: str) -> Value:
-        """The value in scratch, in which it is but once."""
-        if value not in self._known:
-            self._known[value] = super().stored(value, reason)
-        return self._known[value]
-
-    def indexable(self, value: Value) -> Value:
-        """A value whose fills are constants, which can be looked up."""
-        return self._without_fills(value)
 
 
 class Node:

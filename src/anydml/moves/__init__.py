@@ -8,10 +8,11 @@ order between operands, `order` says which may run together, `indices` what an i
 
 from __future__ import annotations
 
+from anydml.moves.fills import without_fills
 from anydml.moves.indices import resolve
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent, reordered, unless
 from anydml.moves.order import stages
-from anydml.moves.program import Operand, Program, without_fills
+from anydml.moves.program import Operand, Program
 from anydml.moves.simplify import SimpleMoves, simplify
 
 __all__ = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import json
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +15,15 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import JsonPath, names
-from anydml.stores.bounded_codecs import COMPRESSORS, OF_OBJECTS, bounded, names_of
+from anydml.stores.bounded_codecs import OF_OBJECTS, bounded, names_of
 from anydml.stores.regions import Box
+from anydml.stores.zarr_codecs import as_stored, codec_of_v2, codec_of_v3
 from anydml.stores.zarr_folders import is_zarr
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MOST_BYTES = 1 << 62
 """Of an array, and of a chunk; places in files are numbers of 64 bits."""
-
-_SHUFFLES = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
 def require_zarr(place: JsonPath) -> Any:
@@ -241,9 +239,9 @@ def layout_of(array: Any) -> Chunks:
     if refused is not None:
         raise ModelError(f"{array.store_path}: has codec {refused}, which makes Python objects and no plain bytes")
     version = int(said["zarr_format"])
-    codec, is_own = (_codec_of_v2 if version == 2 else _codec_of_v3)(said)
+    codec, is_own = (codec_of_v2 if version == 2 else codec_of_v3)(said)
     if version == 3:
-        dtype = _as_stored(dtype, said["codecs"])
+        dtype = as_stored(dtype, said["codecs"])
     encoding = said.get("chunk_key_encoding", {})
     default = "." if version == 2 else "/"
     separator = said.get("dimension_separator") or encoding.get("configuration", {}).get("separator", default)
@@ -266,38 +264,3 @@ def layout_of(array: Any) -> Chunks:
         fill.tobytes(),
         inner,
     )
-
-
-def _codec_of_v2(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    """The only codec, and whether chunks need nothing else."""
-    compressor = said.get("compressor")
-    if compressor is not None and not isinstance(compressor, Mapping):
-        compressor = compressor.get_config()
-    is_known = compressor is None or compressor.get("id") in COMPRESSORS
-    return compressor, is_known and not said.get("filters") and said.get("order", "C") == "C"
-
-
-def _codec_of_v3(said: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, bool]:
-    codecs = [json.loads(json.dumps(each)) for each in said["codecs"]]
-    first, rest = codecs[0], codecs[1:]
-    if first["name"] != "bytes" or len(rest) > 1 or said.get("storage_transformers"):
-        return None, False
-    if not rest:
-        return None, True
-    name, options = rest[0]["name"], rest[0].get("configuration", {})
-    if name == "zstd":
-        return {"id": "zstd", "level": options.get("level", 0), "checksum": options.get("checksum", False)}, True
-    if name == "gzip":
-        return {"id": "gzip", "level": options.get("level", 5)}, True
-    if name == "blosc" and options.get("shuffle") in _SHUFFLES:
-        known = {key: options[key] for key in ("cname", "clevel", "blocksize") if key in options}
-        return {"id": "blosc", **known, "shuffle": _SHUFFLES[options["shuffle"]]}, True
-    return None, False
-
-
-def _as_stored(dtype: np.dtype[Any], codecs: Sequence[Mapping[str, Any]]) -> np.dtype[Any]:
-    """A dtype with the order of bytes that chunks of version 3 have, which its own name does not say."""
-    endian = dict(codecs[0].get("configuration") or {}).get("endian") if codecs[0]["name"] == "bytes" else None
-    if endian is None or dtype.itemsize == 1 or dtype.kind not in "iufcmMU":
-        return dtype
-    return dtype.newbyteorder(">" if getattr(endian, "value", endian) == "big" else "<")

@@ -6,7 +6,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import engine, plan
 from anydml.moves import Move, simplify
-from anydml.moves.program import without_fills
+from anydml.moves.fills import without_fills
 
 DTYPES = ["u1", "<i2", "<f4", "<f8", "<c16", "V3", "V12", "V32", "V64"]
 
