@@ -26,7 +26,7 @@ from anydml.operators.problem import camel, dimension_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-ASKED = re.compile(r"^\[\[(\w+) ?(\w*)\]\]$", re.M)
+ASKED = re.compile(r"^\[\[(\w+) ?([\w-]*)\]\]$", re.M)
 COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
 """What other arrays than those of DimensionCount entries are counted by (DirectML.h)."""
 

@@ -174,6 +174,31 @@ def test_threads_are_answered_at_the_same_time():
     assert not wrong
 
 
+def test_words_of_another_function_are_not_used():
+    call, other = partial(dml.copy, X.T), partial(dml.gather, X, ORDER, 1)
+    warm(call)
+    warm(other)
+    at, place = answering._slot(id(dml.copy)), answering._slot(id(dml.gather))
+    kept = answering._TABLE.copy()
+    answering._TABLE[at + 1] = answering._TABLE[place + 1]
+    try:
+        assert np.array_equal(call(), X.T)
+        assert not is_answered(dml.copy, call)
+    finally:
+        answering._TABLE[:] = kept
+    assert is_answered(dml.copy, call)
+
+
+def test_threads_may_make_what_answers_twice():
+    call = partial(dml.copy, X.T)
+    warm(call)
+    answering._putter.cache_clear()
+    answering.answer.answer.cache_clear()
+    answering._putter()(dml.copy)
+    assert is_answered(dml.copy, call)
+    assert np.array_equal(call(), X.T)
+
+
 LATE = """
 import atexit
 from functools import partial

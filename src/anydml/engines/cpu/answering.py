@@ -12,7 +12,7 @@ import ctypes
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def answer_calls(
     defaults = dict(zip(positional[len(positional) - len(plain) :], plain, strict=True)) | (
         function.__kwdefaults__ or {}
     )
-    words = [id(own), code, len(names), len(positional), len(given), len(left), *map(id, names)]
+    words = [id(function), id(own), code, len(names), len(positional), len(given), len(left), *map(id, names)]
     words += [id(defaults[name]) if name in defaults else 0 for name in names]
     words += [*map(names.index, given), *map(names.index, left)]
     table = np.array(words, np.uint64)
@@ -68,7 +68,7 @@ def answer_calls(
     _TABLE[at] = id(function)
     if is_new:
         _answered[id(function)] = function
-        put(function, entry(answer.answer()))
+        put(function)
 
 
 def _slot(function: int) -> int:
@@ -80,8 +80,8 @@ def _slot(function: int) -> int:
 
 
 @cache
-def _putter() -> Callable[[Any, int], None] | None:
-    """What says where a function's calls go, or None where that cannot be said."""
+def _putter() -> Callable[[Any], None] | None:
+    """What has a function's calls go to compiled code, or None where that cannot be said."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None
 
@@ -108,7 +108,10 @@ def _putter() -> Callable[[Any, int], None] | None:
     if not is_put:
         return None
     _TABLE[0] = own_way
-    quick_entry(answer.answer())(0, address_of(_TABLE), 0, 0)
+    # Threads that come here at once may have a kernel each, and each has a word of its own.
+    kernel = answer.answer()
+    _KEPT.append(kernel)
+    quick_entry(kernel)(0, address_of(_TABLE), 0, 0)
 
     def restore() -> None:
         # Compiled code may go before the last function does.
@@ -116,7 +119,11 @@ def _putter() -> Callable[[Any, int], None] | None:
             put(function, own_way)
 
     atexit.register(restore)
-    return put
+    return partial(_put, put, entry(kernel))
+
+
+def _put(put: Callable[[Any, int], None], code: int, function: Any) -> None:
+    put(function, code)
 
 
 def prepare() -> None:

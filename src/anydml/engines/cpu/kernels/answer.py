@@ -42,9 +42,10 @@ ANSWER_CODE = code_of("call_table.py", "answer.py")
 SLOTS = 256
 """Pairs of the table: more than there are functions."""
 
-OWN, CODE, PARAMETERS, POSITIONAL, GIVEN, LEFT, FIRST_NAME = range(7)
-"""Words of a function: NumPy's array of its calls' table, the address of `whole`, how many parameters there are and how
-many of them may be given by their place, how many arguments a whole call takes, and how many are to be left alone."""
+FUNCTION, OWN, CODE, PARAMETERS, POSITIONAL, GIVEN, LEFT, FIRST_NAME = range(8)
+"""Words of a function: itself, NumPy's array of its calls' table, the address of `whole`, how many parameters there are
+and how many of them may be given by their place, how many arguments a whole call takes, and how many are to be left
+alone."""
 
 MOST_PARAMETERS = 16
 SPACE = 8 * MOST_PARAMETERS
@@ -75,7 +76,9 @@ def words_of(table, function):
     for _ in range(SLOTS):
         pair = table + uint64(8) + uint64(16) * at
         if load(pair) == function:
-            return word(pair, 1)
+            # Two threads may have written one pair at the same time.
+            words = word(pair, 1)
+            return words if word(words, FUNCTION) == function else uint64(0)
         if load(pair) == uint64(0):
             return uint64(0)
         at = (at + uint64(1)) & uint64(SLOTS - 1)
