@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import sys
-import sysconfig
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from anydml.engines.cpu.c_functions import address
 from anydml.engines.cpu.kernels import answer
 from anydml.engines.cpu.kernels.driver import entry, quick_entry
 from anydml.memory.host import address_of
+from anydml.memory.numpy_struct import IS_KNOWN
 
 MOST = answer.SLOTS // 2
 """Functions that are answered, at most: those that are looked for are found soon."""
@@ -48,7 +47,7 @@ def answer_calls(
         given: parameters whose arguments that takes, in its order: first the array, or the list of them, last `out`.
         left: those that must be left at their default.
     """
-    put = _putter()
+    put = writer()
     names = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
     is_new = id(function) not in _answered
     if put is None or len(names) > answer.MOST_PARAMETERS or (is_new and len(_answered) >= MOST):
@@ -68,7 +67,7 @@ def answer_calls(
     _TABLE[at] = id(function)
     if is_new:
         _answered[id(function)] = function
-        put(function)
+        put(function, _code())
 
 
 def _slot(function: int) -> int:
@@ -80,21 +79,20 @@ def _slot(function: int) -> int:
 
 
 @cache
-def _putter() -> Callable[[Any], None] | None:
-    """What has a function's calls go to compiled code, or None where that cannot be said."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+def writer() -> Callable[[Any, int], None] | None:
+    """What writes that word of a function, tried out; None where nothing does."""
+    if not IS_KNOWN:
         return None
 
     def probe() -> None:
         """A function of Python, as those are that are answered."""
 
-    own_way: int = _find_word(probe)
     put: Callable[[Any, int], None]
     if hasattr(ctypes.pythonapi, "PyFunction_SetVectorcall"):
         form = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)
         put = form(("PyFunction_SetVectorcall", ctypes.pythonapi))
     else:
-        words = range(0, type(probe).__basicsize__, 8)
+        own_way, words = _find_word(probe), range(0, type(probe).__basicsize__, 8)
         places = [at for at in words if ctypes.c_uint64.from_address(id(probe) + at).value == own_way]
         if len(places) != 1:
             return None
@@ -103,27 +101,33 @@ def _putter() -> Callable[[Any], None] | None:
             ctypes.c_uint64.from_address(id(function) + places[0]).value = code
 
     put(probe, address("PyObject_Call"))
-    is_put = _find_word(probe) == address("PyObject_Call")
-    put(probe, own_way)
-    if not is_put:
-        return None
-    _TABLE[0] = own_way
+    return put if _find_word(probe) == address("PyObject_Call") else None
+
+
+@cache
+def _code() -> int:
+    """The address of what answers, which knows the table."""
     # Threads that come here at once may have a kernel each, and each has a word of its own.
     kernel = answer.answer()
     _KEPT.append(kernel)
+    _TABLE[0] = _own_way()
     quick_entry(kernel)(0, address_of(_TABLE), 0, 0)
+    return entry(kernel)
 
-    def restore() -> None:
-        # Compiled code may go before the last function does.
+
+def _own_way() -> int:
+    """How Python calls a function that nobody else answers."""
+    found: int = _find_word(lambda: None)
+    return found
+
+
+@atexit.register
+def _restore() -> None:
+    # Compiled code may go before the last function does.
+    put = writer() if _answered else None
+    if put is not None:
         for function in _answered.values():
-            put(function, own_way)
-
-    atexit.register(restore)
-    return partial(_put, put, entry(kernel))
-
-
-def _put(put: Callable[[Any, int], None], code: int, function: Any) -> None:
-    put(function, code)
+            put(function, _own_way())
 
 
 def prepare() -> None:

@@ -22,6 +22,7 @@ INDEX_BITS = (32, -32, 64, -64)
 
 def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     """Names of kernels, and what compiles each (or takes it from the disk)."""
+    from anydml.engines.cpu import whole_calls
     from anydml.engines.cpu.kernels.elements import elements_kernel
     from anydml.engines.cpu.kernels.fill import fill_kernel
     from anydml.engines.cpu.kernels.launch import launch, prepare, repeat
@@ -36,11 +37,10 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu.kernels.table import table_kernel
     from anydml.engines.cpu.kernels.tensors import reader
     from anydml.engines.cpu.kernels.turn import turn_kernel
-    from anydml.engines.cpu.kernels.whole import whole
 
     yield "sharing", POOL.prepare
     yield "where sharing begins", shared_bytes
-    for what in (launch, prepare, repeat, whole, reader):
+    for what in (launch, prepare, repeat, whole_calls.prepare, reader):
         yield "calls", what
     yield "several", several_kernel
     yield "rows", rows_kernel
