@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import doctest
+import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -56,6 +58,28 @@ def run_session_apart(code, folder, sources):
     arguments = [sys.executable, "-c", program, str(sources), str(file)]
     done = subprocess.run(arguments, cwd=folder, env=environment(sources), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def copy_of_sources(target):
+    """A copy of the package to change, with the bytecode and the kernels that were made of what is copied."""
+    source = ROOT / "src"
+    shutil.copytree(source, target)
+    for original in source.rglob("*.py"):
+        copy = target / original.relative_to(source)
+        made, remade = (Path(importlib.util.cache_from_source(str(path))) for path in (original, copy))
+        if made.exists() and not remade.exists():
+            remade.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(made, remade)
+    if kept := os.environ.get("NUMBA_CACHE_DIR"):
+        for original in (path for path in source.rglob("*") if path.is_dir()):
+            made, remade = (Path(kept, kernels_of(path)) for path in (original, target / original.relative_to(source)))
+            if made.exists():
+                shutil.copytree(made, remade, dirs_exist_ok=True)
+
+
+def kernels_of(folder):
+    """Where Numba keeps what it compiled of a folder's files; elsewhere, it compiles them again."""
+    return f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
 
 
 def run_commands(commands, folder, sources=None):

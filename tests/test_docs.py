@@ -13,7 +13,17 @@ import tomllib
 import typing
 
 import pytest
-from documents import ROOT, blocks, edited, run_commands, run_session, run_session_apart, sections, untimed
+from documents import (
+    ROOT,
+    blocks,
+    copy_of_sources,
+    edited,
+    run_commands,
+    run_session,
+    run_session_apart,
+    sections,
+    untimed,
+)
 
 DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -89,7 +99,7 @@ def test_section(name, folder):
 def test_recipe(page, folder):
     """A page that changes anydml: its files and edits go into a copy, and its code runs there."""
     sources = folder / "src"
-    shutil.copytree(ROOT / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_of_sources(sources)
     found = blocks(PAGES[page])
     session = []
     for block, following in zip(found, [*found[1:], None], strict=True):

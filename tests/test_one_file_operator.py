@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from documents import copy_of_sources
+
 HERE = Path(__file__).parent
 LINE = (
     "from anydml.operators.swap_halves import "
@@ -15,7 +17,7 @@ LINE = (
 
 def test_one_file_and_one_line(tmp_path):
     sources = tmp_path / "src"
-    shutil.copytree(HERE.parent / "src", sources, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_of_sources(sources)
     shutil.copy(HERE / "one_file" / "swap_halves.py", sources / "anydml" / "operators")
     registry = sources / "anydml" / "operators" / "registry.py"
     before = registry.read_text(encoding="utf-8")

@@ -24,20 +24,32 @@ def hostile_graph(rng: random.Random) -> ModelProto:
 
 def deep_file(rng: random.Random) -> bytes:
     """A file of graphs inside each other, deeper than protobuf writes them."""
-    node = b""
-    for _ in range(rng.choice([20, 40, 1000, 20_000])):
-        attribute = _field(1, b"body") + _field(6, _field(1, node)) + b"\xa0\x01\x05"
-        node = _field(1, b"x") + _field(4, b"Loop") + _field(5, attribute)
+    depth = rng.choice([20, 40, 1000, 20_000])
+    # From the inside out, and put together once: what is inside is long.
+    before, after, length = [], b"\xa0\x01\x05", 0
+    for _ in range(depth):
+        node = _head(1, length)
+        graph = _head(6, len(node) + length) + node
+        body = _field(1, b"body") + graph
+        head = _field(1, b"x") + _field(4, b"Loop") + _head(5, len(body) + length + len(after)) + body
+        before.append(head)
+        length += len(head) + len(after)
+    node = b"".join(reversed(before)) + after * depth
     return b"\x08\x08" + _field(8, b"\x10\x12") + _field(7, _field(1, node))
 
 
 def _field(number: int, data: bytes) -> bytes:
     """A field of bytes, as protobuf writes one."""
-    size, length = b"", len(data)
+    return _head(number, len(data)) + data
+
+
+def _head(number: int, length: int) -> bytes:
+    """What comes before a field's bytes."""
+    size = b""
     while length > 127:
         size += bytes([length & 127 | 128])
         length >>= 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + data
+    return bytes([number << 3 | 2]) + size + bytes([length])
 
 
 def _model(
