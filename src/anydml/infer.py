@@ -6,6 +6,7 @@ whether it runs or is compiled. Sizes may be PyTorch's symbols. Every error is a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,12 @@ from anydml.symbols import are_at_least, holds, integers_or_symbols
 from anydml.text import counted
 
 Sizes = tuple[int, ...]
+
+
+@functools.cache
+def type_name(dtype: Any) -> str:
+    """NumPy's name of a type; NumPy puts it together each time, which takes longer than all rules do."""
+    return str(dtype.name)
 
 
 def axis_of(name: str, rank: int, axis: Any) -> int:

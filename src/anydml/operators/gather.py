@@ -209,7 +209,7 @@ def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     shape, index_shape = shapes
     rank, count = len(index_shape), math.prod(index_shape)
     axis = infer.picked_axis(name, shape, axis, rank, count, index_dtype)
-    return Inferred((axis, index_dtype.name), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
+    return Inferred((axis, infer.type_name(index_dtype)), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
 
 
 def lower_gather(

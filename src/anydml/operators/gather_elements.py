@@ -102,7 +102,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {axis} of x is empty, but there are indices"
         raise DescError(message, name, "x", "there is an element to read")
-    return Inferred((axis, dtype.name), [tuple(indices)])
+    return Inferred((axis, infer.type_name(dtype)), [tuple(indices)])
 
 
 def _lower(

@@ -123,7 +123,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth is 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
     axis = infer.axis_of(name, len(shape) + 1, axis)
-    return Inferred((axis, dtype.name), [(*shape[:axis], depth, *shape[axis:])])
+    return Inferred((axis, infer.type_name(dtype)), [(*shape[:axis], depth, *shape[axis:])])
 
 
 def _lower(

@@ -138,7 +138,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     if not are_equal(lengths, expected):
         message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
         raise DescError(message, name, "lengths", "lengths have x's shape, but 1 along axis")
-    return Inferred((axis, dtype.name), [tuple(shape)])
+    return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
 
 
 def _constants(

@@ -131,7 +131,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index an update")
-    return Inferred((axis, dtype.name), [tuple(shape)])
+    return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
 
 
 def _lower(
