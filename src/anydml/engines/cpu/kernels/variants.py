@@ -90,7 +90,7 @@ def filled(fillings: Mapping[str, Filling]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Template:
-    """A kernel's intermediate code, not optimised yet, Numba's description of it, and what it calls."""
+    """A kernel's intermediate code, optimised function by function, Numba's description of it, and what it calls."""
 
     text: str
     description: Any
@@ -116,7 +116,10 @@ def _template(state: Any) -> _Template:
     finally:
         _now = before
     libraries = tuple(made.library._linking_libraries)
-    _templates[code] = _Template(made.library.get_llvm_str(), made.fndesc, libraries)
+    module = binding.parse_assembly(made.library.get_llvm_str())
+    # Numba does this with all that is added to a library; here once for all variants.
+    made.library._optimize_functions(module)
+    _templates[code] = _Template(str(module), made.fndesc, libraries)
     return _templates[code]
 
 
@@ -146,7 +149,7 @@ class _FillTemplate(LoweringPass):
         description.env_name = names[description.env_name]
         # They are linked into the library, which takes them.
         definitions = _definitions(library.create_ir_module(f"{PREFIX}{name}"), module)
-        library.add_llvm_module(module)
+        library._final_module.link_in(module)
         library.add_ir_module(definitions)
         for other in template.libraries:
             library.add_linking_library(other)
