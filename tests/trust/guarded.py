@@ -21,14 +21,11 @@ class Arena:
         for guard in (start, start + (pages + 1) * PAGE):
             if libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), _PROT_NONE):
                 raise OSError(ctypes.get_errno(), "mprotect")
-        self._start = start + PAGE
         self.size = pages * PAGE
+        self._bytes = np.frombuffer(self._memory, np.uint8)[PAGE:-PAGE]
 
     def take(self, size: int, at_end: bool) -> np.ndarray:
         """The last `size` bytes, or the first; what was taken before is the same memory."""
         if not 0 < size <= self.size:
             raise ValueError(f"{size} bytes of an arena of {self.size}")
-        start = self._start + (self.size - size if at_end else 0)
-        array = np.frombuffer((ctypes.c_uint8 * size).from_address(start), np.uint8)
-        array.flags.writeable = True
-        return array
+        return self._bytes[-size:] if at_end else self._bytes[:size]

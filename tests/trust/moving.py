@@ -28,17 +28,21 @@ def expected(moves: list[Move], memories: list[np.ndarray], starts: list[int]) -
     """Copies of the operands' memory after the moves; `starts` is the offset of each memory's first byte."""
     after = [memory.copy() for memory in memories]
     for move in moves:
-        to, source = move.destination, move.source
-        places = _grid(to.offset - starts[to.operand], move.sizes, to.strides)
-        origins = _grid(source.offset - starts[source.operand], move.sizes, source.strides)
-        for lookup in source.lookups:
-            item = np.dtype(lookup.dtype).itemsize
-            at = _grid(lookup.offset - starts[lookup.operand], move.sizes, lookup.strides)
-            raw = memories[lookup.operand][at[..., None] + np.arange(item)]
-            numbers = np.ascontiguousarray(raw).view(lookup.dtype)[..., 0]
-            origins = origins + lookup.stride * clamped(numbers, lookup.size)
-        run = np.arange(move.element_size)
-        after[to.operand][places[..., None] + run] = memories[source.operand][origins[..., None] + run]
+        to, source, element = move.destination, move.source, f"V{move.element_size}"
+        first = source.offset - starts[source.operand]
+        if source.lookups:
+            origins = np.array(first, np.int64)
+            for size, stride in zip(move.sizes, source.strides, strict=True):
+                origins = origins[..., None] + np.arange(size) * stride
+            for lookup in source.lookups:
+                at = lookup.offset - starts[lookup.operand]
+                numbers = _box(memories[lookup.operand], lookup.dtype, at, move.sizes, lookup.strides)
+                origins = origins + lookup.stride * clamped(numbers, lookup.size)
+            memory = memories[source.operand]
+            elements = _box(memory, element, 0, (memory.size - move.element_size + 1,), (1,))[origins]
+        else:
+            elements = _box(memories[source.operand], element, first, move.sizes, source.strides)
+        _box(after[to.operand], element, to.offset - starts[to.operand], move.sizes, to.strides)[...] = elements
     return after
 
 
@@ -51,8 +55,6 @@ def clamped(numbers: np.ndarray, size: int) -> np.ndarray:
     return np.where(wide < size, wide, size - 1)
 
 
-def _grid(offset: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    result = np.array(offset, np.int64)
-    for size, stride in zip(sizes, strides, strict=True):
-        result = result[..., None] + np.arange(size) * stride
-    return result
+def _box(memory: np.ndarray, kind: str, first: int, sizes: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """Elements of a memory in a box; NumPy looks that none lies outside."""
+    return np.ndarray(sizes, kind, memory, first, strides)

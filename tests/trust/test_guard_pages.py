@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 from how_many import how_many
 
 from trust.children import environment
+from trust.guard_forks import Forks
 from trust.patterns import KERNELS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no mprotect")
@@ -16,26 +18,39 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no mpr
 HANG = 900
 
 
-def child(kernel, report, *options):
-    """Run all patterns of a kernel in a process of its own."""
-    command = [sys.executable, "-m", "trust.guard_child", kernel, str(report), *options]
-    if "ANYDML_EVERY_PATTERN" in os.environ:
-        command.append("--every")
-    return subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+@pytest.fixture(scope="module")
+def forks():
+    with Forks() as forks:
+        yield forks
+
+
+@pytest.fixture
+def child(forks, tmp_path):
+    """Runs all patterns of a kernel in a process of its own: how that ended, what it printed, and where it was."""
+
+    def run(kernel, *options):
+        printed, report = tmp_path / "printed", tmp_path / "report"
+        every = ["--every"] if "ANYDML_EVERY_PATTERN" in os.environ else []
+        code = forks.run(printed, kernel, str(report), *options, *every)
+        return code, printed.read_text(), report.read_text().strip()
+
+    return run
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_nothing_outside_is_touched(kernel, tmp_path):
-    done = child(kernel, tmp_path / "report")
-    assert done.returncode == 0, f"{(tmp_path / 'report').read_text().strip()}\n{done.stderr}"
-    assert int(done.stdout) > 1000
+def test_nothing_outside_is_touched(kernel, child):
+    code, printed, report = child(kernel)
+    assert code == 0, f"{report}\n{printed}"
+    assert int(printed) > 1000
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_that_goes_too_far_is_caught(kernel, tmp_path):
-    done = child(kernel, tmp_path / "report", "--break")
-    killed = {-11, -7}  # SIGSEGV, and SIGBUS where the system calls it that
-    assert done.returncode in killed, f"{(tmp_path / 'report').read_text().strip()}\n{done.stderr}"
+def test_a_kernel_that_goes_too_far_is_caught(kernel, child, request, tmp_path):
+    # What is kept there from run to run need not be compiled again.
+    cache = getattr(request.config, "cache", None)
+    folder = cache.mkdir("kernels that go too far") if cache else tmp_path
+    code, printed, report = child(kernel, "--break", str(folder))
+    assert code in {-signal.SIGSEGV, -signal.SIGBUS}, f"{report}\n{printed}"
 
 
 def test_fused_programs_touch_nothing_outside(tmp_path):
