@@ -9,6 +9,7 @@ import enum
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,12 +56,12 @@ class DataType(enum.IntEnum):
             advice = did_you_mean(getattr(text, "__name__", str(text)), cls.__members__)
             raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}{advice}") from None
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of one element, in native byte order."""
         return np.dtype(self.name.lower())
 
-    @property
+    @cached_property
     def itemsize(self) -> int:
         """Bytes of one element."""
         return self.dtype.itemsize

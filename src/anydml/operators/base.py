@@ -7,6 +7,7 @@ An operator's own file adds four things: its fields, its support table, its cons
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, cast
 
@@ -23,6 +24,12 @@ from anydml.tensor import Layout, TensorDesc, tensor_problems
 from anydml.text import counted
 
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
+
+
+@functools.cache
+def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
+    """What reads each field of a kind of desc."""
+    return {field.name: READERS[field.type] for field in dataclasses.fields(kind)}
 
 
 class OperatorDesc(Rules):
@@ -97,9 +104,9 @@ class OperatorDesc(Rules):
         Raises:
             DescTypeError: one is not of that type.
         """
-        types = {field.name: field.type for field in dataclasses.fields(cast(Any, self))}
+        readers = _readers(cast(Any, type(self)))
         for field, value in fields.items():
-            read = READERS[types[field]]
+            read = readers[field]
             object.__setattr__(self, field, read(self.OPERATOR, camel(field), value))
 
     def constraints(self) -> Iterator[Problem]:
@@ -210,9 +217,11 @@ class OperatorDesc(Rules):
             kind = name.partition("[")[0]
             support = row.tensors[kind]
             dimensions = len(tensor.sizes)
+            low, high = support.min_dimensions, support.max_dimensions
+            if low <= dimensions <= high and tensor.data_type in support.data_types:
+                continue
             needs = lowest_level(table, kind, dimensions, tensor.data_type)
             hint = "" if needs else f" and no level supports it{self.UNSUPPORTED_HINT or FUNCTIONS_HINT}"
-            low, high = support.min_dimensions, support.max_dimensions
             if not low <= dimensions <= high:
                 supported = dimension_text(low, high)
                 rule = f"{supported} dimensions at {level}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ class Problem:
         return DescError(str(self), self.operator, self.field, self.rule)
 
 
+@functools.lru_cache(4096)
 def camel(field: str) -> str:
     """DirectML's spelling of a field: ``input_tensor`` is ``InputTensor``."""
     return re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), field)
