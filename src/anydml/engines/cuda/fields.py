@@ -80,7 +80,7 @@ class Fields:
         shape: kind and two positions a field; for constants, first value and step.
         arguments: what the positions refer to.
         columns: the table, one entry a part each.
-        slots: arguments of a field that is passed by value.
+        slots: arguments of a field that is passed by value; 1 where none is.
     """
 
     shape: tuple[int, ...]
@@ -188,7 +188,7 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
         else:
             shape += [Kind.TABLE, len(table), 0]
             table.append(column)
-    return Fields(tuple(shape), tuple(arguments), tuple(table), slots)
+    return Fields(tuple(shape), tuple(arguments), tuple(table), slots if by_value and differing else 1)
 
 
 def _kind(column: Column, is_searched: bool) -> Kind:

@@ -14,6 +14,9 @@ lookup, and its length.
 import triton
 import triton.language as tl
 
+BIAS = tl.constexpr(1 << 60)
+"""What `encoded` in `fields.py` adds."""
+
 
 # Everything is in one function: Triton's interpreter takes milliseconds for every call of another.
 @triton.jit(do_not_specialize=["table", "parts"])
@@ -54,7 +57,7 @@ def move_tiles(
 
     Args:
         values: integers that `shape` refers to, as `encoded` in `fields.py`: addresses in bytes, the rest in vectors.
-        shape: for each field its kind, and one or two positions; see `fields.py`.
+        shape: the kinds of all fields, then a position each, then another one; see `fields.py`.
         lookups: for each six numbers, those inside others before them: is it signed, bytes of an index, bytes of a
             load, does it change along columns, whose address it adds to (0 destination, 1 source, 2 + n lookup n), what
             happens outside its axis (0 the nearest end is taken, 1 the element is left as it is, 2 it is left as it is
@@ -63,7 +66,7 @@ def move_tiles(
         parts: number of parts.
         FIELDS, DIMS, LOOKUPS: how many fields, row dimensions and lookups there are.
         FIRST, EACH: the first field of a lookup, and the fields of each.
-        SLOTS: arguments of a field that has one a part; `parts` rounded up.
+        SLOTS: arguments of a field that has one a part: `parts` rounded up, 1 where no field has them.
         SEARCH: 0 where all parts have equally many tiles, 1 by arguments, 2 by bisecting a column in STEPS steps.
         GROUP: parts that one program moves together; they share their source's sectors.
         ONE_GROUP: all parts are in one group.
@@ -92,11 +95,11 @@ def move_tiles(
             tile = tile // groups
     elif SEARCH == 1:
         for k in tl.static_range(1, SLOTS):
-            first_part += (((values[shape[13] + k] - (1 << 60)) >> 2) <= tile).to(tl.int32)
+            first_part += (((values[shape[FIELDS + 4] + k] - BIAS) >> 2) <= tile).to(tl.int32)
     else:
         for step in tl.static_range(STEPS):
             middle = first_part + (1 << (STEPS - 1 - step))
-            start = tl.load(column + shape[13] * parts + tl.minimum(middle, parts - 1))
+            start = tl.load(column + shape[FIELDS + 4] * parts + tl.minimum(middle, parts - 1))
             first_part = tl.where((middle < parts) & (start <= tile), middle, first_part)
 
     pointers = ()
@@ -113,20 +116,22 @@ def move_tiles(
         part = first_part + member
         field = ()
         for f in tl.static_range(FIELDS):
-            if shape[3 * f] == 0:
-                value = (values[shape[3 * f + 1]] - (1 << 60)) >> 2
-            elif shape[3 * f] == 1:
-                step = (values[shape[3 * f + 2]] - (1 << 60)) >> 2
-                value = ((values[shape[3 * f + 1]] - (1 << 60)) >> 2) + step * part
-            elif shape[3 * f] == 2:
-                value = values[shape[3 * f + 1]]
+            if shape[f] == 4:
+                value = tl.cast(shape[FIELDS + f], tl.int64)
+                if shape[2 * FIELDS + f] != 0:
+                    value += tl.cast(shape[2 * FIELDS + f], tl.int64) * part
+            elif shape[f] == 0:
+                value = (values[shape[FIELDS + f]] - BIAS) >> 2
+            elif shape[f] == 1:
+                step = (values[shape[2 * FIELDS + f]] - BIAS) >> 2
+                value = ((values[shape[FIELDS + f]] - BIAS) >> 2) + step * part
+            elif shape[f] == 2:
+                value = values[shape[FIELDS + f]]
                 for k in tl.static_range(1, SLOTS):
-                    value = tl.where(part == k, values[shape[3 * f + 1] + k], value)
-                value = (value - (1 << 60)) >> 2
-            elif shape[3 * f] == 3:
-                value = tl.load(column + shape[3 * f + 1] * parts + part)
+                    value = tl.where(part == k, values[shape[FIELDS + f] + k], value)
+                value = (value - BIAS) >> 2
             else:
-                value = tl.cast(shape[3 * f + 1], tl.int64) + tl.cast(shape[3 * f + 2], tl.int64) * part
+                value = tl.load(column + shape[FIELDS + f] * parts + part)
             field = field + (value,)
 
         row_tile = tile

@@ -58,20 +58,21 @@ def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
     """The kernel's arguments, by name and in order."""
     numbers = [encoded(_number(argument, addresses)) for argument in plan.fields.arguments]
     count, dims, winners = len(plan.parts), len(plan.parts[0].sizes) - 1, plan.winners
+    shape = plan.fields.shape
     return {
         "values": tuple(numbers),
-        "shape": _constants(plan.fields.shape),
+        "shape": _constants(shape[::3] + shape[1::3] + shape[2::3]),
         "lookups": _constants(plan.lookups or (0,)),
         "table": table,
         "parts": count,
-        "FIELDS": len(plan.fields.shape) // 3,
+        "FIELDS": len(shape) // 3,
         "DIMS": dims,
         "LOOKUPS": len(plan.lookups) // LOOKUP_NUMBERS,
         "FIRST": FIRST_ROW + 3 * dims,
         "EACH": 5 + dims,
         "SLOTS": plan.fields.slots,
         "SEARCH": plan.search,
-        "STEPS": (count - 1).bit_length(),
+        "STEPS": (count - 1).bit_length() if plan.search == 2 else 0,
         "GROUP": plan.tiles.group,
         "ONE_GROUP": plan.tiles.group == count,
         "ONE_COLUMN_TILE": max(part.columns for part in plan.parts) <= plan.tiles.columns,
