@@ -2,9 +2,9 @@
 
 It replaces the functions of Triton's language before a launch and puts them back after it, which takes longer than a
 small launch; it lists all of its types whenever it wants the NumPy type of one; it looks for a common type of operands
-that have the same, and makes tensors of the numbers in a kernel's source again and again; and it computes whether an
-integer overflowed even where, without `debug`, it then does not ask. Coverage would follow each of the hundreds of
-calls that one operation takes, of which it measures none: it is stopped while a kernel is interpreted.
+that have the same, and makes tensors of the numbers in a kernel's source, and types of blocks, again and again; and it
+computes whether an integer overflowed even where, without `debug`, it then does not ask. Coverage would follow each of
+the hundreds of calls that one operation takes, of which it measures none: it is stopped while a kernel is interpreted.
 """
 
 import contextlib
@@ -28,6 +28,10 @@ class Kept:
         pass
 
 
+MOST_NUMBERS = 4096
+"""Tensors of numbers that are kept, some of them as large as a tile."""
+
+
 def aligning(align, tensor):
     """What gives two operands one type and shape: at once where they have, and numbers of the source only once."""
     numbers = {}
@@ -38,40 +42,80 @@ def aligning(align, tensor):
             if type(rhs) is tensor:
                 if rhs.type is lhs.type or rhs.type == lhs.type:
                     return lhs, rhs
-            elif type(rhs) is int and not lhs.type.is_block():
-                key = rhs, lhs.dtype.name, args, *kwargs.items()
-                if key not in numbers:
-                    numbers[key] = align(semantic, lhs, rhs, *args, **kwargs)[1]
-                if numbers[key].dtype == lhs.dtype:
-                    return lhs, numbers[key]
+                if rhs.dtype is lhs.dtype:
+                    return semantic.broadcast_impl_value(lhs, rhs)
+            elif type(rhs) is int:
+                shape = lhs.type.shape if lhs.type.is_block() else ()
+                key = rhs, lhs.dtype.name, *shape, None, args, *kwargs.items()
+                number = numbers.get(key)
+                if number is None:
+                    if len(numbers) == MOST_NUMBERS:
+                        numbers.clear()
+                    number = numbers[key] = align(semantic, lhs, rhs, *args, **kwargs)[1]
+                if number.dtype == lhs.dtype:
+                    return lhs, number
         return align(semantic, lhs, rhs, *args, **kwargs)
 
     return align_quickly
 
 
-def making_scalars(language):
-    """What makes tensors, with no shape worked out where they have none."""
+def casting(cast):
+    """What changes a tensor's type, at once where it has it."""
+
+    @functools.wraps(cast)
+    def cast_quickly(semantic, value, kind, *args, **kwargs):
+        return value if value.dtype is kind else cast(semantic, value, kind, *args, **kwargs)
+
+    return cast_quickly
+
+
+def making_blocks(language):
+    """What makes types of blocks: each once, and what all tensors of one have in common is noted in it."""
+    make, made = language.block_type.__init__, {}
+
+    @functools.wraps(make)
+    def make_quickly(self, element_ty, shape):
+        is_pointer = type(element_ty) is language.pointer_type
+        more = (element_ty.address_space, element_ty.const) if is_pointer else type(element_ty)
+        key = element_ty.name, more, *shape
+        if key not in made:
+            make(self, element_ty, shape)
+            made[key] = {**vars(self), "of_tensors": {}}
+        self.__dict__.update(made[key])
+
+    return make_quickly
+
+
+def making_tensors(language):
+    """What makes tensors, with no shape worked out where they have none, or others of their type had the same."""
     make = language.tensor.__init__
     like = vars(language.tensor(None, language.int32))
 
     @functools.wraps(make)
     def make_quickly(self, handle, type):
-        if type.is_block():
-            make(self, handle, type)
-        else:
+        if not type.is_block():
             self.__dict__.update(like, handle=handle, type=type, dtype=type.scalar)
+            return
+        alike = type.__dict__.get("of_tensors")
+        if alike:
+            self.__dict__.update(alike, handle=handle, type=type)
+            return
+        make(self, handle, type)
+        if alike is not None:
+            alike.update(vars(self), handle=None, type=None)
 
     return make_quickly
 
 
 def unwrapping(language):
     """What takes constants for their values: most are none."""
-    unwrap = language.core._unwrap_if_constexpr
-    plain = {int, language.tensor, language.dtype, language.block_type, language.pointer_type}
+    unwrap, constant = language.core._unwrap_if_constexpr, language.constexpr
+    plain = {int, bool, language.tensor, language.dtype, language.block_type, language.pointer_type}
 
     @functools.wraps(unwrap)
     def unwrap_quickly(value):
-        return value if type(value) in plain else unwrap(value)
+        kind = type(value)
+        return value if kind in plain else value.value if kind is constant else unwrap(value)
 
     return unwrap_quickly
 
@@ -87,6 +131,7 @@ def patched_once():
 
     patch, builder, numpy_type = interpreter._patch_lang, interpreter.interpreter_builder, interpreter._get_np_dtype
     options, scopes, launch = builder.options, {}, interpreter.GridExecutor.__call__
+    patch_one = interpreter._patch_attr
     type_of_one = functools.cache(numpy_type)
 
     def patch_once(fn):
@@ -94,6 +139,10 @@ def patched_once():
         if seen not in scopes:
             scopes[seen] = patch(fn)
         return Kept()
+
+    def patch_inner(owner, name, member, *args):
+        # What is around a member only looks whether it is called by the interpreter.
+        patch_one(owner, name, getattr(member, "__wrapped__", member), *args)
 
     def is_language(module):
         return module in (language, language.core)
@@ -107,25 +156,28 @@ def patched_once():
             return launch(executor, *args, **kwargs)
 
     semantic = type(getattr(interpreter, "interpreter_semantic", None))
-    align, make = getattr(semantic, "binary_op_type_checking_impl", None), language.core.tensor.__init__
-    unwrap = language.core._unwrap_if_constexpr
-    interpreter._patch_lang = patch_once
-    interpreter._get_np_dtype = type_of
-    interpreter.GridExecutor.__call__ = launch_unmeasured
-    language.core.tensor.__init__ = making_scalars(language)
-    language.core._unwrap_if_constexpr = unwrapping(language)
-    if align is not None:  # Triton 3.3 has functions instead.
-        semantic.binary_op_type_checking_impl = aligning(align, language.tensor)
+    quicker = [
+        (language.block_type, "__init__", making_blocks(language)),
+        (language.tensor, "__init__", making_tensors(language)),
+        (language.core, "_unwrap_if_constexpr", unwrapping(language)),
+        (interpreter, "_patch_lang", patch_once),
+        (interpreter, "_patch_attr", patch_inner),
+        (interpreter, "_get_np_dtype", type_of),
+        (interpreter.GridExecutor, "__call__", launch_unmeasured),
+    ]
+    if hasattr(semantic, "binary_op_type_checking_impl"):  # Triton 3.3 has functions instead.
+        align = aligning(semantic.binary_op_type_checking_impl, language.tensor)
+        quicker += [(semantic, "binary_op_type_checking_impl", align), (semantic, "cast", casting(semantic.cast))]
     if not options.debug:
-        builder.options = dataclasses.replace(options, sanitize_overflow=False)
+        quicker.append((builder, "options", dataclasses.replace(options, sanitize_overflow=False)))
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in quicker]
     try:
+        for owner, name, new in quicker:
+            setattr(owner, name, new)
         yield
     finally:
-        interpreter._patch_lang, builder.options, interpreter._get_np_dtype = patch, options, numpy_type
-        interpreter.GridExecutor.__call__ = launch
-        language.core.tensor.__init__, language.core._unwrap_if_constexpr = make, unwrap
-        if align is not None:
-            semantic.binary_op_type_checking_impl = align
+        for owner, name, old in before:
+            setattr(owner, name, old)
         for scope in reversed(scopes.values()):
             if scope is not None:  # Triton 3.3 puts nothing back.
                 scope.restore()
