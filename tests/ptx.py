@@ -49,8 +49,12 @@ class Gpu:
 
     def count(self, spots, size):
         """Remember that `size` bytes were written at each of these spots."""
-        for byte in range(size):
-            np.add.at(self._written, spots + byte, 1)
+        if not spots.size:
+            return
+        # Accesses are aligned, so that each is a row of these.
+        rows, at = self._written.reshape(-1, size), spots // size
+        first, last = int(at.min()), int(at.max())
+        rows[first : last + 1] += np.bincount(at - first).astype(np.uint16)[:, None]
 
     def clear(self):
         """Forget all that was allocated."""
@@ -81,7 +85,8 @@ class Gpu:
         at = address.astype(np.int64) - self.start
         assert not (at % size).any(), f"an access of {size} bytes is not aligned"
         assert ((at >= 0) & (at + size <= len(self.bytes))).all(), "an access is far outside"
-        for k in range(size):
+        # Allocations are farther from each other than an access is long.
+        for k in {0, size - 1}:
             assert self.allocated[at + k].all(), f"an access of {size} bytes is outside what was allocated"
         return at
 
@@ -102,7 +107,7 @@ class Kernel:
         names, *texts = re.split(r"^(\$\w+):", "$start:" + code, flags=re.M)[1:]
         names, texts = [names, *texts[1::2]], texts[::2]
         self.labels = {name: k for k, name in enumerate(names)}
-        self.blocks = [[match.groups() for match in INSTRUCTION.finditer(text)] for text in texts]
+        self.blocks = [[_instruction(*match.groups()) for match in INSTRUCTION.finditer(text)] for text in texts]
 
     def launch(self, programs, arguments, gpu):
         """Run it.
@@ -129,7 +134,12 @@ class Run:
         self.programs = self.registers["%ctaid.x"].astype(np.int64)
         self.shared = np.zeros(programs * SHARED, np.uint8)
         self.places["global_smem"] = np.uint32(0)
-        self.active = np.ones(self.count, bool)
+        self.look_at(np.ones(self.count, bool))
+
+    def look_at(self, active):
+        """From now on these lanes are active."""
+        self.active = active
+        self.are_all, self.is_any = bool(active.all()), bool(active.any())
 
     def all(self):
         """Every block of instructions, in order, by the lanes that come to it: branches lead forwards only."""
@@ -138,16 +148,21 @@ class Run:
             for number, block in enumerate(self.kernel.blocks):
                 here = goes_to == number
                 goes_to[here] = number + 1
+                self.look_at(here)
                 for negated, predicate, name, operands in block:
-                    self.active = here & (goes_to == number + 1)
                     if predicate:
-                        self.active &= self.registers[predicate] != bool(negated)
+                        self.look_at(here & (self.registers[predicate] != bool(negated)))
                     if name in ("bra", "bra.uni"):
-                        target = self.kernel.labels[operands.strip()]
+                        target = self.kernel.labels[operands]
                         assert target > number, "a loop"
                         goes_to[self.active] = target
-                    elif self.active.any():
-                        self.one(name, OPERAND.findall(operands))
+                        here = goes_to == number + 1
+                        self.look_at(here)
+                    else:
+                        if self.is_any:
+                            self.one(name, operands)
+                        if predicate:
+                            self.look_at(here)
 
     def one(self, name, operands):
         """One instruction, by the lanes that are active."""
@@ -170,7 +185,7 @@ class Run:
 
     def set(self, register, value):
         """Give a register a value, in the lanes that are active."""
-        if not self.active.all():
+        if not self.are_all:
             before = self.registers.get(register, value)
             value = np.where(self.active, value, before.view(value.dtype) if before.dtype != bool else before)
         self.registers[register] = value
@@ -227,6 +242,9 @@ class Run:
             wide = TYPES[_wide(mode, kind)]
             return a.astype(wide) * b.astype(wide)
         bits = 8 * TYPES[kind].itemsize
+        if bits == 32:
+            wide = TYPES[f"{kind[0]}64"]
+            return (a.astype(wide) * b.astype(wide) >> wide.type(32)).astype(TYPES[kind])
         high = (np.asarray(a, object) * np.asarray(b, object)) >> bits
         return np.asarray(high & (1 << bits) - 1, object).astype(np.dtype(f"u{bits // 8}")).view(TYPES[kind])
 
@@ -306,7 +324,7 @@ class Run:
         """8 × 8 matrices of 2 bytes between a warp's registers and shared memory, a row at each thread's address."""
         assert "m8n8" in modifiers, modifiers
         assert modifiers[-1] == "b16", modifiers
-        assert self.active.all(), "a warp moves matrices together"
+        assert self.are_all, "a warp moves matrices together"
         address = self.address(place, "u32").astype(np.int64) + self.programs * SHARED
         assert not (address % 16).any(), "a row of a matrix is not aligned"
         rows = np.broadcast_to(address, self.count).reshape(-1, 32) // 2
@@ -330,6 +348,10 @@ class Run:
         first, _, more = place.strip("[] ").partition("+")
         value = self.read(first.strip(), kind)
         return value + value.dtype.type(int(more)) if more.strip() else value
+
+
+def _instruction(negated, predicate, name, operands):
+    return negated, predicate, name, operands.strip() if name.startswith("bra") else OPERAND.findall(operands)
 
 
 def _names(registers):
