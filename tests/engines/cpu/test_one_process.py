@@ -12,15 +12,24 @@ from anydml.engines.cpu.kernels import one_process as turns
 from anydml.engines.cpu.kernels.one_process import one_process
 
 COMPILE = """
+import sys
+
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernels.driver import compiled
 
 def twice(table, counter, chunks):
     return table + table
 
+def thrice(table, counter, chunks):
+    return table + table + table
+
 kernel = compiled(twice)
-print(sum(kernel.stats.cache_misses.values()), kernel(21, 0, 0))
+misses = sum(kernel.stats.cache_misses.values())
+print(misses, kernel(21, 0, 0), "numba.np.linalg" in sys.modules)
+if not misses:
+    assert compiled(thrice)(14, 0, 0) == 42
 """
+"""It prints whether a compiler was needed, and whether all of it was imported; who needed none then needs one."""
 
 HOLD = """
 import sys, types
@@ -47,7 +56,8 @@ def test_one_of_many_compiles(tmp_path):
     # Two suffice: where nobody waits, both begin to compile long before one has ended.
     processes = [process(str(tmp_path / "kernel.py"), NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     said = sorted(each.communicate()[0].split() for each in processes)
-    assert said == [["0", "42"], ["1", "42"]]
+    assert said == [["0", "42", "False"], ["1", "42", "True"]]
+    assert [each.returncode for each in processes] == [0, 0]
     assert not list(tmp_path.rglob("*.lock"))
 
 

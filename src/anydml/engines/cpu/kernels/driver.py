@@ -164,10 +164,22 @@ def _compiled(
 
 def _kept(kernel: Any, signature: str) -> Any:
     """Compile what is kept on the disk, or take it from there."""
+    _load_alone(kernel._cache)
     with one_process(kernel):
         kernel.compile(signature)
     kernel.disable_compile()
     return kernel
+
+
+def _load_alone(cache: Any) -> None:
+    """Let what lies on the disk be read without all that only a compiler needs: to import that takes longer."""
+
+    def load_overload(signature: Any, context: Any) -> Any:
+        with cache._guard_against_spurious_io_errors():
+            return cache._load_overload(signature, context)
+
+    if hasattr(cache, "_load_overload"):
+        cache.load_overload = load_overload
 
 
 def entry(kernel: Any) -> int:
