@@ -166,11 +166,17 @@ def test_small_work_wakes_nobody_unless_more_follows_soon():
     known = step.load(), step.table([address_of(y), address_of(x)]), (x, y), step.claim_bytes
     dispatch, heavy = pool.bind(*known, step.effort), pool.bind(*known, WAKING_BYTES)
     dispatch()
-    try:
+
+    def sleeps_on():
+        # One that is counted may be about to sleep only, and sees what comes until it does.
         assert eventually(lambda: words[SLEEPERS] == 1)
+        time.sleep(0.01)
         for _ in range(3):
             dispatch()
-        assert words[SLEEPERS] == 1, "a worker was woken for work that came alone, or in a short burst"
+        return words[SLEEPERS] == 1
+
+    try:
+        assert eventually(sleeps_on), "a worker was woken for work that came alone, or in a short burst"
         for pause in (0.01, *[0.00005] * 50):
             time.sleep(pause)
             dispatch()
