@@ -27,6 +27,7 @@ SLOW = (
     "moves/test_program.py",
     "dask/test_dask.py",
     "stores/test_zarr.py",
+    "onnx_graphs/test_node_tests.py",
     "engines/cpu/test_pool.py",
     "torch_operators/test_operators.py",
     "engines/cpu/test_launch.py",
