@@ -164,7 +164,7 @@ def _compiled(
 
 def _kept(kernel: Any, signature: str) -> Any:
     """Compile what is kept on the disk, or take it from there."""
-    _load_alone(kernel._cache)
+    _load_alone(getattr(kernel, "_cache", None))
     with one_process(kernel):
         kernel.compile(signature)
     kernel.disable_compile()
@@ -178,7 +178,8 @@ def _load_alone(cache: Any) -> None:
         with cache._guard_against_spurious_io_errors():
             return cache._load_overload(signature, context)
 
-    if hasattr(cache, "_load_overload"):
+    # Where a Numba of another version has other insides, its own way does.
+    if all(hasattr(cache, name) for name in ("_guard_against_spurious_io_errors", "_load_overload")):
         cache.load_overload = load_overload
 
 
