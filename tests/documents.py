@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import hashlib
 import importlib.util
 import os
 import re
@@ -61,7 +60,7 @@ def run_session_apart(code, folder, sources):
 
 
 def copy_of_sources(target):
-    """A copy of the package to change, with the bytecode and the kernels that were made of what is copied."""
+    """A copy of the package to change, with the bytecode that was made of what is copied."""
     source = ROOT / "src"
     shutil.copytree(source, target)
     for original in source.rglob("*.py"):
@@ -70,16 +69,6 @@ def copy_of_sources(target):
         if made.exists() and not remade.exists():
             remade.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(made, remade)
-    if kept := os.environ.get("NUMBA_CACHE_DIR"):
-        for original in (path for path in source.rglob("*") if path.is_dir()):
-            made, remade = (Path(kept, kernels_of(path)) for path in (original, target / original.relative_to(source)))
-            if made.exists():
-                shutil.copytree(made, remade, dirs_exist_ok=True)
-
-
-def kernels_of(folder):
-    """Where Numba keeps what it compiled of a folder's files; elsewhere, it compiles them again."""
-    return f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
 
 
 def run_commands(commands, folder, sources=None):

@@ -3,6 +3,7 @@
 import ctypes
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -38,19 +39,14 @@ def met(pool, threads, seconds):
     from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM
 
     function = Kernel(kernel)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    code = pool.prepare()
-    pool._code = code._replace(entry=lambda kernel: address)
-    try:
-        # Work of many units, for which sleepers are woken, and no claims: one dispatch calls every thread that comes.
-        table = np.zeros(16, np.uint64)
-        table[[UNITS, UNITS_PER_CLAIM]] = ROUND, 1
-        dispatch = pool.bind(None, table, function)
-        end = time.monotonic() + seconds
-        while not complete.is_set() and time.monotonic() < end:
-            present.clear()
-            dispatch()
-            patience = min(2 * patience, seconds)
-    finally:
-        pool._code = code
+    compiled = SimpleNamespace(entry=ctypes.cast(function, ctypes.c_void_p).value)
+    # Work of many units, for which sleepers are woken, and no claims: one dispatch calls every thread that comes.
+    table = np.zeros(16, np.uint64)
+    table[[UNITS, UNITS_PER_CLAIM]] = ROUND, 1
+    dispatch = pool.bind(compiled, table, function)
+    end = time.monotonic() + seconds
+    while not complete.is_set() and time.monotonic() < end:
+        present.clear()
+        dispatch()
+        patience = min(2 * patience, seconds)
     return working == [threads - 1]

@@ -87,9 +87,11 @@ def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) << 10
 
 library = open_library({name!r})
-small = library.ones(1 << 14, 16)
-dml.join(dml.split(small, 2, 1), 1)
-dml.gather(small, library.make(np.arange(1 << 14, dtype=np.int32)))
+for rows in 1 << 14, 1 << 20:
+    # Whatever compiles, or loads, what such calls take.
+    x, indices = library.ones(rows, 16), library.make(np.arange(rows, dtype=np.int32))
+    dml.join(dml.split(x, 2, 1), 1), dml.join([x]), dml.gather(x, indices)
+dml.empty_cache()
 x = library.ones(1 << 22, 16)
 indices = library.make(np.arange(1 << 22, dtype=np.int32))
 # The peak becomes what is held now.

@@ -39,7 +39,7 @@ def replace_kernel(kernel: str, folder: Path) -> None:
     if right not in text:
         raise SystemExit(f"{right!r} stands no longer in {module}: break something else")
     broken, path = text.replace(right, wrong), folder / f"{kernel}.py"
-    # Numba's cache knows a file by its time, too: one that is the same stays.
+    # A file that is the same stays, with its bytecode.
     if not path.exists() or path.read_text(encoding="utf-8") != broken:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(broken, encoding="utf-8")

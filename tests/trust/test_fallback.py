@@ -5,13 +5,14 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import anydml as dml
 from anydml.engines.cpu import engine
-from anydml.engines.cpu.kernels import driver, interleave, lookup, rows
+from anydml.engines.cpu.kernels import compilation, interleave, kept, lookup, rows
 
 X = np.arange(600_000, dtype=np.uint32).reshape(200_000, 3)
 
@@ -30,7 +31,9 @@ def test_a_kernel_that_cannot_be_compiled(never_warned, monkeypatch):
     for module, name in ((interleave, "interleave_kernel"), (rows, "rows_kernel")):
         load = getattr(module, name)
         monkeypatch.setattr(module, name, getattr(load, "__wrapped__", load))
-    monkeypatch.setattr(driver, "njit", lambda *_, **__: broken)
+    monkeypatch.setattr(kept, "read", lambda name: None)
+    monkeypatch.setattr(compilation, "machine_code", broken)
+    monkeypatch.setattr(compilation, "plain", broken)
     desc = dml.SplitOperatorDesc(dml.TensorDesc("UINT32", X.shape), [dml.TensorDesc("UINT32", (200_000, 1))] * 3, 1)
     with pytest.warns(RuntimeWarning, match="NumPy does the work: RuntimeError: no target for this processor") as said:
         operator = dml.Device().compile_operator(desc)
@@ -67,20 +70,20 @@ def test_a_compiler_that_cannot_be_imported():
     assert line.startswith("no kernel can be compiled here, so NumPy does the work: ")
 
 
-def test_a_cache_that_cannot_be_kept(never_warned, monkeypatch):
+def test_a_kernel_that_cannot_be_kept(never_warned, monkeypatch):
     """A full disk, or a folder that cannot be written: the kernel is compiled all the same."""
-    from numba.core.caching import FunctionCache
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(FunctionCache, "save_overload", full)
-    monkeypatch.setattr(FunctionCache, "load_overload", lambda *_: None)
+    monkeypatch.setattr(kept, "read", lambda name: None)
+    for step in ("mkstemp", "TemporaryFile"):
+        monkeypatch.setattr(kept.tempfile, step, full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     load = getattr(lookup.rows_kernel, "__wrapped__", lookup.rows_kernel)
-    kernel = load(-64)
-    assert callable(kernel)
-    monkeypatch.setattr(driver, "njit", lambda *_, **options: broken if options.get("cache") else lambda f: "uncached")
-    assert driver.compiled(lambda: None, 1) == "uncached"
+    assert load(-64).entry
+    monkeypatch.setattr(kept, "writable", lambda: Path("anywhere"))
+    assert load(-64).entry
 
 
 def test_a_compiler_that_is_switched_off():
@@ -111,7 +114,8 @@ def test_too_little_memory_to_compile_is_an_error_of_this_call_only(never_warned
     tensor = dml.TensorDesc("UINT32", X.shape)
     desc = dml.JoinOperatorDesc([tensor], tensor, 0)
     with monkeypatch.context() as patch:
-        patch.setattr(driver, "njit", full)
+        patch.setattr(kept, "read", lambda name: None)
+        patch.setattr(compilation, "machine_code", full)
         with pytest.raises(MemoryError):
             dml.Device().compile_operator(desc)
     assert "rows: " in str(dml.Device().compile_operator(desc))

@@ -46,5 +46,5 @@ def test_processes_that_fill_one_cache(tmp_path):
     processes = [start("compile_all", tmp_path) for _ in range(PROCESSES)]
     for process in processes:
         finish(process)
-    assert any(tmp_path.rglob("*.nbi"))
+    assert any(tmp_path.rglob("*.kernel"))
     finish(start("compile_all", tmp_path))

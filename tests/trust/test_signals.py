@@ -116,6 +116,7 @@ def test_every_step_of_a_fork():
     """In a process of its own: interruptions of what is called at a fork are told on stderr."""
     script = """
         import os, sys
+        import numba
         from trust.test_signals import interrupt_each_step
         from anydml.engines.cpu import compiler
         compiler.import_kernels()

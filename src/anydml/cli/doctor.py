@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -93,25 +92,25 @@ def _kernels() -> Facts:
 
     try:
         import_kernels()
+        from anydml.engines.cpu.kernels import kept
         from anydml.engines.cpu.kernels.rows import rows_kernel
         from anydml.engines.cpu.warmup import kernels
 
-        kernel: Any = rows_kernel()
+        rows_kernel()
     except NoCompilerError as error:
         slow = f"no kernel can be compiled, so NumPy moves everything, in one thread: {error}"
         return [("compiler", "does not work"), ("kernels", "none")], [slow]
-    folder = Path(kernel.stats.cache_path or "")
-    files = [*folder.glob("*.nbc")] if kernel.stats.cache_path else []
+    held = kept.held()
     facts = [
         ("compiler", "works"),
-        ("kernels", f"{len(files)} compiled, in {folder}" if files else "none kept on disk"),
+        ("kernels", f"{held[1]} compiled, in {held[0]}" if held else "none kept on disk"),
     ]
-    if not files:
+    if held is None:
         why = (
             "kernels cannot be kept on disk, so each process compiles its own: set NUMBA_CACHE_DIR to a folder of yours"
         )
         return facts, [why]
-    if len(files) < sum(1 for _ in kernels()):
+    if held[1] < sum(1 for _ in kernels()):
         return facts, ["the first large call of each kind compiles its kernel, in under a second: run anydml warmup"]
     return facts, []
 

@@ -5,7 +5,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import admission
-from anydml.engines.cpu.kernels import disk, interleave
+from anydml.engines.cpu.kernels import interleave
 from anydml.functions.calling import PLANS
 
 
@@ -85,27 +85,3 @@ def test_odd_elements_and_lookups_need_no_kernel_of_their_own(size, compiled, mo
     indices = rng.integers(-300, 300, 700)
     expected = np.take(x, np.clip(np.where(indices < 0, indices + 130, indices), 0, 129), 1)
     assert dml.gather(x, indices, 1).tobytes() == expected.tobytes()
-
-
-class Kernel:
-    """What Numba tells of a kernel that it has just compiled."""
-
-    def __init__(self, folder, misses=1):
-        self.stats = type("Stats", (), {"cache_path": str(folder), "cache_misses": {(): misses}})
-
-
-def test_the_oldest_kernels_on_disk_go(tmp_path, monkeypatch):
-    import os
-
-    monkeypatch.setattr(disk, "BUDGET", 500)
-    for number in range(10):
-        path = tmp_path / f"kernel{number}.{'nbc' if number % 2 else 'nbi'}"
-        path.write_bytes(b"x" * 100)
-        os.utime(path, (1000 + number, 1000 + number))
-    (tmp_path / "notes.txt").write_bytes(b"x" * 10_000)
-    disk.trim(Kernel(tmp_path, misses=0))
-    assert len(list(tmp_path.iterdir())) == 11
-    disk.trim(Kernel(tmp_path))
-    assert sorted(path.stem for path in tmp_path.iterdir()) == [*(f"kernel{k}" for k in range(5, 10)), "notes"]
-    disk.trim(Kernel(tmp_path / "missing"))
-    disk.trim(object())

@@ -7,6 +7,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import engine, sharing_point
+from anydml.engines.cpu.kernels import kept
 from anydml.engines.cpu.sharing_point import FREE, PROBES, SIZES, TAKEN, VARIABLE, first_worth, shared_bytes
 from anydml.text import counted
 
@@ -30,16 +31,12 @@ def anew(monkeypatch):
 def folder(tmp_path, monkeypatch):
     """Where it is kept, and how often it is measured; sharing pays from 512 KiB on."""
 
-    class Kernel:
-        class stats:
-            cache_path = str(tmp_path)
-
     def measure():
         times.append(1)
         return probe(1.0, 1.0, 1.0, 0.6, 0.6)
 
     times = []
-    monkeypatch.setattr(sharing_point, "_copy", lambda size: type("Step", (), {"load": staticmethod(Kernel)}))
+    monkeypatch.setattr(kept, "folders", lambda: iter([tmp_path]))
     monkeypatch.setattr(sharing_point, "measured", measure)
     monkeypatch.setattr(sharing_point, "POOL", type("Pool", (), {"threads": 3}))
     return tmp_path, times

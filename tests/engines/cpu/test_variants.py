@@ -1,15 +1,24 @@
-"""Kernels that differ in constants: typed once, right in each variant, and made by Numba alone where it must be."""
+"""Kernels that differ in constants: typed once, right in each variant; what Numba documents makes the same."""
 
-import contextlib
-
-import numba
 import numpy as np
 import pytest
 
 from anydml.engines.cpu.compiler import NoCompilerError
-from anydml.engines.cpu.kernels import driver, elements, interleave, lookup, select, table, turn, variants
+from anydml.engines.cpu.kernels import (
+    blanks,
+    compilation,
+    driver,
+    elements,
+    interleave,
+    kept,
+    lookup,
+    select,
+    table,
+    turn,
+)
+from anydml.engines.cpu.kernels.blanks import constant, one_of
 from anydml.engines.cpu.kernels.ir import load, store
-from anydml.engines.cpu.kernels.variants import constant, one_of
+from anydml.engines.cpu.kernels.language import intrinsic, types
 
 KERNELS = {
     "elements": (elements.elements_kernel, [(0,), (1,), (8,)]),
@@ -26,42 +35,37 @@ KERNELS = {
 @pytest.fixture(autouse=True)
 def nothing_is_kept(monkeypatch):
     """Compile everything, and keep nothing on the disk."""
-
-    def njit(*signature, cache=False, **options):
-        return numba.njit(*signature, **options)
-
-    monkeypatch.setattr(driver, "njit", njit)
-    monkeypatch.setattr(driver, "one_process", lambda kernel: contextlib.nullcontext())
-    monkeypatch.setattr(variants, "_templates", {})
+    monkeypatch.setattr(kept, "name_of", lambda *_: None)
+    monkeypatch.setattr(compilation, "_templates", {})
 
 
 @pytest.fixture
 def typed(monkeypatch):
     """The names of what Numba types."""
-    names, compile_extra = [], variants.compile_extra
+    names, compile_extra = [], compilation.compile_extra
 
     def counted(typing, target, function, *arguments):
         names.append(function.__code__.co_name)
         return compile_extra(typing, target, function, *arguments)
 
-    monkeypatch.setattr(variants, "compile_extra", counted)
+    monkeypatch.setattr(compilation, "compile_extra", counted)
     return names
 
 
-def kernel_of(**blanks):
+def weighed_kernel(**fillings):
     """A kernel that multiplies by `factor`, and adds the number at a place."""
 
     def weighed(table, counter, chunks):
         store(table, load(table) * constant("factor") + number_at(counter))
         return constant("factor")
 
-    return driver.compiled(weighed, *blanks.values(), blanks=blanks)
+    return driver.compiled(weighed, *fillings.values(), blanks=fillings)
 
 
-@numba.extending.intrinsic
+@intrinsic
 def number_at(typing, place):
     """One of the variant's numbers."""
-    return numba.types.uint64(numba.types.uint64), variants.blank("number_at")
+    return types.uint64(types.uint64), blanks.blank("number_at")
 
 
 def run(kernel, value, place):
@@ -71,39 +75,43 @@ def run(kernel, value, place):
 
 def test_variants_are_typed_once_and_differ(typed):
     numbers = [5, 11, 2, 7]
-    kernels = {factor: kernel_of(factor=factor, number_at=one_of(numbers)) for factor in (0, 3, 1 << 40)}
+    kernels = {factor: weighed_kernel(factor=factor, number_at=one_of(numbers)) for factor in (0, 3, 1 << 40)}
     for factor, kernel in kernels.items():
         for place, number in enumerate(numbers):
             assert run(kernel, 9, place) == (factor, 9 * factor + number)
     assert typed == ["weighed"]
 
 
-def test_a_variant_needs_nothing_of_the_template(typed):
-    kernel = kernel_of(factor=6, number_at=4)
-    (overload,) = kernel.overloads.values()
-    assert "blank." not in overload.library.get_llvm_str()
+def test_a_variant_needs_nothing_of_the_template(monkeypatch):
+    codes = []
+    monkeypatch.setattr(driver, "load", codes.append)
+    weighed_kernel(factor=6, number_at=4)
+    (code,) = codes
+    assert b"blank." not in code.content
 
 
-@pytest.mark.parametrize("way", ["", "Numba's own passes"])
+@pytest.mark.parametrize("way", ["", "what Numba documents"])
 def test_a_blank_without_a_filling_is_an_error(way, monkeypatch):
     if way:
-        monkeypatch.setattr(variants._FillTemplate, "run_pass", None)
+        monkeypatch.setattr(compilation, "compile_extra", None)
     with pytest.raises(NoCompilerError, match="number_at"):
-        kernel_of(factor=6)
+        weighed_kernel(factor=6)
 
 
-def test_numbas_own_passes_make_the_same(monkeypatch, typed):
-    def fails(self, state):
+def test_what_numba_documents_makes_the_same(monkeypatch):
+    def fails(*_):
         raise AttributeError("another Numba")
 
-    monkeypatch.setattr(variants._FillTemplate, "run_pass", fails)
-    assert run(kernel_of(factor=3, number_at=one_of([1, 20])), 9, 1) == (3, 47)
-    assert not typed
+    monkeypatch.setattr(driver, "load", fails)
+    monkeypatch.setattr(compilation, "compile_extra", fails)
+    kernel = weighed_kernel(factor=3, number_at=one_of([1, 20]))
+    assert run(kernel, 9, 1) == (3, 47)
+    assert kernel.entry
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_with_constants_is_typed_once(name, typed):
     make, constants = KERNELS[name]
     kernels = [make.__wrapped__(*each) for each in constants]
-    assert len({driver.entry(kernel) for kernel in kernels}) == len(constants)
+    assert len({kernel.entry for kernel in kernels}) == len(constants)
     assert len(typed) == 1

@@ -17,7 +17,6 @@ import numpy as np
 
 from anydml.engines.cpu.c_functions import address
 from anydml.engines.cpu.kernels import answer
-from anydml.engines.cpu.kernels.driver import entry, quick_entry
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
 
@@ -111,8 +110,8 @@ def _code() -> int:
     kernel = answer.answer()
     _KEPT.append(kernel)
     _TABLE[0] = _own_way()
-    quick_entry(kernel)(0, address_of(_TABLE), 0, 0)
-    return entry(kernel)
+    kernel.run(0, address_of(_TABLE), 0, 0)
+    return kernel.entry
 
 
 def _own_way() -> int:

@@ -15,7 +15,7 @@ from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import WRITEABLE_BIT, watching, writeable_bytes
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 Load = Callable[[], tuple[Sequence[KernelCall] | None, Sequence["Kernel"]]]
 
@@ -90,17 +90,16 @@ class SmallCall:
         steps, kernels = self._load()
         if steps is None:
             return None
-        from anydml.engines.cpu.kernels.driver import entry, quick_entry
         from anydml.engines.cpu.kernels.launch import repeat
 
         addresses = [*map(address_of, self._operands)]
         tables = [step.table(addresses) for step in steps]
         words = [len(arrays), len(steps), *map(id, arrays)]
         for table, kernel in zip(tables, kernels, strict=True):
-            words += [entry(kernel), address_of(table)]
+            words += [kernel.entry, address_of(table)]
         block = np.array(words, np.uint64)
         self._steps = steps
-        return _Kept(quick_entry(repeat()), address_of(block), kept=(block, tables, kernels, arrays, self._operands))
+        return _Kept(repeat().run, address_of(block), kept=(block, tables, kernels, arrays, self._operands))
 
 
 class _Kept(partial[int]):

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from itertools import count
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from anydml.engines.cpu.block import ALIVE, WANTED, Block
-
-if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
 
 AGAIN = 0.05
 """Seconds after which missing workers are started again."""
@@ -25,7 +22,6 @@ class Code(NamedTuple):
     share: Callable[[int, int, int, int, int, int], int]
     serve: Callable[[int, int], int]
     rouse: Callable[[int], int]
-    entry: Callable[[Kernel], int]
 
 
 class Crew:

@@ -31,7 +31,7 @@ from anydml.moves.move import Lookup
 from anydml.text import counted
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
@@ -150,7 +150,7 @@ class CpuProgram:
                 continue
             (step,), (kernel,) = steps[these], kernels[these]
             table = step.table(addresses)
-            call: Callable[[], object] = _Call(partial(kernel, address_of(table), 0, ALL), (table, *operands))
+            call: Callable[[], object] = _Call(partial(kernel.run, address_of(table), 0, ALL), (table, *operands))
             if is_shared:
                 call = POOL.bind(kernel, table, operands, step.claim_bytes, step.effort)
             if not once:

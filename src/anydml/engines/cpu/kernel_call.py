@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves import Move
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 CHUNK, LEAST_CHUNK, FEW_CHUNKS = 128 << 10, 16 << 10, 16
 """Bytes that a thread claims at a time, about; where that would leave a thread that comes late nothing to do, work is

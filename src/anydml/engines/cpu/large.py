@@ -14,7 +14,7 @@ from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import IS_KNOWN
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
     from anydml.engines.cpu.pool import Pool
 
 
@@ -56,13 +56,12 @@ def quick_dispatch(
     if not IS_KNOWN:
         return dispatch
     from anydml.engines.cpu.kernels import large
-    from anydml.engines.cpu.kernels.driver import entry
 
     head = [0] * large.STEP
     say_pool(head, pool, rounds > 0)
     head[large.PYTHON], head[large.NONE] = id(dispatch), id(None)
     head[large.INCREF], head[large.CALL] = address("Py_IncRef"), address("PyObject_CallNoArgs")
-    words = np.array([*head, entry(kernel), 0, 0, rounds, effort, address_of(table)], np.uint64)
+    words = np.array([*head, kernel.entry, 0, 0, rounds, effort, address_of(table)], np.uint64)
     return builtin(_method(), (words, dispatch, kernel, table, kept, pool))
 
 
@@ -73,8 +72,7 @@ _METHODS: list[tuple[MethodDef, Any]] = []
 @cache
 def _method() -> MethodDef:
     from anydml.engines.cpu.kernels import large
-    from anydml.engines.cpu.kernels.driver import entry
 
     kernel = large.dispatch()
-    _METHODS.append((MethodDef(b"dispatch", entry(kernel), NO_ARGUMENTS, None), kernel))
+    _METHODS.append((MethodDef(b"dispatch", kernel.entry, NO_ARGUMENTS, None), kernel))
     return _METHODS[-1][0]

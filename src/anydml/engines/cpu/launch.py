@@ -32,7 +32,7 @@ from anydml.memory.numpy_struct import IS_KNOWN
 from anydml.moves.move import Lookup
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 OFTEN, OFTEN_WITH_COMPILER = 1000, 16
 """Calls after which kernels pay: Numba takes half a second to import, a kernel some milliseconds to load."""
@@ -86,7 +86,6 @@ def launch_of(
     if checked is None or not IS_KNOWN or is_too_large or any(step.template.size > launch.MOST_WORDS for step in steps):
         return None
     from anydml.engines.cpu import whole_calls
-    from anydml.engines.cpu.kernels.driver import quick_entry
     from anydml.engines.cpu.tensors import reading
 
     operands: list[int] = []
@@ -103,7 +102,7 @@ def launch_of(
     is_whole = not is_small and all(len(group) == 1 for group, _ in groups)
     longest = max([step.template.size for step in steps], default=0)
     space = launch.KEPT * len(layouts) + launch.TABLE_UNIT + 8 * longest
-    run = quick_entry(launch.launch() if is_small else launch.prepare())
+    run = (launch.launch() if is_small else launch.prepare()).run
     whole_calls.prepare()
 
     def variant(arguments: Sequence[object], kind: type | None) -> Launch | None:
@@ -150,15 +149,13 @@ def _calls(
     shared: Container[int],
 ) -> list[int]:
     """The words of kernel calls on so many operands, and constants; and which of them threads share, by number."""
-    from anydml.engines.cpu.kernels.driver import entry
-
     calls: list[int] = []
     for number, (step, kernel) in enumerate(zip(steps, kernels, strict=True)):
         is_bound = (step.operands >= 0) & (step.operands < count)
         places = [int(place) for place in np.flatnonzero(is_bound)]
         # The operands of a call add nothing to the constants' addresses.
         known = [*[0] * count, *map(address_of, constants)]
-        calls += [entry(kernel), step.template.size, len(places)]
+        calls += [kernel.entry, step.template.size, len(places)]
         calls += [rounds_of(step.claim_bytes) if number in shared else 0, step.effort]
         calls += step.table(known).tolist()
         for place in places:
@@ -224,8 +221,6 @@ def _work(
     is_shared: bool,
 ) -> Work:
     """The work of some steps, given where the table of each of all steps lies."""
-    from anydml.engines.cpu.kernels.driver import quick_entry
-
     these = slice(group.start, group.stop)
     places = offsets[these]
     if len(group) > 1:
@@ -240,7 +235,7 @@ def _work(
     if is_shared:
         driver = pool.driver(kernel, step.claim_bytes, step.effort)
         return lambda tables: (partial(driver, tables + place), None)
-    alone = quick_entry(kernel)
+    alone = kernel.run
     return lambda tables: (partial(alone, tables + place, 0, ALL), None)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from anydml.engines.cpu.c_functions import NO_ARGUMENTS, MethodDef, address, builtin
 from anydml.engines.cpu.kernels import making
-from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.protocol import Array
 from anydml.memory.blocks import Shelf
 from anydml.memory.host import address_of
@@ -108,6 +107,6 @@ _METHODS: list[object] = []
 @cache
 def _code() -> tuple[MethodDef, MethodDef, int]:
     small, large, released = making.make_small(), making.make_large(), making.release()
-    methods = [MethodDef(b"make", entry(each), NO_ARGUMENTS, None) for each in (small, large)]
+    methods = [MethodDef(b"make", each.entry, NO_ARGUMENTS, None) for each in (small, large)]
     _METHODS.extend((*methods, small, large, released))
-    return methods[0], methods[1], entry(released)
+    return methods[0], methods[1], released.entry

@@ -80,4 +80,4 @@ def _run(kernel: Any, table: Array, moved: int, kept: object) -> None:
     if pays(moved):
         POOL.run(kernel, table, kept, moved)
     else:
-        kernel(address_of(table), 0, ALL)
+        kernel.run(address_of(table), 0, ALL)

@@ -22,7 +22,7 @@ from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 ROUND = 16
 """Claims that a caller makes before it looks for signals, where nobody says how large they are."""
@@ -118,9 +118,8 @@ class Pool:
         """
         if self._code is None:
             from anydml.engines.cpu.kernels import sharing
-            from anydml.engines.cpu.kernels.driver import entry, quick_entry
 
-            self._code = Code(quick_entry(sharing.share()), sharing.serve(), sharing.rouse(), entry)
+            self._code = Code(sharing.share().run, sharing.serve().run, sharing.rouse().run)
         return self._code
 
     def bind(
@@ -152,7 +151,7 @@ class Pool:
             effort: likewise.
         """
         code = self.prepare()
-        share, entry = code.share, code.entry(kernel)
+        share, entry = code.share, kernel.entry
         rounds = rounds_of(claim_bytes)
 
         def work(table: int) -> None:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -112,12 +112,12 @@ def _kept_or_measured(threads: int) -> tuple[int, bool]:
     """Bytes, and whether that is settled: where the cores were taken, it should be measured again some time."""
     if threads == 1:
         return DEFAULT, True
-    step = _copy(SIZES[-1])
-    kernel: Any = step.load()
-    folder = kernel.stats.cache_path
-    path = None if not folder else Path(folder) / f"shared_from_{zlib.crc32(processor().encode()):08x}_{threads}.json"
-    if path is not None and (kept := _read(path)) is not None:
-        return kept, True
+    from anydml.engines.cpu.kernels import kept
+
+    name = f"shared_from_{zlib.crc32(processor().encode()):08x}_{threads}.json"
+    for folder in kept.folders():
+        if (known := _read(folder / name)) is not None:
+            return known, True
     probes: list[Times] = []
     for _ in range(PROBES):
         probe = measured()
@@ -126,8 +126,8 @@ def _kept_or_measured(threads: int) -> tuple[int, bool]:
         if len(probes) == FREE:
             break
     found, is_settled = first_worth(probes) or TAKEN, len(probes) == FREE
-    if path is not None and is_settled:
-        _write(path, found, threads, probes)
+    if is_settled and (folder_to_write := kept.writable()):
+        _write(folder_to_write / name, found, threads, probes)
     return found, is_settled
 
 
@@ -156,7 +156,7 @@ def measured() -> Times:
         step = _copy(size)
         kernel, table = step.load(), step.table([address_of(target), address_of(source)])
         at = address_of(table)
-        runs[size] = partial(kernel, at, 0, ALL), POOL.bind(kernel, table, memory, step.claim_bytes)
+        runs[size] = partial(kernel.run, at, 0, ALL), POOL.bind(kernel, table, memory, step.claim_bytes)
         best[size] = (float("inf"), float("inf"))
     runs[SIZES[-1]][1]()
     end = time.monotonic() + PATIENCE

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from anydml.arrays.quick import QUICK
 from anydml.engines.cpu.kernels import tensors
-from anydml.engines.cpu.kernels.driver import entry, quick_entry
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.host import address_of
 from anydml.memory.tensor_struct import Probe, Structure
@@ -55,7 +54,7 @@ def _reading(kind: type) -> Reading | None:
         return None
     # What takes the compiler's locks is done here: the caller may have them.
     kernel = tensors.reader()
-    address, call, found = entry(kernel), quick_entry(kernel), list[Reading]()
+    address, call, found = kernel.entry, kernel.run, list[Reading]()
 
     def look() -> None:
         structure = QUICK[kind].structure()

@@ -13,7 +13,7 @@ from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 
 if TYPE_CHECKING:
-    from anydml.engines.cpu.kernels.driver import Kernel
+    from anydml.engines.cpu.kernels.loading import Kernel
 
 
 def grouped(steps: Sequence[KernelCall], pays: Callable[[int], bool]) -> list[tuple[range, bool]]:
@@ -43,9 +43,7 @@ def grouped(steps: Sequence[KernelCall], pays: Callable[[int], bool]) -> list[tu
 
 def several_table(kernels: Iterable[Kernel], tables: Iterable[int], effort: int) -> Array:
     """The table of work that consists of these kernels' on tables at these addresses."""
-    from anydml.engines.cpu.kernels.driver import entry
-
-    pairs = [word for pair in zip(map(entry, kernels), tables, strict=True) for word in pair]
+    pairs = [word for pair in zip((kernel.entry for kernel in kernels), tables, strict=True) for word in pair]
     units = len(pairs) // 2
     return np.array([units, units_per_claim(units, effort), 0, 0, 0, *pairs], np.uint64)
 

@@ -13,7 +13,6 @@ from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import answering, making
 from anydml.engines.cpu.c_functions import FAST_CALL, MethodDef, address, builtin
 from anydml.engines.cpu.kernels import arguments, call_table, whole
-from anydml.engines.cpu.kernels.driver import entry
 from anydml.engines.cpu.making import is_small
 from anydml.engines.cpu.tensors import reading
 from anydml.engines.protocol import Whole
@@ -167,7 +166,7 @@ at once make one each, of which `cache` keeps one."""
 @cache
 def _method(space: int) -> MethodDef:
     kernel = whole.whole(space)
-    method = MethodDef(b"whole", entry(kernel), FAST_CALL, None)
+    method = MethodDef(b"whole", kernel.entry, FAST_CALL, None)
     _METHODS.append((method, kernel))
     return method
 

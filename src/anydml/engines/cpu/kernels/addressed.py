@@ -9,31 +9,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.driver import (
     HEADER,
     RANK,
     STREAMED,
     UNITS,
     UNITS_PER_CLAIM,
-    Kernel,
     claim,
     compiled,
     walk,
     word,
 )
 from anydml.engines.cpu.kernels.indices import clamped, index_at, lies_outside
-from anydml.engines.cpu.kernels.ir import (
-    copy,
-    fence,
-    helper,
-    load,
-    prefetch,
-    scratch,
-    store,
-    stream,
-)
+from anydml.engines.cpu.kernels.ir import copy, fence, load, prefetch, scratch, store, stream
+from anydml.engines.cpu.kernels.language import helper, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 SEQUENCE_RANK, INNER, SEGMENT, ELEMENT, LOOKUPS, BUCKETS, BUCKET_LOOKUP, IS_PARTIAL = range(HEADER, HEADER + 8)
 """Words of the table after the header: dimensions walked in order, length of the innermost dimension and how much of it

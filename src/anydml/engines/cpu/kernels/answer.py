@@ -15,9 +15,6 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import uint64
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
 from anydml.engines.cpu.kernels.call_table import (
@@ -33,7 +30,9 @@ from anydml.engines.cpu.kernels.call_table import (
     refer,
 )
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import I64, helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import I64, load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.memory.numpy_struct import DATA, HEADER, ITEMS, TYPE
 
 ANSWER_CODE = code_of("call_table.py", "answer.py")
@@ -156,7 +155,7 @@ def answered(words, placed, given):
 
 
 @cache
-def answer() -> Any:
+def answer() -> Kernel:
     """The vectorcall function; without a function it takes the table's address."""
 
     def answer(function, arguments, flags, names):
@@ -174,5 +173,4 @@ def answer() -> Any:
                     return result
         return call_of_four(load(table), function, arguments, flags, names)
 
-    signature = "uint64(uint64, uint64, uint64, uint64)"
-    return compiled(answer, ANSWER_CODE, signature=signature, nogil=False, has_entry=True)
+    return compiled(answer, ANSWER_CODE, nogil=False)

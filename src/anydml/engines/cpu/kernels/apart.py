@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from numba import uint64
-
-from anydml.engines.cpu.kernels.ir import copy, helper, load, store
+from anydml.engines.cpu.kernels.ir import copy, load, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 
 SPAN = 16
 """Bytes of a span: the lowest address, and the one past the highest."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.call_table import FIRST_MAKER, LIST, LIST_ITEM, LIST_SIZE, LISTS, PLAIN, RESULTS, call
 from anydml.engines.cpu.kernels.driver import word
-from anydml.engines.cpu.kernels.ir import helper, load
+from anydml.engines.cpu.kernels.ir import load
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.memory.numpy_struct import HEADER, ITEMS, TYPE
 
 SAME, BYTES, EACH = range(3)

@@ -10,8 +10,6 @@ after all: it lets it have the other one first.
 
 from __future__ import annotations
 
-from numba import uint64
-
 from anydml.engines.cpu.block import (
     BOUND,
     BOUND_OF,
@@ -45,7 +43,8 @@ from anydml.engines.cpu.kernels.atomics import (
     replace,
     system_call,
 )
-from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE_ADDRESS, IN_PYTHON
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129

@@ -9,10 +9,9 @@ import platform
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.ir import I32, I64
+from anydml.engines.cpu.kernels.language import cgutils, intrinsic, types
 
 _ORDER = "seq_cst"
 

@@ -8,19 +8,9 @@ J overlap by a line, so that the lines that they share leave whole, too.
 
 from __future__ import annotations
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.driver import HEADER, RANK, walk, word
-from anydml.engines.cpu.kernels.ir import (
-    LINE,
-    copy_lines,
-    copy_rest,
-    helper,
-    load,
-    short_of_line,
-    stream,
-    stream_lines,
-)
+from anydml.engines.cpu.kernels.ir import LINE, copy_lines, copy_rest, load, short_of_line, stream, stream_lines
+from anydml.engines.cpu.kernels.language import helper, uint64
 
 FIELDS = (
     *("element", "rows", "columns", "pitch", "whole", "direct", "packed", "reach"),

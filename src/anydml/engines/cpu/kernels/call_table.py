@@ -9,11 +9,9 @@ compare it, and how many bytes that takes, or how many items follow, with four w
 
 from __future__ import annotations
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.atomics import call_of_four
 from anydml.engines.cpu.kernels.driver import word
-from anydml.engines.cpu.kernels.ir import helper
+from anydml.engines.cpu.kernels.language import helper, uint64
 
 NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
 """Python's objects and functions."""

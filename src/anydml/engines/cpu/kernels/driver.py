@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
+import os
 import zlib
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from llvmlite import ir
-from numba import config, njit, types, uint64
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.compiler import quietly
-from anydml.engines.cpu.kernels.ir import I64, OPTIONS, fetch_add, helper, load, load_as
+from anydml.engines.cpu.kernels import kept
+from anydml.engines.cpu.kernels.blanks import Filling
+from anydml.engines.cpu.kernels.ir import I64, fetch_add, load_as
+from anydml.engines.cpu.kernels.ir import load as load_word
+from anydml.engines.cpu.kernels.kept import MachineCode
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel, load
 from anydml.engines.cpu.kernels.one_process import one_process
-from anydml.engines.cpu.kernels.variants import Filling, VariantCompiler, filled
-
-SIGNATURE = "uint64(uint64, uint64, uint64)"
 
 UNITS, UNITS_PER_CLAIM, STREAMED, PARTS, RANK = range(5)
 """Words that begin every table: units of work, units a claim, whether to use non-temporal stores, parts, dimensions."""
@@ -29,18 +28,15 @@ HEADER = 5
 
 
 def code_of(*names: str) -> str:
-    """A checksum of files: part of names, because Numba's cache does not notice changes outside a kernel's own file."""
+    """A checksum of files: of what a kernel depends on, which is asked for its own file alone else."""
     return format(zlib.crc32(b"".join((Path(__file__).parent / name).read_bytes() for name in names)), "x")
 
 
 SHARED_CODE = code_of(
-    "ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py", "variants.py"
+    *("ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py"),
+    *("language.py", "blanks.py", "compilation.py"),
 )
-"""Part of every kernel's name."""
-
-Kernel = Callable[[int, int, int], int]
-
-_entries: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+"""What every kernel depends on."""
 
 
 @intrinsic
@@ -106,96 +102,55 @@ def walk(sizes, rank, index, strides, step):
         d -= uint64(1)
         at = index
         if d > uint64(0):
-            length = load(sizes + uint64(8) * d)
+            length = load_word(sizes + uint64(8) * d)
             at = index % length
             index = index // length
-        offset += at * load(strides + d * step)
+        offset += at * load_word(strides + d * step)
     return offset
 
 
 def compiled(
-    function: Any,
-    *constants: object,
-    blanks: Mapping[str, Filling] | None = None,
-    signature: str = SIGNATURE,
-    nogil: bool = True,
-    has_entry: bool = False,
+    function: Any, *constants: object, blanks: Mapping[str, Filling] | None = None, nogil: bool = True
 ) -> Kernel:
-    """Compile a kernel now, or take it from the disk cache.
+    """Take a kernel from the disk, or compile it now.
 
     Args:
-        function: the kernel's Python function.
-        constants: what it is specialised by; they become part of its name. Numba keeps one index file a name, and two
-            processes that write to one index can end up with each other's code.
-        blanks: what the kernel's blanks stand for (see `variants`). A kernel that has some closes over nothing.
-        signature: Numba's types. What has a kernel's can be called by its `entry`.
+        function: the kernel's Python function, of 64-bit words to one.
+        constants: what it is specialised by.
+        blanks: what the kernel's blanks stand for (see `blanks`). A kernel that has some closes over nothing.
         nogil: whether other threads of Python go on meanwhile.
-        has_entry: whether it is called by its `entry` whatever its signature.
 
     Raises:
         NoCompilerError: nothing can be compiled here.
     """
-    name = "_".join([function.__name__, *map(str, constants), SHARED_CODE])
-    function.__name__ = function.__qualname__ = re.sub(r"\W", "_", name)
-    return quietly(partial(_compiled, function, blanks, signature, nogil, has_entry or signature is SIGNATURE))
+    return quietly(partial(_compiled, function, constants, blanks or {}, nogil))
 
 
-def _compiled(
-    function: Any, blanks: Mapping[str, Filling] | None, signature: str, nogil: bool, has_entry: bool
-) -> Kernel:
-    if getattr(config, "DISABLE_JIT", 0):
+def _compiled(function: Any, constants: tuple[object, ...], blanks: Mapping[str, Filling], nogil: bool) -> Kernel:
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("0", ""):
         raise RuntimeError("NUMBA_DISABLE_JIT is set")
-    options = {**OPTIONS, "no_cfunc_wrapper": not has_entry, "nogil": nogil}
-    passes: list[dict[str, Any]] = [{}]
-    if blanks is not None:
-        # Where a Numba of another version has other insides, its own passes do.
-        passes = [{"pipeline_class": VariantCompiler}, {}]
-    with filled(blanks or {}):
-        for way in passes:
-            with suppress(Exception):
-                kernel: Kernel = _kept(njit(cache=True, **way, **options)(function), signature)
-                return kernel
-        # The cache's folder is full, damaged or not writeable: compile for this process only.
-        for way in passes[:-1]:
-            with suppress(Exception):
-                return njit(signature, **way, **options)(function)
-        return njit(signature, **options)(function)
+    name = kept.name_of(function.__name__, function.__code__.co_filename, *constants, SHARED_CODE, nogil)
+    code = kept.read(name) if name else None
+    if code is None:
+        try:
+            with one_process(kept.writable(), name):
+                # Another process may have compiled it meanwhile.
+                code = (kept.read(name) if name else None) or _made(function, name, blanks, nogil)
+            return load(code)
+        except MemoryError:
+            raise
+        except Exception:
+            # Where a Numba of another version has other insides, what it documents does.
+            from anydml.engines.cpu.kernels.compilation import plain
+
+            return plain(function, blanks, nogil)
+    return load(code)
 
 
-def _kept(kernel: Any, signature: str) -> Any:
-    """Compile what is kept on the disk, or take it from there."""
-    _load_alone(getattr(kernel, "_cache", None))
-    with one_process(kernel):
-        kernel.compile(signature)
-    kernel.disable_compile()
-    return kernel
+def _made(function: Any, name: str | None, blanks: Mapping[str, Filling], nogil: bool) -> MachineCode:
+    from anydml.engines.cpu.kernels.compilation import machine_code
 
-
-def _load_alone(cache: Any) -> None:
-    """Let what lies on the disk be read without all that only a compiler needs: to import that takes longer."""
-
-    def load_overload(signature: Any, context: Any) -> Any:
-        with cache._guard_against_spurious_io_errors():
-            return cache._load_overload(signature, context)
-
-    # Where a Numba of another version has other insides, its own way does.
-    if all(hasattr(cache, name) for name in ("_guard_against_spurious_io_errors", "_load_overload")):
-        cache.load_overload = load_overload
-
-
-def entry(kernel: Any) -> int:
-    """The address of a kernel's machine code, a function of C; it is there as long as the kernel is."""
-    if (known := _entries.get(kernel)) is not None:
-        return known
-    (overload,) = kernel.overloads.values()
-    address: int = overload.library.get_pointer_to_function(overload.fndesc.llvm_cfunc_wrapper_name)
-    # To ask takes the compiler's lock, and half the time of a small call.
-    _entries[kernel] = address
-    return address
-
-
-def quick_entry(kernel: Any) -> Callable[..., int]:
-    """What Python calls with integers alone: the same code without the look at its arguments' types."""
-    (overload,) = kernel.overloads.values()
-    found: Callable[..., int] = overload.entry_point
-    return found
+    code = machine_code(function, name or function.__name__, blanks, nogil)
+    if name:
+        kept.write(code)
+    return code

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
-from anydml.engines.cpu.kernels.driver import HEADER, PARTS, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.blanks import constant
+from anydml.engines.cpu.kernels.driver import HEADER, PARTS, RANK, STREAMED, UNITS, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import copy, copy_lines, fence, prefetch, scratch, stream
-from anydml.engines.cpu.kernels.variants import constant
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 INNER, SEGMENT, LINES_TOGETHER = HEADER, HEADER + 1, HEADER + 2
 SIZES = HEADER + 3

@@ -6,10 +6,8 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import types, uint64
-from numba.extending import intrinsic
 
-from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import (
     I8,
     I32,
@@ -18,7 +16,6 @@ from anydml.engines.cpu.kernels.ir import (
     copy,
     copy_rest,
     fence,
-    helper,
     literal_value,
     load,
     load_as,
@@ -27,6 +24,8 @@ from anydml.engines.cpu.kernels.ir import (
     store_as,
     stream_line,
 )
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 TO, SOURCE, ELEMENT, RUN, LAST_RUN, DIFFERS = range(HEADER, HEADER + 6)
 SIZES = HEADER + 6

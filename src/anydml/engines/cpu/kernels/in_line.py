@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.addressed import (
     AXIS,
     AXIS_STRIDE,
@@ -28,9 +26,11 @@ from anydml.engines.cpu.kernels.addressed import (
     SKIP,
     TARGET,
 )
-from anydml.engines.cpu.kernels.driver import RANK, STREAMED, UNITS, Kernel, claim, code_of, compiled, walk, word
+from anydml.engines.cpu.kernels.driver import RANK, STREAMED, UNITS, claim, code_of, compiled, walk, word
 from anydml.engines.cpu.kernels.indices import clamped, found_addresses, index_at
-from anydml.engines.cpu.kernels.ir import LINE, copy, fence, helper, load, prefetch, scratch, store, stream
+from anydml.engines.cpu.kernels.ir import LINE, copy, fence, load, prefetch, scratch, store, stream
+from anydml.engines.cpu.kernels.language import helper, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 PLACES, ENDS = 8 * BATCH, 8 * (MOST_LOOKUPS + 2)
 """Bytes of scratch for the addresses that a batch's indices find, and for where each end and lookup begins."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from anydml.engines.cpu.kernels.ir import I32, I64, literal_value, load_as, store_as
+from anydml.engines.cpu.kernels.language import intrinsic, types
 
 LARGEST = (1 << 63) - 1
 """What stands for all larger unsigned indices: no axis is as long."""

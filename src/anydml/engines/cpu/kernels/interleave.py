@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from numba import uint64
-
-from anydml.engines.cpu.kernels.disk import trim
-from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.blanks import Filling, constant, one_of
+from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import LINE, fence, load, prefetch, scratch, short_of_line, store, stream
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.engines.cpu.kernels.registers import (
     in_lines,
     interleave_rows,
@@ -26,7 +26,6 @@ from anydml.engines.cpu.kernels.registers import (
     rows_code,
     run_of,
 )
-from anydml.engines.cpu.kernels.variants import Filling, constant, one_of
 
 INNER, SEGMENT = HEADER, HEADER + 1
 SIZES = HEADER + 2
@@ -195,9 +194,7 @@ def interleave_kernel(spec: str) -> Kernel:
         fence()
         return uint64(1)
 
-    kernel = compiled(interleave, spec, blanks=blanks)
-    trim(kernel)
-    return kernel
+    return compiled(interleave, spec, blanks=blanks)
 
 
 def rows_to_line(run: int) -> tuple[int, int, int]:

@@ -9,22 +9,12 @@ from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_name
-from numba import njit, uint64
-from numba.core import cgutils, types
-from numba.core.errors import RequireLiteralValue
-from numba.extending import intrinsic
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-"""How everything is compiled: without the GIL, without Python's own checks of divisors, for Python or kernels alone."""
+from anydml.engines.cpu.kernels.language import RequireLiteralValue, cgutils, helper, intrinsic, types, uint64
 
 I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 BYTES = I8.as_pointer()
 LINE = 64
-
-
-def helper(function: Any) -> Any:
-    """Compile a function that only kernels call, into each of them."""
-    return njit(**{**OPTIONS, "no_cpython_wrapper": True, "forceinline": True})(function)
 
 
 def _pointer(builder: Any, address: Any, kind: Any) -> Any:

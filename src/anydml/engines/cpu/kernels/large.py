@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import uint64
-
 from anydml.engines.cpu.block import ALIVE, STYLE, WANTED
 from anydml.engines.cpu.kernels.asleep import at
 from anydml.engines.cpu.kernels.atomics import atomic_load, call_kernel, call_of_four, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load
+from anydml.engines.cpu.kernels.ir import load
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.engines.cpu.kernels.launch import (
     ALL,
     DONE,

@@ -33,12 +33,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.apart import SPAN, takes_place
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_two, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import copy, helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import copy, load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.engines.cpu.kernels.refusing import are_all_inside
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory.numpy_struct import DATA, DIMENSIONS, DTYPE, FLAGS, HEADER, ITEMS, SHAPE, STRIDES, TYPE, WRITEABLE
@@ -256,7 +255,7 @@ def launch() -> Any:
     def launch(block, operands):
         return done_by(block, operands, scratch(WORKSPACE))
 
-    return compiled(launch, *CODE, signature="uint64(uint64, uint64)", nogil=False)
+    return compiled(launch, *CODE, nogil=False)
 
 
 @cache
@@ -274,7 +273,7 @@ def prepare() -> Any:
             step = after(step)
         return uint64(DONE)
 
-    return compiled(prepare, *CODE, signature="uint64(uint64, uint64, uint64)", nogil=False)
+    return compiled(prepare, *CODE, nogil=False)
 
 
 @cache
@@ -297,4 +296,4 @@ def repeat() -> Any:
             at += uint64(16)
         return uint64(DONE)
 
-    return compiled(repeat, *CODE, signature="uint64(uint64)", nogil=False)
+    return compiled(repeat, *CODE, nogil=False)

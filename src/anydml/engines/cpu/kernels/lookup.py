@@ -13,24 +13,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import types, uint64
-from numba.extending import intrinsic
-
-from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.blanks import Filling, blank, constant
+from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.indices import clamped_at
-from anydml.engines.cpu.kernels.ir import (
-    copy,
-    copy_run,
-    fence,
-    helper,
-    load,
-    prefetch,
-    scratch,
-    store,
-    stream,
-)
+from anydml.engines.cpu.kernels.ir import copy, copy_run, fence, load, prefetch, scratch, store, stream
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.engines.cpu.kernels.shared_lines import SHARED_LINE, finish_up, stream_up
-from anydml.engines.cpu.kernels.variants import Filling, blank, constant
 
 INNER, SEGMENT, LINES, BLOCK_LINES, ELEMENT, AXIS, AXIS_STRIDE = range(HEADER, HEADER + 7)
 SIZES = HEADER + 7

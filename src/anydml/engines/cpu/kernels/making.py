@@ -10,11 +10,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import int64, uint64
-
 from anydml.engines.cpu.kernels.atomics import call_of_eight, call_of_four, call_of_two, call_plain
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, int64, uint64
 from anydml.memory.blocks import ADDRESS, SINCE
 from anydml.memory.numpy_calls import CAPSULE_CONTEXT, CAPSULE_POINTER, PACKED
 from anydml.memory.numpy_struct import DATA, HEADER, ITEMS

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import types, uint64
-from numba.extending import intrinsic
 
-from anydml.engines.cpu.kernels.driver import HEADER, RANK, UNITS, UNITS_PER_CLAIM, Kernel, claim, compiled, word
-from anydml.engines.cpu.kernels.ir import I64, helper, literal_value, load, load_as, scratch, store, store_as
+from anydml.engines.cpu.kernels.driver import HEADER, RANK, UNITS, UNITS_PER_CLAIM, claim, compiled, word
+from anydml.engines.cpu.kernels.ir import I64, literal_value, load, load_as, scratch, store, store_as
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 SOURCE, TOTAL, ELEMENT, KEPT, WRITES, ROWS, TARGET, WIDTH = range(HEADER, HEADER + 8)
 SIZES = HEADER + 8

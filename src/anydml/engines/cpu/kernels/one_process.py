@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 if sys.platform == "win32":
     import msvcrt
@@ -26,20 +26,17 @@ LOOK = 0.02
 
 
 @contextlib.contextmanager
-def one_process(kernel: Any) -> Iterator[None]:
-    """Within this, other processes that share the folder of Numba's cache do not compile this kernel.
-
-    Where it lies on the disk already, nobody waits; where nothing can be locked, neither.
+def one_process(folder: Path | None, name: str | None) -> Iterator[None]:
+    """Within this, other processes that keep kernels in a folder do not compile this one. They may have compiled it.
 
     Args:
-        kernel: what `njit(cache=True)` made, not compiled yet.
+        folder: where it will be kept. Where nothing can be locked, nobody waits.
+        name: the kernel's; None if it is not kept.
     """
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError):
-            folder, name = Path(kernel.stats.cache_path), kernel.py_func.__name__
-            if not any(folder.glob(f"*.{name}-*.nbi")):
-                folder.mkdir(parents=True, exist_ok=True)
-                path = folder / f"{name}.lock"
+        if folder is not None and name is not None:
+            path = folder / f"{name}.lock"
+            with contextlib.suppress(OSError):
                 _wait(held.enter_context(path.open("ab")))
                 held.callback(_forget, path)
         yield

@@ -6,11 +6,10 @@ sizes, strides.
 
 from __future__ import annotations
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.driver import walk, word
 from anydml.engines.cpu.kernels.indices import is_outside
-from anydml.engines.cpu.kernels.ir import helper, load
+from anydml.engines.cpu.kernels.ir import load
+from anydml.engines.cpu.kernels.language import helper, uint64
 
 DTYPES = {"int32": 0, "uint32": 1, "int64": 2, "uint64": 3}
 """Numbers of indices' dtypes."""

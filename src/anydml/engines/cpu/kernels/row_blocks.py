@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.blocks import (
     COLUMNS,
     COUNT_I,
@@ -25,8 +23,10 @@ from anydml.engines.cpu.kernels.blocks import (
     block_of,
     tables,
 )
-from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM, Kernel, claim, compiled, word
+from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM, claim, compiled, word
 from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, load, prefetch_once, scratch, stream
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.engines.cpu.kernels.shared_lines import SHARED_LINE, finish_up, stream_up
 
 AHEAD, MOST_AHEAD = 6144, 24

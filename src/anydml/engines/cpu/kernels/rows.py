@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.driver import (
     HEADER,
     PARTS,
@@ -18,13 +16,14 @@ from anydml.engines.cpu.kernels.driver import (
     STREAMED,
     UNITS,
     UNITS_PER_CLAIM,
-    Kernel,
     claim,
     compiled,
     walk,
     word,
 )
 from anydml.engines.cpu.kernels.ir import copy_run, fence, load, scratch, stream
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.engines.cpu.kernels.shared_lines import SHARED_LINE, finish_down, stream_down
 
 PART_WORDS = 3

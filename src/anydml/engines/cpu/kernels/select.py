@@ -10,17 +10,15 @@ from functools import cache
 from typing import Any
 
 from llvmlite import ir
-from numba import types, uint64
-from numba.extending import intrinsic
 
-from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, Kernel, claim, compiled, walk, word
+from anydml.engines.cpu.kernels.blanks import Filling, blank, constant
+from anydml.engines.cpu.kernels.driver import HEADER, RANK, STREAMED, UNITS, claim, compiled, walk, word
 from anydml.engines.cpu.kernels.ir import (
     I8,
     I32,
     LINE,
     copy,
     fence,
-    helper,
     load,
     load_as,
     scratch,
@@ -29,7 +27,8 @@ from anydml.engines.cpu.kernels.ir import (
     stream,
     stream_as,
 )
-from anydml.engines.cpu.kernels.variants import Filling, blank, constant
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 INNER, SEGMENT, ELEMENT = range(HEADER, HEADER + 3)
 SIZES = HEADER + 3

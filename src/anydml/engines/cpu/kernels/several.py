@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.atomics import call_kernel
-from anydml.engines.cpu.kernels.driver import HEADER, UNITS, UNITS_PER_CLAIM, Kernel, claim, code_of, compiled, word
+from anydml.engines.cpu.kernels.driver import HEADER, UNITS, UNITS_PER_CLAIM, claim, code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import load
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 CODE = code_of("atomics.py")
 """Part of the name of what is compiled here."""

@@ -7,18 +7,8 @@ to the first, because that is what processors do fastest; looked-up rows from th
 
 from __future__ import annotations
 
-from numba import uint64
-
-from anydml.engines.cpu.kernels.ir import (
-    LINE,
-    copy,
-    copy_rest,
-    helper,
-    prefetch_once,
-    short_of_line,
-    stream_four,
-    stream_line,
-)
+from anydml.engines.cpu.kernels.ir import LINE, copy, copy_rest, prefetch_once, short_of_line, stream_four, stream_line
+from anydml.engines.cpu.kernels.language import helper, uint64
 
 SHARED_LINE = 2 * LINE
 """Bytes of scratch of an edge: the end of the run below, the beginning of the run above."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import uint64
-
 from anydml.engines.cpu.block import (
     ALIVE,
     AWAITED,
@@ -53,7 +51,8 @@ from anydml.engines.cpu.kernels.atomics import (
     replace,
 )
 from anydml.engines.cpu.kernels.driver import FROM_END, HALF, UNITS, UNITS_PER_CLAIM, claimed, code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.engines.cpu.waiting import IN_PYTHON
 
 CODE = code_of("atomics.py", "asleep.py", "../block.py", "../waiting.py")
@@ -132,7 +131,7 @@ def share() -> Any:
     def share(block, kernel, table, begin, rounds, effort):
         return shared(block, kernel, table, begin, rounds, effort)
 
-    return compiled(share, CODE, signature="uint64(uint64, uint64, uint64, uint64, uint64, uint64)")
+    return compiled(share, CODE)
 
 
 BEGINS, WAKES, ENDS = range(3)
@@ -197,7 +196,7 @@ def serve() -> Any:
             atomic_add(at(block, SLEEPERS), ~uint64(0))
             looks, woken = uint64(0), True
 
-    return compiled(serve, CODE, signature="uint64(uint64, uint64)")
+    return compiled(serve, CODE)
 
 
 @cache
@@ -209,4 +208,4 @@ def rouse() -> Any:
         wake(block, at(block, STATE) + uint64(4), uint64(1 << 30))
         return uint64(0)
 
-    return compiled(rouse, CODE, signature="uint64(uint64)")
+    return compiled(rouse, CODE)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
+from anydml.engines.cpu.kernels.blanks import constant
 from anydml.engines.cpu.kernels.blocks import (
     BLOCK,
     COLUMNS,
@@ -23,9 +22,10 @@ from anydml.engines.cpu.kernels.blocks import (
     leave,
     tables,
 )
-from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
+from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, claim, compiled, word
 from anydml.engines.cpu.kernels.ir import copy, copy_lines, fence, load, scratch
-from anydml.engines.cpu.kernels.variants import constant
+from anydml.engines.cpu.kernels.language import uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 
 
 @cache

@@ -9,11 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.atomics import call_of_four, call_of_two
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load, store
+from anydml.engines.cpu.kernels.ir import load, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.memory import dlpack_struct as dlpack
 from anydml.memory import tensor_struct as own
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from anydml.engines.cpu.kernels.blanks import Filling, blank
 from anydml.engines.cpu.kernels.ir import I8, I32, I64, LINE, load_as, store_as, stream_as
-from anydml.engines.cpu.kernels.variants import Filling, blank
+from anydml.engines.cpu.kernels.language import intrinsic, types
 
 LANE = 16
 LANES = LINE // LANE

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from numba import uint64
-
+from anydml.engines.cpu.kernels.blanks import Filling, constant
 from anydml.engines.cpu.kernels.blocks import (
     BLOCK,
     COLUMNS,
@@ -28,10 +27,11 @@ from anydml.engines.cpu.kernels.blocks import (
     leave,
     tables,
 )
-from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, Kernel, claim, compiled, word
-from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, helper, load, prefetch_once, scratch, short_of_line
+from anydml.engines.cpu.kernels.driver import STREAMED, UNITS, claim, compiled, word
+from anydml.engines.cpu.kernels.ir import LINE, copy_lines, fence, load, prefetch_once, scratch, short_of_line
+from anydml.engines.cpu.kernels.language import helper, uint64
+from anydml.engines.cpu.kernels.loading import Kernel
 from anydml.engines.cpu.kernels.tiles import PADDED, side_of, tile_code, turn_tile, turn_tile_streamed
-from anydml.engines.cpu.kernels.variants import Filling, constant
 
 SLACK = 4096 + 64
 STAGE = 4096

@@ -12,8 +12,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import uint64
-
 from anydml.engines.cpu.kernels.arguments import are_arguments_alike
 from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
 from anydml.engines.cpu.kernels.call_table import (
@@ -53,7 +51,8 @@ from anydml.engines.cpu.kernels.call_table import (
     refer,
 )
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
-from anydml.engines.cpu.kernels.ir import helper, load, scratch, store
+from anydml.engines.cpu.kernels.ir import load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, uint64
 from anydml.engines.cpu.kernels.large import done_large, is_ready
 from anydml.engines.cpu.kernels.launch import (
     CODE,
