@@ -1,6 +1,7 @@
 """`anydml doctor`: facts that can be checked, and reasons that can be made."""
 
 import importlib
+import sys
 from importlib import metadata
 
 import pytest
@@ -65,3 +66,10 @@ def test_kernels_that_cannot_be_kept_are_slow(doctor, monkeypatch):
     facts, slow = doctor()
     assert facts["kernels"] == "none kept on disk"
     assert any("NUMBA_CACHE_DIR" in line for line in slow)
+
+
+def test_a_compiler_that_does_not_work_is_named_where_kernels_are_kept(doctor, monkeypatch):
+    monkeypatch.setitem(sys.modules, "anydml.engines.cpu.kernels.compilation", None)
+    facts, slow = doctor()
+    assert facts["compiler"] == "does not work"
+    assert any("NumPy moves everything" in line for line in slow)

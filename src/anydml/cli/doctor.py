@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -88,7 +90,7 @@ def _shared_from() -> str:
 
 
 def _kernels() -> Facts:
-    from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
+    from anydml.engines.cpu.compiler import NoCompilerError, import_kernels, quietly
 
     try:
         import_kernels()
@@ -97,20 +99,21 @@ def _kernels() -> Facts:
         from anydml.engines.cpu.warmup import kernels
 
         rows_kernel()
+        # A kernel that lies on the disk needs no compiler.
+        quietly(partial(importlib.import_module, "anydml.engines.cpu.kernels.compilation"))
     except NoCompilerError as error:
         slow = f"no kernel can be compiled, so NumPy moves everything, in one thread: {error}"
         return [("compiler", "does not work"), ("kernels", "none")], [slow]
     held = kept.held()
-    facts = [
-        ("compiler", "works"),
-        ("kernels", f"{held[1]} compiled, in {held[0]}" if held else "none kept on disk"),
-    ]
-    if held is None:
+    where = ", ".join(f"{count} compiled, in {folder}" for folder, count in held)
+    facts = [("compiler", "works"), ("kernels", where if held else "none kept on disk")]
+    are_missing = sum(count for _, count in held) < sum(1 for _ in kernels())
+    if are_missing and kept.writable() is None:
         why = (
             "kernels cannot be kept on disk, so each process compiles its own: set NUMBA_CACHE_DIR to a folder of yours"
         )
         return facts, [why]
-    if held[1] < sum(1 for _ in kernels()):
+    if are_missing:
         return facts, ["the first large call of each kind compiles its kernel, in under a second: run anydml warmup"]
     return facts, []
 

@@ -99,10 +99,10 @@ def test_it_is_read_from_where_nobody_may_write(tmp_path, made, monkeypatch):
     sum_of("a")
     monkeypatch.setattr(kept, "folders", lambda: iter([first, second]))
     assert call(sum_of("a")) == 42
-    assert kept.held() == (second, 1)
+    assert kept.held() == [(second, 1)]
     assert len(made) == 1
     sum_of("b")
-    assert kept.held() == (first, 1)
+    assert kept.held() == [(first, 1), (second, 1)]
 
 
 def test_others_may_read_it(folder):

@@ -121,10 +121,10 @@ def _machine() -> str | None:
     return None if version is None else str((version, llvmlite.__version__, python, target, variables))
 
 
-def held() -> tuple[Path, int] | None:
-    """The first folder that has kernels, and how many; None where nothing is kept."""
+def held() -> list[tuple[Path, int]]:
+    """The folders that have kernels, and how many."""
     counts = ((folder, sum(1 for _ in folder.glob(f"*{SUFFIX}"))) for folder in folders())
-    return next((found for found in counts if found[1]), None)
+    return [(folder, count) for folder, count in counts if count]
 
 
 def read(name: str) -> MachineCode | None:
