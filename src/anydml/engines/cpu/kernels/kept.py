@@ -117,7 +117,11 @@ def _machine() -> str | None:
         each for each in os.environ.items() if each[0].startswith("NUMBA_") and each[0] not in _OTHER_VARIABLES
     )
     python = sys.implementation.cache_tag, sysconfig.get_config_var("Py_GIL_DISABLED")
-    target = binding.get_process_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    features = ""
+    with contextlib.suppress(RuntimeError):
+        # LLVM cannot tell them on every system.
+        features = binding.get_host_cpu_features().flatten()
+    target = binding.get_process_triple(), binding.get_host_cpu_name(), features
     return None if version is None else str((version, llvmlite.__version__, python, target, variables))
 
 
