@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,8 +159,6 @@ import sys, numpy as np, anydml as dml
 x = np.arange(1 << 18, dtype=np.uint16).reshape(-1, 4)
 first, second = dml.split(x, 2, 1)
 assert (first == x[:, :2]).all() and (second == x[:, 2:]).all()
-assert (dml.gather(x, [3, -1], 0) == x[[3, -1]]).all()
-assert (dml.slice1(x, [0, 0], x.shape, [-1, 1]) == x[::-1]).all()
 print("numba" in sys.modules)
 """
     said = [
@@ -173,3 +172,20 @@ print("numba" in sys.modules)
         for _ in range(2)
     ]
     assert said == ["True\n", "False\n"]
+
+
+def test_a_folder_that_is_named_is_the_only_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert [*kept.folders()] == [tmp_path / "anydml"]
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    beside, users = kept.folders()
+    assert beside == Path(kept.__file__).parent / "__pycache__"
+    assert users.name == "anydml"
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    assert [*kept.folders()] == [beside]
+
+
+def no_home():
+    raise RuntimeError("could not determine home directory")

@@ -1,7 +1,8 @@
 """Compiled kernels on disk: a file each, named by all that its machine code depends on.
 
-They lie in the first of these folders that can be written, and are read from any: what NUMBA_CACHE_DIR names, the
-package's own `__pycache__`, the user's cache. So what somebody compiled who may write to the package serves all others.
+They lie in the folder that NUMBA_CACHE_DIR names. Without it, they lie in the package's own `__pycache__` if that can
+be written, else in the user's cache, and are read from both: what is compiled by those who may write to the package
+serves all others.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def folders() -> Iterator[Path]:
     """Where kernels may lie, those first that are preferred."""
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         yield Path(named) / "anydml"
+        return
     yield Path(__file__).parent / "__pycache__"
     with contextlib.suppress(RuntimeError):
         # There may be no home.
