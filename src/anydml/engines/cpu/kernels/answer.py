@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
+from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four, call_word
 from anydml.engines.cpu.kernels.call_table import (
     ALIKE,
     ARRAY,
@@ -26,7 +26,6 @@ from anydml.engines.cpu.kernels.call_table import (
     LIST_ITEM,
     LIST_SIZE,
     NONE,
-    call,
     refer,
 )
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
@@ -124,9 +123,9 @@ def is_of_arrays(table, first, out):
     """
     kind = load(first + uint64(TYPE))
     if kind == word(table, LIST):
-        if call(table, LIST_SIZE, first, uint64(0), uint64(0)) == uint64(0):
+        if call_word(table, LIST_SIZE, first, uint64(0), uint64(0)) == uint64(0):
             return False
-        kind = load(call(table, LIST_ITEM, first, uint64(0), uint64(0)) + uint64(TYPE))
+        kind = load(call_word(table, LIST_ITEM, first, uint64(0), uint64(0)) + uint64(TYPE))
     is_guest = kind == word(table, GUEST) or kind == word(table, ALIKE)
     return kind == word(table, ARRAY) or (is_guest and out == word(table, NONE))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels.call_table import FIRST_MAKER, LIST, LIST_ITEM, LIST_SIZE, LISTS, PLAIN, RESULTS, call
+from anydml.engines.cpu.kernels.atomics import call_word
+from anydml.engines.cpu.kernels.call_table import FIRST_MAKER, LIST, LIST_ITEM, LIST_SIZE, LISTS, PLAIN, RESULTS
 from anydml.engines.cpu.kernels.driver import word
 from anydml.engines.cpu.kernels.ir import load
 from anydml.engines.cpu.kernels.language import helper, uint64
@@ -44,7 +45,7 @@ def is_alike(table, record, given):
         return True
     how, size = word(record, 2), word(record, 3)
     if load(given + uint64(TYPE)) != word(record, 1):
-        return is_list_for(table, record, given) and call(table, LIST_SIZE, given, uint64(0), uint64(0)) == size
+        return is_list_for(table, record, given) and call_word(table, LIST_SIZE, given, uint64(0), uint64(0)) == size
     if how == uint64(BYTES):
         return are_bytes_alike(given + uint64(HEADER), load(record) + uint64(HEADER), size)
     return how == uint64(EACH) and load(given + uint64(HEADER)) == size
@@ -64,7 +65,7 @@ def are_arguments_alike(table, recipe, given):
         record += uint64(RECORD)
         for number in range(items):
             if is_list:
-                item = call(table, LIST_ITEM, argument, uint64(number), uint64(0))
+                item = call_word(table, LIST_ITEM, argument, uint64(number), uint64(0))
             else:
                 item = load(argument + uint64(ITEMS) + uint64(8) * uint64(number))
             if argument != planned and not is_alike(table, record, item):

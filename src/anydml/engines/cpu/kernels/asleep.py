@@ -10,6 +10,10 @@ after all: it lets it have the other one first.
 
 from __future__ import annotations
 
+from typing import Any
+
+from llvmlite import ir
+
 from anydml.engines.cpu.block import (
     BOUND,
     BOUND_OF,
@@ -43,8 +47,8 @@ from anydml.engines.cpu.kernels.atomics import (
     replace,
     system_call,
 )
-from anydml.engines.cpu.kernels.ir import load, scratch, store
-from anydml.engines.cpu.kernels.language import helper, uint64
+from anydml.engines.cpu.kernels.ir import I64, load, scratch, store
+from anydml.engines.cpu.kernels.language import helper, intrinsic, types, uint64
 from anydml.engines.cpu.waiting import BY_FUTEX, BY_VALUE_ADDRESS, IN_PYTHON
 
 FUTEX_WAIT, FUTEX_WAKE = 128, 129
@@ -65,10 +69,15 @@ MASK = MOST_CORES // 8
 """Cores that are known of, and the bytes of a set of them."""
 
 
-@helper
-def at(block, number):
+@intrinsic
+def at(typing: Any, block: Any, number: Any) -> Any:
     """The address of a word of the block."""
-    return block + uint64(8 * number)
+
+    # No helper: one would be compiled for every number that is a constant.
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.add(arguments[0], builder.mul(arguments[1], ir.Constant(I64, 8)))
+
+    return types.uint64(types.uint64, types.uint64), generate
 
 
 @helper

@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from anydml.engines.cpu.kernels.ir import I32, I64
+from anydml.engines.cpu.kernels.ir import I32, I64, load_as
 from anydml.engines.cpu.kernels.language import cgutils, intrinsic, types
 
 _ORDER = "seq_cst"
@@ -143,6 +143,19 @@ def call_of_four(typing: Any, function: Any, first: Any, second: Any, third: Any
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.call(_pointer(builder, arguments[0], ir.FunctionType(I64, [I64] * 4)), arguments[1:])
+
+    return types.uint64(*[types.uint64] * 5), generate
+
+
+@intrinsic
+def call_word(typing: Any, table: Any, number: Any, first: Any, second: Any, third: Any) -> Any:
+    """What a function of C with three arguments returns, whose address is a word of a table."""
+
+    # No helper: one would be compiled for every number that is a constant.
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.add(arguments[0], builder.mul(arguments[1], ir.Constant(I64, 8)))
+        function = ir.FunctionType(I64, [I64] * 3)
+        return builder.call(_pointer(builder, load_as(builder, place, I64), function), arguments[2:])
 
     return types.uint64(*[types.uint64] * 5), generate
 

@@ -9,8 +9,7 @@ compare it, and how many bytes that takes, or how many items follow, with four w
 
 from __future__ import annotations
 
-from anydml.engines.cpu.kernels.atomics import call_of_four
-from anydml.engines.cpu.kernels.driver import word
+from anydml.engines.cpu.kernels.atomics import call_word
 from anydml.engines.cpu.kernels.language import helper, uint64
 
 NONE, ARRAY, LIST, ZERO, INCREF, DECREF, LIST_SIZE, LIST_ITEM, LIST_NEW, LIST_PUT, CALL, CALL_WITH, NUMBER = range(13)
@@ -32,12 +31,6 @@ and the bytes of workspace that it needs."""
 
 
 @helper
-def call(table, function, first, second, third):
-    """What one of Python's functions gives."""
-    return call_of_four(word(table, function), first, second, third, uint64(0))
-
-
-@helper
 def refer(table, item, change):
     """Count a reference more, or less."""
-    call(table, change, item, uint64(0), uint64(0))
+    call_word(table, change, item, uint64(0), uint64(0))

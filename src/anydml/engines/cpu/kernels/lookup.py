@@ -82,8 +82,9 @@ def rows_kernel(bits: int) -> Kernel:
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment, element = word(table, INNER), word(table, SEGMENT), word(table, ELEMENT)
         axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
-        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
-        index_step = entry_stride(table, 2, rank, 1)
+        to_step = entry_stride(table, uint64(0), rank, uint64(1))
+        from_step = entry_stride(table, uint64(1), rank, uint64(1))
+        index_step = entry_stride(table, uint64(2), rank, uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         ahead = min(max(uint64(AHEAD) // element, uint64(1)), uint64(MOST_AHEAD))
         edge, rows = scratch(SHARED_LINE), scratch(ROW_ADDRESSES)
@@ -96,9 +97,9 @@ def rows_kernel(bits: int) -> Kernel:
                 outer = unit // segments
                 first = (unit - outer * segments) * segment
                 count = min(segment, inner - first)
-                to = entry_address(table, 0, rank, outer, first)
-                source = entry_address(table, 1, rank, outer, first)
-                indices = entry_address(table, 2, rank, outer, first)
+                to = entry_address(table, uint64(0), rank, outer, first)
+                source = entry_address(table, uint64(1), rank, outer, first)
+                indices = entry_address(table, uint64(2), rank, outer, first)
                 # Addresses first, so that the loop that copies has few of its own to keep.
                 last = inner - first - uint64(1)
                 for i in range(count + ahead):
@@ -135,8 +136,9 @@ def elements_kernel(size: int, bits: int) -> Kernel:
         units, streamed, rank, step = word(table, UNITS), word(table, STREAMED), word(table, RANK), word(table, 1)
         inner, segment = word(table, INNER), word(table, SEGMENT)
         axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
-        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
-        index_step = entry_stride(table, 2, rank, 1)
+        to_step = entry_stride(table, uint64(0), rank, uint64(1))
+        from_step = entry_stride(table, uint64(1), rank, uint64(1))
+        index_step = entry_stride(table, uint64(2), rank, uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         staged = streamed != uint64(0) and to_step == size
         is_near = not staged and axis * axis_stride <= uint64(NEAR_ELEMENTS)
@@ -151,9 +153,9 @@ def elements_kernel(size: int, bits: int) -> Kernel:
                 outer = unit // segments
                 first = (unit - outer * segments) * segment
                 last = min(first + segment, inner)
-                to = entry_address(table, 0, rank, outer, uint64(0))
-                source = entry_address(table, 1, rank, outer, uint64(0))
-                indices = entry_address(table, 2, rank, outer, uint64(0))
+                to = entry_address(table, uint64(0), rank, outer, uint64(0))
+                source = entry_address(table, uint64(1), rank, outer, uint64(0))
+                indices = entry_address(table, uint64(2), rank, outer, uint64(0))
                 if is_near:
                     for i in range(first, last):
                         at = source + index_of(indices + i * index_step, axis) * axis_stride + i * from_step
@@ -195,9 +197,11 @@ def lines_kernel(size: int, bits: int) -> Kernel:
         inner, segment = word(table, INNER), word(table, SEGMENT)
         lines, block = word(table, LINES), word(table, BLOCK_LINES)
         axis, axis_stride = word(table, AXIS), word(table, AXIS_STRIDE)
-        to_step, from_step = entry_stride(table, 0, rank, 1), entry_stride(table, 1, rank, 1)
-        to_line, from_line = entry_stride(table, 0, rank, 2), entry_stride(table, 1, rank, 2)
-        index_step = entry_stride(table, 2, rank, 1)
+        to_step = entry_stride(table, uint64(0), rank, uint64(1))
+        from_step = entry_stride(table, uint64(1), rank, uint64(1))
+        to_line = entry_stride(table, uint64(0), rank, uint64(2))
+        from_line = entry_stride(table, uint64(1), rank, uint64(2))
+        index_step = entry_stride(table, uint64(2), rank, uint64(1))
         segments = (inner + segment - uint64(1)) // segment
         blocks = (lines + block - uint64(1)) // block
         staged = streamed != uint64(0) and to_step == size
@@ -218,9 +222,9 @@ def lines_kernel(size: int, bits: int) -> Kernel:
                 outer = rest // blocks
                 line = (rest - outer * blocks) * block
                 last_line = min(line + block, lines)
-                to = entry_address(table, 0, rank, outer, first)
-                source = entry_address(table, 1, rank, outer, first)
-                indices = entry_address(table, 2, rank, outer, first)
+                to = entry_address(table, uint64(0), rank, outer, first)
+                source = entry_address(table, uint64(1), rank, outer, first)
+                indices = entry_address(table, uint64(2), rank, outer, first)
                 for i in range(count):
                     offset = index_of(indices + uint64(i) * index_step, axis) * axis_stride
                     store(offsets + uint64(8) * uint64(i), offset + uint64(i) * from_step)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from anydml.engines.cpu.kernels.atomics import call_of_eight, call_of_four, call_of_two, call_plain
+from anydml.engines.cpu.kernels.atomics import call_of_eight, call_of_four, call_of_two, call_plain, call_word
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
 from anydml.engines.cpu.kernels.ir import load, scratch, store
 from anydml.engines.cpu.kernels.language import helper, int64, uint64
@@ -38,12 +38,6 @@ counts, the bytes of a block, what has one wait, and what looks after too many."
 
 
 @helper
-def call(common, function, first, second):
-    """What one of Python's functions gives."""
-    return call_of_four(word(common, function), first, second, uint64(0), uint64(0))
-
-
-@helper
 def words_of(own):
     """The words of a tuple's first item."""
     return load(load(own + uint64(ITEMS)) + uint64(DATA))
@@ -52,7 +46,7 @@ def words_of(own):
 @helper
 def dropped(common, item):
     """Let go of an object; 0, which says that there is an error."""
-    call(common, DECREF, item, uint64(0))
+    call_word(common, DECREF, item, uint64(0), uint64(0))
     return uint64(0)
 
 
@@ -60,9 +54,9 @@ def dropped(common, item):
 def settled(common, function, answer):
     """Let go of what a function of the cache's gave; what it raised has nobody to go to."""
     if answer == uint64(0):
-        call(common, UNRAISABLE, word(common, function), uint64(0))
+        call_word(common, UNRAISABLE, word(common, function), uint64(0), uint64(0))
     else:
-        call(common, DECREF, answer, uint64(0))
+        call_word(common, DECREF, answer, uint64(0), uint64(0))
 
 
 @cache
@@ -72,7 +66,7 @@ def make_small() -> Any:
     def make_small(own, arguments, count):
         words = words_of(own)
         common = load(words)
-        call(common, INCREF, word(words, DESCR), uint64(0))
+        call_word(common, INCREF, word(words, DESCR), uint64(0), uint64(0))
         sizes = words + uint64(8 * SIZES)
         return call_of_four(word(common, EMPTY), word(words, RANK), sizes, word(words, DESCR), uint64(0))
 
@@ -86,13 +80,13 @@ def make_large() -> Any:
     def make_large(own, arguments, count):
         words = words_of(own)
         common = load(words)
-        block = call(common, CALL, word(common, POP), uint64(0))
+        block = call_word(common, CALL, word(common, POP), uint64(0), uint64(0))
         if block == uint64(0):
             call_plain(word(common, CLEAR))
-            return call(common, CALL, word(words, SLOW), uint64(0))
+            return call_word(common, CALL, word(words, SLOW), uint64(0), uint64(0))
         room = word(common, COUNTS) + uint64(8 * ROOM)
         store(room, load(room) + word(common, SIZE))
-        call(common, INCREF, word(words, DESCR), uint64(0))
+        call_word(common, INCREF, word(words, DESCR), uint64(0), uint64(0))
         made = call_of_eight(
             word(common, FROM_DESCR),
             word(common, ARRAY),
@@ -110,7 +104,7 @@ def make_large() -> Any:
         if capsule == uint64(0):
             dropped(common, made)
             return dropped(common, block)
-        call(common, SET_CONTEXT, capsule, common)
+        call_word(common, SET_CONTEXT, capsule, common, uint64(0))
         if call_of_two(word(common, SET_BASE), made, capsule) != 0:
             return dropped(common, made)
         return made
@@ -131,10 +125,10 @@ def release() -> Any:
         store(counts + uint64(8 * TURN), turn)
         store(load(block + uint64(DATA)) + uint64(8 * SINCE), turn)
         store(counts + uint64(8 * ROOM), room)
-        settled(common, APPEND, call(common, CALL_WITH, word(common, APPEND), block))
+        settled(common, APPEND, call_word(common, CALL_WITH, word(common, APPEND), block, uint64(0)))
         dropped(common, block)
         if int64(room) < 0:
-            settled(common, TEND, call(common, CALL, word(common, TEND), uint64(0)))
+            settled(common, TEND, call_word(common, CALL, word(common, TEND), uint64(0), uint64(0)))
         call_of_four(
             word(common, RESTORE), load(errors), load(errors + uint64(8)), load(errors + uint64(16)), uint64(0)
         )

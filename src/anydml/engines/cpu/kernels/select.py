@@ -106,8 +106,8 @@ def select_kernel(size: int) -> Kernel:
         inner, segment, length = word(table, INNER), word(table, SEGMENT), word(table, ELEMENT)
         sizes = table + uint64(8 * SIZES)
         entries = sizes + uint64(8) * rank
-        to_step, a_step = step_of(entries, 0, rank), step_of(entries, 1, rank)
-        b_step, mask_step = step_of(entries, 2, rank), step_of(entries, 3, rank)
+        to_step, a_step = step_of(entries, uint64(0), rank), step_of(entries, uint64(1), rank)
+        b_step, mask_step = step_of(entries, uint64(2), rank), step_of(entries, uint64(3), rank)
         segments = (inner + segment - uint64(1)) // segment
         in_lines = size != uint64(0) and to_step == size and mask_step == uint64(1)
         in_lines = in_lines and (a_step == uint64(0) or a_step == size)
@@ -122,10 +122,10 @@ def select_kernel(size: int) -> Kernel:
                 line = unit // segments
                 first = (unit - line * segments) * segment
                 count = min(segment, inner - first)
-                to = entry_of(entries, 0, rank, line, first, sizes)
-                a = entry_of(entries, 1, rank, line, first, sizes)
-                b = entry_of(entries, 2, rank, line, first, sizes)
-                mask = entry_of(entries, 3, rank, line, first, sizes)
+                to = entry_of(entries, uint64(0), rank, line, first, sizes)
+                a = entry_of(entries, uint64(1), rank, line, first, sizes)
+                b = entry_of(entries, uint64(2), rank, line, first, sizes)
+                mask = entry_of(entries, uint64(3), rank, line, first, sizes)
                 if size == uint64(0):
                     for k in range(count):
                         at = chosen(a + uint64(k) * a_step, b + uint64(k) * b_step, mask + uint64(k) * mask_step)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from anydml.engines.cpu.kernels.arguments import are_arguments_alike
-from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four
+from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four, call_word
 from anydml.engines.cpu.kernels.call_table import (
     ALIKE,
     ARRAY,
@@ -47,7 +47,6 @@ from anydml.engines.cpu.kernels.call_table import (
     UNDER_WAY,
     WIDE,
     ZERO,
-    call,
     refer,
 )
 from anydml.engines.cpu.kernels.driver import code_of, compiled, word
@@ -135,7 +134,7 @@ def gathered(table, recipe, arguments, out, items):
                 refer(table, dtype, INCREF)
                 made = call_of_four(word(table, EMPTY), rank, planned + uint64(32), dtype, uint64(0))
             else:
-                made = call(table, CALL, maker, uint64(0), uint64(0))
+                made = call_word(table, CALL, maker, uint64(0), uint64(0))
             planned += uint64(32) + uint64(16) * rank
             if made == uint64(0):
                 release(table, own, k)
@@ -144,10 +143,10 @@ def gathered(table, recipe, arguments, out, items):
     elif is_guests(table, recipe) and is_recorded(word(table, STRUCTURE)):
         return uint64(1)
     elif word(recipe, HAS_PARTS) != uint64(0):
-        if load(out + uint64(TYPE)) != word(table, LIST) or call(table, LIST_SIZE, out, 0, 0) != results:
+        if load(out + uint64(TYPE)) != word(table, LIST) or call_word(table, LIST_SIZE, out, 0, 0) != results:
             return uint64(1)
         for k in range(results):
-            target = call(table, LIST_ITEM, out, uint64(k), uint64(0))
+            target = call_word(table, LIST_ITEM, out, uint64(k), uint64(0))
             refer(table, target, INCREF)
             store(own + uint64(8) * uint64(k), target)
     else:
@@ -155,11 +154,11 @@ def gathered(table, recipe, arguments, out, items):
         store(own, out)
     first = load(arguments)
     if word(recipe, IS_LIST) != uint64(0):
-        if call(table, LIST_SIZE, first, uint64(0), uint64(0)) != inputs:
+        if call_word(table, LIST_SIZE, first, uint64(0), uint64(0)) != inputs:
             release(table, own, results)
             return uint64(1)
         for k in range(inputs):
-            store(items + uint64(8) * uint64(k), call(table, LIST_ITEM, first, uint64(k), uint64(0)))
+            store(items + uint64(8) * uint64(k), call_word(table, LIST_ITEM, first, uint64(k), uint64(0)))
     else:
         for k in range(inputs):
             store(items + uint64(8) * uint64(k), load(arguments + uint64(8) * uint64(k)))
@@ -172,10 +171,10 @@ def gathered(table, recipe, arguments, out, items):
 def started(table, start, operands):
     """What Python's function for larger work says of it: 0 for done, 1 for refused, 2 for an error."""
     refer(table, start, INCREF)
-    number = call(table, NUMBER, operands, uint64(0), uint64(0))
+    number = call_word(table, NUMBER, operands, uint64(0), uint64(0))
     answer = uint64(0)
     if number != uint64(0):
-        answer = call(table, CALL_WITH, start, number, uint64(0))
+        answer = call_word(table, CALL_WITH, start, number, uint64(0))
         refer(table, number, DECREF)
     refer(table, start, DECREF)
     if answer == uint64(0):
@@ -200,7 +199,7 @@ def is_meant(table, recipe, arguments, count, many, is_new, kind, description):
     planned = block + uint64(8 * OPERANDS)
     for k in range(inputs):
         if is_list:
-            array = call(table, LIST_ITEM, load(arguments), uint64(k), uint64(0))
+            array = call_word(table, LIST_ITEM, load(arguments), uint64(k), uint64(0))
         else:
             array = load(arguments + uint64(8) * uint64(k))
         if not is_of_kind(block, array) or first_of(block, planned, array, description) == uint64(0):
@@ -247,12 +246,12 @@ def done_with(table, recipe, arguments, out, operands):
 @helper
 def listed(table, items, count):
     """A list that takes as many objects over; 0 for an error."""
-    made = call(table, LIST_NEW, count, uint64(0), uint64(0))
+    made = call_word(table, LIST_NEW, count, uint64(0), uint64(0))
     if made == uint64(0):
         release(table, items, count)
         return made
     for k in range(count):
-        call(table, LIST_PUT, made, uint64(k), load(items + uint64(8) * uint64(k)))
+        call_word(table, LIST_PUT, made, uint64(k), load(items + uint64(8) * uint64(k)))
     return made
 
 
@@ -267,10 +266,10 @@ def whole(space: int) -> Any:
         first, out = load(arguments), load(arguments + uint64(8) * (count - uint64(1)))
         array, many = first, uint64(0)
         if load(first + uint64(TYPE)) == word(table, LIST):
-            many = call(table, LIST_SIZE, first, uint64(0), uint64(0))
+            many = call_word(table, LIST_SIZE, first, uint64(0), uint64(0))
             if many == uint64(0):
                 return nothing(table)
-            array = call(table, LIST_ITEM, first, uint64(0), uint64(0))
+            array = call_word(table, LIST_ITEM, first, uint64(0), uint64(0))
         kind = load(array + uint64(TYPE))
         if kind == word(table, ARRAY):
             rank = load(array + uint64(DIMENSIONS)) & uint64(0xFFFFFFFF)
