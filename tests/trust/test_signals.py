@@ -16,7 +16,7 @@ from anydml.engines.cpu import compiler, crew, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
 from anydml.engines.cpu.pool import Pool
-from trust.children import environment
+from trust.children import SHARING, environment, give_kernels
 
 HANG = 1800
 
@@ -141,30 +141,50 @@ def test_every_step_of_a_fork():
     assert int(done.stdout) > 60
 
 
+AT_IMPORT = """
+class Told:
+    def find_spec(self, name, path, target=None):
+        if name == "numba":
+            began.set()
+sys.meta_path.insert(0, Told())
+"""
+AT_WORK = """
+from anydml.engines.cpu.kernels import compilation
+compile_extra = compilation.compile_extra
+def told(*arguments):
+    began.set()
+    return compile_extra(*arguments)
+compilation.compile_extra = told
+"""
+
+
 @needs_fork
-@pytest.mark.parametrize("delay", [0.1, 1.0])
-def test_a_fork_while_another_thread_compiles(tmp_path, delay):
-    """From an empty cache, so that the compiler is being imported, or is at work."""
+@pytest.mark.parametrize("moment", [AT_IMPORT, AT_WORK], ids=["at its import", "at work"])
+def test_a_fork_while_another_thread_compiles(tmp_path, moment):
+    """The child compiles a kernel, too."""
+    give_kernels(tmp_path, *SHARING)
     script = f"""
-        import os, signal, threading, time
-        import numpy as np, anydml as dml
-        def compile_much():
-            for n in (2, 3, 4):
-                dml.split(np.zeros((100_000, n), np.uint8), n, axis=1)
-        thread = threading.Thread(target=compile_much)
-        thread.start()
-        time.sleep({delay})
-        child = os.fork()
-        if not child:
-            signal.alarm(900)
-            x = np.arange(400_000, dtype=np.int64)
-            assert (dml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        thread.join()
-        print("well")
-    """
-    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(script)]
+import os, signal, sys, threading
+import numpy as np, anydml as dml
+began = threading.Event()
+{moment}
+def compile_much():
+    for n in (2, 3, 4):
+        dml.split(np.zeros((100_000, n), np.uint8), n, axis=1)
+thread = threading.Thread(target=compile_much)
+thread.start()
+assert began.wait({HANG})
+child = os.fork()
+if not child:
+    signal.alarm(900)
+    x = np.arange(400_000, dtype=np.int64)
+    assert (dml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+thread.join()
+print("well")
+"""
+    command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", script]
     given = environment(NUMBA_CACHE_DIR=str(tmp_path))
     done = subprocess.run(command, check=False, env=given, capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
@@ -205,6 +225,7 @@ def test_a_fork_while_another_thread_imports(module):
 @pytest.mark.parametrize("delay", [0.1, 0.5])
 def test_an_interrupt_while_the_compiler_is_imported(tmp_path, delay):
     """It is raised, whatever its kind; the next call compiles, and nobody is told that there is no compiler."""
+    give_kernels(tmp_path, *SHARING)
     script = f"""
         import signal, sys, time
         import numpy as np, anydml as dml
