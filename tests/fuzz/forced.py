@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 import anydml as dml
-from anydml.engines.cpu import admission, columns, engine, kernel_call, lookups, plan
+from anydml.engines.cpu import admission, columns, engine, kernel_call, lookups, pixels, plan
 from anydml.functions import calling, planning
 
 from .case import How
@@ -60,7 +60,7 @@ def forced(how: How, seen: Seen | None = None) -> Iterator[None]:
     if how.kernels == "rows":
         settings += [(module, name, 0) for module in (plan, lookups) for name in ("ELEMENT", "SHORT_ROW")]
     if how.kernels == "elements":
-        settings.append((columns, "INTERLEAVE_BYTES", 0))
+        settings += [(columns, "INTERLEAVE_BYTES", 0), (pixels, "MOST_BYTES", 0)]
     planned = engine.plan
 
     def counted(moves, *others):

@@ -51,8 +51,20 @@ def test_every_kernel_is_reached():
         except TooManyKernels:
             continue
     streamed = [f"{kernel}, streamed" for kernel in (*KERNELS, "row_blocks")]
-    assert set(seen.counts) == {"few", "numpy", *KERNELS, *streamed}
-    assert min(seen.counts.values()) >= 3, seen.counts
+    # Among random numbers there are few pixels: they have a test of their own.
+    counts = {kernel: count for kernel, count in seen.counts.items() if not kernel.startswith("pixels")}
+    assert set(counts) == {"few", "numpy", *KERNELS, *streamed}
+    assert min(counts.values()) >= 3, counts
+
+
+@pytest.mark.parametrize("interface", ["device", "function", "new"])
+def test_pixels_in_every_way(interface):
+    memory = Memory((700, 3), "u1", (3, 1), 5, 2105)
+    arguments = {"offsets": (0, 0), "windows": (700, 3), "strides": (1, -1), "sizes": (700, 3)}
+    seen = Seen()
+    for way in [*CPU_WAYS, OTHER_WAYS["reference"]]:
+        check(Case("slice1", interface, (memory,), (memory,), arguments, way), seen)
+    assert min(seen.counts["pixels"], seen.counts["pixels, streamed"]) >= 2, seen.counts
 
 
 @pytest.mark.parametrize("interface", ["device", "function", "new"])

@@ -113,13 +113,14 @@ def main(arguments: Sequence[str]) -> None:
     kernel = given.kernel
     if given.broken:
         replace_kernel(kernel, given.broken)
-    from anydml.engines.cpu import admission, engine, fills, lookups, permute, plan
+    from anydml.engines.cpu import admission, engine, fills, lookups, permute, pixels, plan
 
     admission.MOST = 1 << 30
     plan.LONG_TABLES_BYTES = 0
     plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
     # Others would do some of their patterns, for the sake of speed alone.
     permute.ALONG_LINES, permute.BY_ELEMENTS = (0, -1), 1 << 60
+    pixels.MOST_BYTES = pixels.MOST_BYTES if kernel == "pixels" else 0
     if kernel == "elements":
         fills.LEAST_OWN_RUN = 1 << 60
     if kernel == "lookup":

@@ -156,6 +156,52 @@ def _interleaved(label, word, period, columns, zipped, back) -> Iterator[Pattern
             yield Pattern(f"{label}: 3 lines of {rows}, upwards", "interleave", moves((3, rows), (rows + 1,), (-near,)))
 
 
+PIXELS = {
+    "RGB turned": (3, 3, [(0, 2, 1), (1, 1, 1), (2, 0, 1)]),
+    "RGBA turned": (4, 4, [(0, 3, 1), (1, 2, 1), (2, 1, 1), (3, 0, 1)]),
+    "RGBA to BGR": (3, 4, [(0, 2, 1), (1, 1, 1), (2, 0, 1)]),
+    "RGB into RGBA": (4, 3, [(0, 0, 3)]),
+    "BGR into RGBA": (4, 3, [(0, 2, 1), (1, 1, 1), (2, 0, 1)]),
+    "A into RGBA": (4, 1, [(3, 0, 1)]),
+    "G of RGBA into RGB": (3, 4, [(1, 1, 1)]),
+    "pairs turned, and once more": (4, 2, [(0, 1, 1), (1, 0, 1), (2, 0, 2)]),
+    "threes that overlap": (3, 1, [(0, 0, 3)]),
+    "two of five": (5, 4, [(0, 3, 1), (2, 0, 2)]),
+}
+"""Steps in destination and source, and each run's places and length, in words."""
+
+
+def pixels(every: bool) -> Iterator[Pattern]:
+    """Pixels permuted, with bytes left out on either side, forwards and backwards, with every number left over."""
+    for number, (name, (to_step, from_step, runs)) in enumerate(PIXELS.items()):
+        # Single runs of 2, 4 and more bytes are elements.
+        words = [1] if len(runs) == 1 else [1, 2, 4, 8] if every else [(1, 4, 2)[number % 3]]
+        for back, word in itertools.product((1, -1), words):
+            if max(to_step, from_step) * word > 32:
+                continue
+            block = 64 // math.gcd(64, to_step * word)
+            while block * from_step * word < 128:
+                block *= 2
+            segment = 16384 // (block * to_step * word) * block
+
+            def moves(lines: int, count: int, gap: int, word=word, to=to_step, source=from_step, back=back, runs=runs):
+                strides = (
+                    (count * to * word + gap, to * word),
+                    (back * (count * source * word + gap), back * source * word),
+                )
+                ends = [(Access(0, a * word, strides[0]), Access(1, b * word, strides[1]), run) for a, b, run in runs]
+                if lines == 1:
+                    ends = [
+                        (a._replace(strides=a.strides[1:]), b._replace(strides=b.strides[1:]), c) for a, b, c in ends
+                    ]
+                return [Move((lines, count)[lines == 1 :], a, b, run * word) for a, b, run in ends]
+
+            lengths = [*range(block, 2 * block + 2, 1 if every else 4), segment - 1, segment, segment + 1]
+            for count, lines in [*((each, 1) for each in [*lengths, 2 * segment + block // 2]), (block + 3, 3)]:
+                label = f"{lines} lines of {count} pixels, {name} of {word} B, {back}"
+                yield Pattern(label, "pixels", moves(lines, count, word if lines > 1 else 0))
+
+
 def lookup(every: bool) -> Iterator[Pattern]:
     """Elements and rows of all sizes by indices of all types, at strides, shared between lines, one for all."""
     constants = [*range(1, 257)] if every else [1, 2, 3, 4, 8, 12, 16, 33, 64, 256]
@@ -287,4 +333,4 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
 
 
 KERNELS = {"turn": turn, "table": table, "rows": rows, "row_blocks": row_blocks, "elements": elements,
-           "interleave": interleave, "lookup": lookup, "in_line": in_line, "fill": fill}  # fmt: skip
+           "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line, "fill": fill}  # fmt: skip

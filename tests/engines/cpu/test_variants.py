@@ -12,6 +12,7 @@ from anydml.engines.cpu.kernels import (
     interleave,
     kept,
     lookup,
+    pixels,
     select,
     table,
     turn,
@@ -29,6 +30,7 @@ KERNELS = {
     "lookup of elements": (lookup.elements_kernel, [(4, -32), (2, 64)]),
     "lookup of lines": (lookup.lines_kernel, [(4, -32), (2, 64)]),
     "interleave": (interleave.interleave_kernel, [("0 4 3 16 0 0:1,1:1,2:1",), ("1 2 4 32 1 0:2,2:2",)]),
+    "pixels": (pixels.pixels_kernel, [("1 3 3 64 0:2:1,1:1:1,2:0:1",), ("8 16 16 8 0:8:8,8:0:8",)]),
 }
 
 

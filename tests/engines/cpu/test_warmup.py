@@ -36,6 +36,7 @@ def test_common_work_finds_its_kernels_compiled(monkeypatch):
             "elements_kernel",
             "lines_kernel",
             "interleave_kernel",
+            "pixels_kernel",
             "turn_kernel",
             "table_kernel",
         )

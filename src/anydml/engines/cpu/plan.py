@@ -20,6 +20,7 @@ from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, looku
 from anydml.engines.cpu.machine import most_cached
 from anydml.engines.cpu.permute import goes_along_lines, permuted, permuted_rows
 from anydml.engines.cpu.permuted_blocks import LINE
+from anydml.engines.cpu.pixels import pixels
 from anydml.moves import Move, reordered, stages
 
 PACKED_UNIT = 1024
@@ -130,6 +131,9 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
     sizes = moves[0].sizes
     is_long = len(moves) > 1 or len(sizes) < 2 or sizes[-1] >= SHORT_LINE
     if step := interleave(unrolled(moves), streamed, admits) or (is_long and interleave(moves, streamed, admits)):
+        yield step
+        return
+    if step := pixels(moves, streamed, admits):
         yield step
         return
     apart = [interleave(row, streamed, admits) for row in abreast(moves)] if is_long else []

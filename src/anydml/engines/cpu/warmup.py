@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -60,7 +61,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
         for size in WORDS:
             yield f"lookup elements {size} {bits}", partial(lookup_elements_kernel, size, bits)
             yield f"lookup lines {size} {bits}", partial(lines_kernel, size, bits)
-    for name, moves in _interleaved():
+    for name, moves in (*_interleaved(), *_pixels()):
         for step in plan(simplify(moves), 0) or ():
             yield f"{step.kernel} {name}", step.load
 
@@ -82,3 +83,14 @@ def _interleaved() -> Iterator[tuple[str, tuple[Move, ...]]]:
         for step in (-1, 2, 3, 4):
             taken = Layout.packed((ROWS,), word)
             yield f"every {step} of {word} B", slice_moves(line, taken, (ROWS - 1 if step < 0 else 0,), (step,))
+
+
+def _pixels() -> Iterator[tuple[str, tuple[Move, ...]]]:
+    """Pixels of 2, 3 and 4 channels turned, bytes of words swapped, alpha left out and left alone."""
+    for word, channels in (*itertools.product((1, 2, 4), (2, 3, 4)), (8, 2), (1, 8)):
+        whole = Layout.packed((ROWS, channels), word)
+        yield f"turn {channels}×{word} B", slice_moves(whole, whole, (0, channels - 1), (1, -1))
+    rgba, rgb, first_three = Layout.packed((ROWS, 4), 1), Layout.packed((ROWS, 3), 1), Layout((ROWS, 3), (4, 1), 1)
+    yield "4×1 B to 3, turned", slice_moves(rgba, rgb, (0, 2), (1, -1))
+    yield "3×1 B into 4", slice_moves(rgb, first_three, (0, 0), (1, 1))
+    yield "3×1 B into 4, turned", slice_moves(rgb, first_three, (0, 2), (1, -1))

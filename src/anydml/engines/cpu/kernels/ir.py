@@ -35,10 +35,10 @@ def store_as(builder: Any, value: Any, address: Any) -> Any:
     return instruction
 
 
-def stream_as(builder: Any, line: Any, address: Any) -> None:
-    """Store a line's worth of lanes at an aligned address by a non-temporal store."""
-    instruction = store_as(builder, line, address)
-    instruction.align = LINE
+def stream_as(builder: Any, vector: Any, address: Any) -> None:
+    """Store a vector, of a line or less, by a non-temporal store at a multiple of its size."""
+    instruction = store_as(builder, vector, address)
+    instruction.align = vector.type.count * vector.type.element.width // 8
     instruction.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(I32, 1)]))
 
 
