@@ -25,6 +25,9 @@ with contextlib.suppress(ModuleNotFoundError):
 os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
 """On every machine the same work is shared, here and in the processes of tests."""
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""NumPy's threads for linear algebra, which no test asks for, take half of all that importing it takes a process."""
+
 REPETITIONS = Repetitions()
 
 
