@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trust.children import environment
+from trust.children import SHARING, environment, give_kernels
 
 from anydml.engines.cpu.kernels import driver, kept
 from anydml.engines.cpu.kernels.ir import load
@@ -154,6 +154,7 @@ def test_python_calls_it_with_words(folder, nogil):
 
 
 def test_a_process_that_finds_its_kernels_imports_no_compiler(tmp_path):
+    give_kernels(tmp_path, *SHARING)
     program = """
 import sys, numpy as np, anydml as dml
 x = np.arange(1 << 18, dtype=np.uint16).reshape(-1, 4)
