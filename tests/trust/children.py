@@ -17,14 +17,15 @@ PACKAGE = Path(anydml.__file__).parents[1]
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment, with tests and the package under test first on the path, and without coverage.
-
-    NumPy starts its own threads for linear algebra, as it does for users: forks have to do with them.
-    """
-    dropped = ("COVERAGE_PROCESS", "OPENBLAS_NUM_THREADS")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    """This process's environment, with tests and the package under test first on the path, and without coverage."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
     path = os.pathsep.join([str(TESTS), str(PACKAGE), *filter(None, [variables.get("PYTHONPATH")])])
     return {**variables, "PYTHONPATH": path, **more}
+
+
+def forking(**more: str) -> dict[str, str]:
+    """The same for processes that fork: NumPy starts its threads for linear algebra, as it does for users."""
+    return environment(OPENBLAS_NUM_THREADS="", **more)
 
 
 SHARING = ("share", "serve", "rouse")

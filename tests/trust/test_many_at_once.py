@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trust.children import environment, give_kernels
+from trust.children import forking, give_kernels
 
 HANG = 600
 PROCESSES = 4
@@ -14,7 +14,7 @@ PROCESSES = 4
 
 def start(scenario, cache):
     # Not measured: another thread may hold coverage's own lock at a fork, and the child would wait for it forever.
-    given = environment(NUMBA_CACHE_DIR=str(cache)) if cache else environment()
+    given = forking(NUMBA_CACHE_DIR=str(cache)) if cache else forking()
     command = [sys.executable, "-X", "faulthandler", "-m", "trust.many", scenario]
     return subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

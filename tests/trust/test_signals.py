@@ -16,7 +16,7 @@ from anydml.engines.cpu import compiler, crew, engine
 from anydml.engines.cpu import pool as pools
 from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
 from anydml.engines.cpu.pool import Pool
-from trust.children import SHARING, environment, give_kernels
+from trust.children import SHARING, forking, give_kernels
 
 HANG = 1800
 
@@ -28,7 +28,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 @pytest.mark.parametrize("options", [[], ["--in-python"], ["--busy"]], ids=str)
 def test_a_storm(options):
     command = [sys.executable, "-X", "faulthandler", "-m", "trust.signals", "--seconds", "3", "--seed", "5", *options]
-    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    done = subprocess.run(command, check=False, env=forking(), capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
@@ -136,7 +136,7 @@ def test_every_step_of_a_fork():
         print(steps)
     """
     command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    done = subprocess.run(command, check=False, env=forking(), capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr[-3000:]
     assert int(done.stdout) > 60
 
@@ -185,7 +185,7 @@ thread.join()
 print("well")
 """
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", script]
-    given = environment(NUMBA_CACHE_DIR=str(tmp_path))
+    given = forking(NUMBA_CACHE_DIR=str(tmp_path))
     done = subprocess.run(command, check=False, env=given, capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
@@ -217,7 +217,7 @@ def test_a_fork_while_another_thread_imports(module):
         thread.join()
     """
     command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, check=False, env=environment(), capture_output=True, text=True, timeout=HANG)
+    done = subprocess.run(command, check=False, env=forking(), capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
@@ -249,7 +249,7 @@ def test_an_interrupt_while_the_compiler_is_imported(tmp_path, delay):
         print("well")
     """
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(script)]
-    given = environment(NUMBA_CACHE_DIR=str(tmp_path))
+    given = forking(NUMBA_CACHE_DIR=str(tmp_path))
     done = subprocess.run(command, check=False, env=given, capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
