@@ -121,6 +121,7 @@ def main(arguments: Sequence[str]) -> None:
     # Others would do some of their patterns, for the sake of speed alone.
     permute.ALONG_LINES, permute.BY_ELEMENTS = (0, -1), 1 << 60
     pixels.MOST_BYTES = pixels.MOST_BYTES if kernel == "pixels" else 0
+    pixels.LEAST_BYTES = 0
     if kernel == "elements":
         fills.LEAST_OWN_RUN = 1 << 60
     if kernel == "lookup":

@@ -174,10 +174,10 @@ PIXELS = {
 def pixels(every: bool) -> Iterator[Pattern]:
     """Pixels permuted, with bytes left out on either side, forwards and backwards, with every number left over."""
     for number, (name, (to_step, from_step, runs)) in enumerate(PIXELS.items()):
-        # Single runs of 2, 4 and more bytes are elements.
+        # Single runs of 2, 4, 8 … bytes are elements.
         words = [1] if len(runs) == 1 else [1, 2, 4, 8] if every else [(1, 4, 2)[number % 3]]
         for back, word in itertools.product((1, -1), words):
-            if max(to_step, from_step) * word > 32:
+            if max(to_step, from_step) * word > 64:
                 continue
             block = 64 // math.gcd(64, to_step * word)
             while block * from_step * word < 128:
@@ -196,8 +196,21 @@ def pixels(every: bool) -> Iterator[Pattern]:
                     ]
                 return [Move((lines, count)[lines == 1 :], a, b, run * word) for a, b, run in ends]
 
-            lengths = [*range(block, 2 * block + 2, 1 if every else 4), segment - 1, segment, segment + 1]
-            for count, lines in [*((each, 1) for each in [*lengths, 2 * segment + block // 2]), (block + 3, 3)]:
+            few = 16 // math.gcd(16, to_step * word)
+            while few * from_step * word < 32:
+                few *= 2
+            lengths = [
+                *range(few, 4 * few + 2, 1 if every else 5),
+                *range(block, 2 * block + 2, 1 if every else 4),
+                segment - 1,
+                segment,
+                segment + 1,
+            ]
+            for count, lines in [
+                *((each, 1) for each in [*lengths, 2 * segment + block // 2]),
+                (block + 3, 3),
+                (few + 1, 9),
+            ]:
                 label = f"{lines} lines of {count} pixels, {name} of {word} B, {back}"
                 yield Pattern(label, "pixels", moves(lines, count, word if lines > 1 else 0))
 

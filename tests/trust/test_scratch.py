@@ -7,7 +7,7 @@ import pytest
 
 from anydml.engines.cpu import columns as limits
 from anydml.engines.cpu import plan as planner
-from anydml.engines.cpu.kernels import elements, interleave, lookup
+from anydml.engines.cpu.kernels import elements, interleave, lookup, pixels
 from anydml.engines.cpu.kernels.ir import LINE
 from anydml.engines.cpu.kernels.registers import parse_spec
 from anydml.engines.cpu.plan import plan
@@ -69,6 +69,28 @@ def test_shuffled_rows_and_columns_fit():
                 fullest, found = max(fullest, needed), found + 1
     assert found > 1000
     assert fullest > interleave.BLOCK // 4, "nothing came near the bound, so nothing was shown"
+
+
+def test_pixels_fit():
+    fullest = found = 0
+    for step, size, length, gap in itertools.product(range(1, 65), (1, 8), (64, 300, 500, 8192), (0, 1)):
+        box, strides = (9, length), (length * step, step)
+        reads = length * step + gap, step
+        moves = [
+            Move(box, Access(0, k, strides), Access(1, step - k - size, reads), size)
+            for k in range(0, step - step % size, size)
+        ]
+        for made in plan(moves, 1 << 40) if moves else ():
+            if made.kernel != "pixels":
+                continue
+            pattern = pixels.parse_spec(made.load.args[0])
+            segment, together = (int(made.template[at]) for at in (pixels.SEGMENT, pixels.TOGETHER))
+            assert segment % pattern.block == 0
+            needed = pattern.to_step * max(pattern.block, min(segment, length), together * length * (together > 1))
+            assert needed <= pixels.SCRATCH
+            fullest, found = max(fullest, needed), found + 1
+    assert found > 200
+    assert fullest > pixels.SCRATCH // 4, "nothing came near the bound, so nothing was shown"
 
 
 def test_segments_of_elements_fit():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import anydml as dml
 from anydml.engines.cpu import kernel_call as calls
-from anydml.engines.cpu import plan
+from anydml.engines.cpu import pixels, plan
 from anydml.engines.cpu.kernels import kept
 from anydml.engines.cpu.kernels import pixels as kernels
 from anydml.engines.cpu.pool import POOL
@@ -31,11 +31,13 @@ PATTERNS = {
 """Steps in destination and source, and each run's places and length, in bytes."""
 
 
-def check(pattern, lines, count, gap=0, near=0, far=0, seed=0, chunk=calls.CHUNK, streamed=False, load=None):
+def check(
+    pattern, lines, count, gap=0, near=0, far=0, seed=0, chunk=calls.CHUNK, streamed=False, load=None, packed=False
+):
     """Do a pattern's moves by the kernel and three threads, and look at every byte of the destination and around it."""
     to_step, from_step, runs = pattern
     rng = np.random.default_rng(seed)
-    to_line, from_line = count * to_step + gap, count * abs(from_step) + gap
+    to_line, from_line = count * to_step + gap * (not packed), count * abs(from_step) + gap
     source = rng.integers(0, 256, lines * from_line + far, np.uint8)[far:]
     destination = Buffer(lines * to_line, near)
     destination.bytes[...] = rng.integers(0, 256, lines * to_line, np.uint8)
@@ -51,7 +53,7 @@ def check(pattern, lines, count, gap=0, near=0, far=0, seed=0, chunk=calls.CHUNK
         Move((lines, count), Access(0, at, (to_line, to_step)), Access(1, first + other, (from_line, from_step)), run)
         for at, other, run in runs
     ]
-    with mock.patch.object(calls, "CHUNK", chunk):
+    with mock.patch.object(calls, "CHUNK", chunk), mock.patch.object(pixels, "LEAST_BYTES", 0):
         (step,) = plan.plan(simplify(moves), 1 << 40 if streamed else 1)
     assert step.kernel == "pixels"
     table = step.table(np.array([address_of(destination.bytes), address_of(source)], np.uint64))
@@ -67,11 +69,21 @@ def check(pattern, lines, count, gap=0, near=0, far=0, seed=0, chunk=calls.CHUNK
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(
-    lines=st.integers(1, 3), count=st.integers(64, 9000), gap=st.sampled_from([0, 1, 64]), near=offsets, far=offsets,
+    lines=st.integers(1, 3), count=st.integers(64, 9000) | st.integers(16, 700), packed=st.booleans(),
+    gap=st.sampled_from([0, 1, 64]), near=offsets, far=offsets,
     seed=seeds, chunk=chunks, streamed=st.booleans(),
 )  # fmt: skip
-def test_every_alignment(name, lines, count, gap, near, far, seed, chunk, streamed):
-    check(PATTERNS[name], lines, count, gap, near, far, seed, chunk, streamed)
+def test_every_alignment(name, lines, count, packed, gap, near, far, seed, chunk, streamed):
+    check(PATTERNS[name], lines, count, gap, near, far, seed, chunk, streamed, packed=packed)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@given(
+    lines=st.integers(4, 400), count=st.integers(16, 230), packed=st.booleans(), near=offsets, far=offsets, seed=seeds,
+    chunk=chunks, streamed=st.booleans(),
+)  # fmt: skip
+def test_many_short_lines(name, lines, count, packed, near, far, seed, chunk, streamed):
+    check(PATTERNS[name], lines, count, 7, near, far, seed, chunk, streamed, packed=packed)
 
 
 @pytest.mark.parametrize("seed", range(how_many(8)))
@@ -108,6 +120,9 @@ VIEWS = {
     "bytes of words swapped": (X, lambda x: x[..., ::-1]),
     "words of 2 bytes": (X.view(np.uint16).reshape(-1, 3), lambda x: x[:, ::-1]),
     "pairs": (X.view(np.int32).reshape(-1, 2), lambda x: x[:, ::-1]),
+    "a window of few columns": (X, lambda x: x[:, 5:26, 2::-1]),
+    "rows of 64 bytes": (np.ascontiguousarray(X[:, :96]).view(np.float32).reshape(-1, 16), lambda x: x[:, ::-1]),
+    "rows and columns of four": (np.ascontiguousarray(X[:, :96]).view(np.float32).reshape(-1, 4, 4), lambda x: x.mT),
     "rows and columns of two": (X.reshape(-1, 2, 2), lambda x: x.transpose(0, 2, 1)),
     "channels by slices": (X, lambda x: np.concatenate([x[..., 2:3], x[..., :1], x[..., 1:2]], axis=-1)),
 }
@@ -135,8 +150,8 @@ def test_alpha_stays(channels):
 
 WIDE = np.zeros((64, 200, 40), np.uint8)
 OTHERS = {
-    "too few pixels in a line": WIDE[:, :30, 2::-1],
-    "pixels too large": WIDE[:, :, 39:6:-1],
+    "too few pixels in a line": WIDE[:, :15, 2::-1],
+    "pixels of too many lines": WIDE[:, :, 30::-1],
     "pixels too far apart": WIDE[:, ::2, 2::-1],
 }
 

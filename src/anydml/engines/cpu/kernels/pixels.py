@@ -8,6 +8,7 @@ Blocks read nothing before their first byte that is needed, and nothing behind t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from anydml.engines.cpu.kernels.ir import (
     I32,
     I64,
     LINE,
+    copy_lines,
     fence,
     load,
     load_as,
@@ -34,10 +36,11 @@ from anydml.engines.cpu.kernels.ir import (
 from anydml.engines.cpu.kernels.language import cgutils, intrinsic, types, uint64
 from anydml.engines.cpu.kernels.loading import Kernel
 
-INNER, SEGMENT = HEADER, HEADER + 1
-SIZES = HEADER + 2
-"""Words of the table after the header: pixels of a line, pixels of a unit; then the sizes of the box of lines, and the
-addresses of destination and source, each with its strides."""
+INNER, SEGMENT, LINES, TOGETHER, JOINED = range(HEADER, HEADER + 5)
+SIZES = HEADER + 5
+"""Words of the table after the header: pixels of a line, pixels of a unit, lines, lines of a unit, whether these follow
+each other in the destination and leave together; then the sizes of the box of lines, and the addresses of destination
+and source, each with its strides."""
 
 SCRATCH = 16384
 """Bytes of scratch that a unit's pixels must fit in."""
@@ -69,6 +72,14 @@ class Spec(NamedTuple):
     runs: tuple[tuple[int, int, int], ...]
 
     @property
+    def few(self) -> int:
+        """Pixels of a block of a short line."""
+        count = LANE // math.gcd(LANE, self.to_step)
+        while count * abs(self.from_step) < 2 * LANE:
+            count *= 2
+        return count
+
+    @property
     def has_gaps(self) -> bool:
         """Whether some bytes of the destination must stay as they are."""
         return sum(run for _, _, run in self.runs) < self.to_step
@@ -94,29 +105,41 @@ def move_block_streamed(typing: Any, to: Any, source: Any) -> Any:
     return types.void(types.uint64, types.uint64), blank("move_block_streamed")
 
 
+@intrinsic
+def move_few(typing: Any, to: Any, source: Any) -> Any:
+    """The same of a block of a short line."""
+    return types.void(types.uint64, types.uint64), blank("move_few")
+
+
 @cache
 def pixels_kernel(spec: str) -> Kernel:
-    """The kernel for a pattern (see `Spec`); lines have at least as many pixels as a block."""
+    """The kernel for a pattern (see `Spec`); lines have at least as many pixels as a block of a short line."""
     pattern = parse_spec(spec)
     step_to_line, inverse, cycle = rows_to_line(pattern.to_step)
     blanks: dict[str, Filling] = {
         "to_step": pattern.to_step,
         "from_step": pattern.from_step,
         "count": pattern.block,
+        "few": pattern.few,
         "has_gaps": int(pattern.has_gaps),
         "step_to_line": step_to_line,
         "inverse": inverse,
         "cycle": cycle,
         "move_block": _block(pattern, False),
+        "move_few": _block(pattern._replace(block=pattern.few), False, LANE),
         "move_block_streamed": 0 if pattern.has_gaps else _block(pattern, True),
     }
 
     def pixels(table, counter, chunks):
-        to_step, from_step, count = constant("to_step"), constant("from_step"), constant("count")
+        to_step, from_step = constant("to_step"), constant("from_step")
+        count, few = constant("count"), constant("few")
         step_to_line, inverse, cycle = constant("step_to_line"), constant("inverse"), constant("cycle")
         units, rank, step = word(table, UNITS), word(table, RANK), word(table, 1)
-        streamed = word(table, STREAMED) != uint64(0) and constant("has_gaps") == uint64(0)
         inner, segment = word(table, INNER), word(table, SEGMENT)
+        lines, together = word(table, LINES), word(table, TOGETHER)
+        streamed = word(table, STREAMED) != uint64(0) and constant("has_gaps") == uint64(0)
+        joined = streamed and word(table, JOINED) != uint64(0)
+        alone = streamed and not joined and inner >= count
         sizes = table + uint64(8 * SIZES)
         to_entry = sizes + uint64(8) * rank
         from_entry = to_entry + uint64(8) * (rank + uint64(1))
@@ -130,50 +153,73 @@ def pixels_kernel(spec: str) -> Kernel:
             for unit in range(begin, min(begin + step, units)):
                 line = unit // segments
                 first = (unit - line * segments) * segment
+                line *= together
+                end = min(line + together, lines)
                 last = min(first + segment, inner)
-                to = load(to_entry) + walk(sizes, rank, line, to_entry + uint64(8), uint64(8))
-                source = load(from_entry) + walk(sizes, rank, line, from_entry + uint64(8), uint64(8))
-                if streamed:
-                    ahead = short_of_line(to) // step_to_line * inverse % cycle
-                    if (to + ahead * to_step) & uint64(LINE - 1) == uint64(0):
-                        # Units begin where lines do; only the first one has pixels before that.
-                        i, stop = first + ahead, min(last + ahead, inner)
-                        if first == uint64(0) and ahead != uint64(0):
-                            move_block(to, source)
-                        while i + count <= stop:
-                            move_block_streamed(to + i * to_step, source + i * from_step)
-                            i += count
-                        if i < stop:
-                            i = stop - count
-                            move_block(to + i * to_step, source + i * from_step)
-                    else:
+                target, held = uint64(0), uint64(0)
+                while line < end:
+                    to = load(to_entry) + walk(sizes, rank, line, to_entry + uint64(8), uint64(8))
+                    source = load(from_entry) + walk(sizes, rank, line, from_entry + uint64(8), uint64(8))
+                    line += uint64(1)
+                    i, length, staged = first, last - first, joined
+                    if alone:
+                        ahead = short_of_line(to) // step_to_line * inverse % cycle
+                        staged = (to + ahead * to_step) & uint64(LINE - 1) != uint64(0)
+                        if not staged and inner >= ahead + count:
+                            # Units begin where lines do; only the first one has pixels before that.
+                            i, stop = first + ahead, min(last + ahead, inner)
+                            while i + count <= stop:
+                                move_block_streamed(to + i * to_step, source + i * from_step)
+                                i += count
+                            # Ends by way of scratch: a line that was stored past the caches is not touched again.
+                            start, until = uint64(0), uint64(0)
+                            if first == uint64(0):
+                                until = ahead
+                            for _ in range(2):
+                                if start < until:
+                                    near = min(start, inner - count)
+                                    move_block(buffer, source + near * from_step)
+                                    size = (until - start) * to_step
+                                    copy_lines(to + start * to_step, buffer + (start - near) * to_step, size)
+                                start, until = i, stop
+                            continue
                         i = min(first, inner - count)
-                        to += i * to_step
-                        source += i * from_step
-                        length, i = last - i, uint64(0)
+                        length = last - i
+                    to += i * to_step
+                    source += i * from_step
+                    if staged:
+                        if held == uint64(0):
+                            target = to
+                        to = buffer + held
+                        held += length * to_step
+                    i = uint64(0)
+                    if length >= count:
                         while i + count <= length:
-                            move_block(buffer + i * to_step, source + i * from_step)
+                            move_block(to + i * to_step, source + i * from_step)
                             i += count
                         if i < length:
                             i = length - count
-                            move_block(buffer + i * to_step, source + i * from_step)
-                        stream(to, buffer, length * to_step, uint64(1))
-                    continue
-                i = first
-                while i + count <= last:
-                    move_block(to + i * to_step, source + i * from_step)
-                    i += count
-                if i < last:
-                    i = last - count
-                    move_block(to + i * to_step, source + i * from_step)
+                            move_block(to + i * to_step, source + i * from_step)
+                    elif inner >= count:
+                        # The end of a line that is cut into units.
+                        back = count - length
+                        move_block(to - back * to_step, source - back * from_step)
+                    else:
+                        while i < length:
+                            i = min(i, length - few)
+                            move_few(to + i * to_step, source + i * from_step)
+                            i += few
+                    if held > uint64(0) and (alone or line == end):
+                        stream(target, buffer, held, uint64(1))
+                        held = uint64(0)
         fence()
         return uint64(1)
 
     return compiled(pixels, spec, blanks=blanks)
 
 
-def _block(spec: Spec, streamed: bool) -> Filling:
-    """The code of `move_block`."""
+def _block(spec: Spec, streamed: bool, most: int = LINE) -> Filling:
+    """The code of `move_block`, in vectors of so many bytes at most."""
 
     def write(builder: Any, arguments: list[Any]) -> None:
         to, source = arguments
@@ -182,7 +228,7 @@ def _block(spec: Spec, streamed: bool) -> Filling:
             return
         needed, lowest = _needed(spec)
         source = builder.add(source, ir.Constant(I64, lowest))
-        lanes = _lanes(needed, spec.word)
+        lanes = min(_lanes(needed, spec.word), most // spec.word)
         for first in range(0, len(needed), lanes):
             order = needed[first : first + lanes]
             value = _gathered(builder, source, order, max(_known(needed)) + 1, spec.word)
