@@ -202,6 +202,7 @@ CASES: dict[str, Callable[[int], Calls]] = {
     "broadcast_to": family_making.broadcast_to,
     "stack": family_making.stack,
     "copy": family_making.copy,
+    "copy channels": family_making.channels,
 }
 """By the function's name, and what tells several of its cases apart: bytes of the results, about, to the calls."""
 

@@ -265,3 +265,14 @@ def copy(size: int) -> Calls:
         lambda x: x.T.contiguous(),
         Node("Transpose", attributes={"perm": (1, 0)}),
     )
+
+
+def channels(size: int) -> Calls:
+    """pictures of bytes, RGB to BGR"""
+    side = math.isqrt(size // 3)
+    return Calls(
+        [integers(256, side, side, 3).astype(np.uint8)],
+        lambda x: dml.copy(x[..., ::-1]),
+        lambda x: x[..., ::-1].copy(),
+        lambda x: x.flip(-1),
+    )
