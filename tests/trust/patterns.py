@@ -200,7 +200,7 @@ def pixels(every: bool) -> Iterator[Pattern]:
             while few * from_step * word < 32:
                 few *= 2
             lengths = [
-                *range(few, 4 * few + 2, 1 if every else 5),
+                *range(max(few, 2), 4 * few + 2, 1 if every else 5),
                 *range(block, 2 * block + 2, 1 if every else 4),
                 segment - 1,
                 segment,
