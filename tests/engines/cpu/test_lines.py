@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anydml.engines.cpu import kernel_call as calls
+from anydml.engines.cpu import pixels
 from anydml.engines.cpu import plan as planning
 from anydml.engines.cpu.kernels.interleave import rows_to_line
 from anydml.engines.cpu.pool import POOL
@@ -49,7 +50,8 @@ PAST, THROUGH = 1 << 40, 1
 def run(kernel, chunk, moves, destinations, *sources, written=PAST):
     """Do moves, about `chunk` bytes a claim; operands are the destinations, then the sources."""
     # A unit of looked-up rows is no longer than a claim, so that few rows make several.
-    with mock.patch.object(calls, "CHUNK", chunk):
+    # Pixels have tests of their own.
+    with mock.patch.object(calls, "CHUNK", chunk), mock.patch.object(pixels, "MOST_BYTES", 0):
         (step,) = planning.plan(moves, written)
     assert step.kernel == kernel
     operands = [*(buffer.bytes for buffer in destinations), *sources]

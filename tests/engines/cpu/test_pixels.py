@@ -120,6 +120,8 @@ VIEWS = {
     "bytes of words swapped": (X, lambda x: x[..., ::-1]),
     "words of 2 bytes": (X.view(np.uint16).reshape(-1, 3), lambda x: x[:, ::-1]),
     "pairs": (X.view(np.int32).reshape(-1, 2), lambda x: x[:, ::-1]),
+    "small pictures mirrored": (X, lambda x: x[:, ::-1, :3]),
+    "short lines backwards": (RGB, lambda x: x[:, ::-1, ::-1]),
     "a window of few columns": (X, lambda x: x[:, 5:26, 2::-1]),
     "rows of 64 bytes": (np.ascontiguousarray(X[:, :96]).view(np.float32).reshape(-1, 16), lambda x: x[:, ::-1]),
     "rows and columns of four": (np.ascontiguousarray(X[:, :96]).view(np.float32).reshape(-1, 4, 4), lambda x: x.mT),

@@ -61,6 +61,11 @@ def pixels(moves: Sequence[Move], streamed: bool, admits: Admits) -> KernelCall 
     return _step(moves, *chosen, streamed, admits) if chosen else None
 
 
+def has_short_lines(move: Move) -> bool:
+    """Whether lines, more than pixels, are so short that several make a unit: others have more to do for each."""
+    return len(move.sizes) > 1 and MOST_BYTES < move.sizes[-1] * move.destination.strides[-1] < SHORT_LINE
+
+
 def _is_beside(move: Move, first: Move, outer: int) -> bool:
     """Whether a move's pixels lie between another one's, on both sides."""
     pairs = (move.destination, first.destination), (move.reads, first.reads)
@@ -97,9 +102,9 @@ def _spec(first: Move, outer: int, runs: Sequence[Run]) -> tuple[str, bool]:
     most = min(MOST_BYTES, SPARSE * used)
     if spans[0] > to_step or spans[1] > MOST_BYTES or not from_step or max(to_step, abs(from_step)) > most:
         return "", False
-    # One run of 2, 4, 8, … bytes is moved as fast by itself, and where another axis runs between the source's pixels,
-    # a line is read again and again.
-    if (len(runs) == 1 and used > 1 and used.bit_count() == 1) or any(
+    # One run of 2, 4, 8, … bytes with a gap is moved as fast by itself, and where another axis runs between the pixels
+    # of the source, a line is read again and again.
+    if (len(runs) == 1 and 1 < used < to_step and used.bit_count() == 1) or any(
         0 < abs(step) < abs(from_step) for step in first.reads.strides[: outer - 1]
     ):
         return "", False
@@ -130,7 +135,7 @@ def _step(
     to_step, from_step = to.strides[outer - 1], source.strides[outer - 1]
     segment = UNIT // (count * to_step) * count
     number, line_bytes = math.prod(lines), inner * to_step
-    together = JOINED_BYTES // line_bytes if line_bytes <= SHORT_LINE else 1
+    together = JOINED_BYTES // line_bytes if line_bytes < SHORT_LINE else 1
     # Lines that share lines of memory with each other leave together.
     joined = together > 1 and streamed and line_bytes % LINE > 0 and _is_packed(moves[0].sizes[:outer], to.strides)
     units = -(-number // together) * -(-inner // segment)

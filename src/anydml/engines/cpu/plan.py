@@ -20,7 +20,7 @@ from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, looku
 from anydml.engines.cpu.machine import most_cached
 from anydml.engines.cpu.permute import goes_along_lines, permuted, permuted_rows
 from anydml.engines.cpu.permuted_blocks import LINE
-from anydml.engines.cpu.pixels import pixels
+from anydml.engines.cpu.pixels import has_short_lines, pixels
 from anydml.moves import Move, reordered, stages
 
 PACKED_UNIT = 1024
@@ -130,6 +130,9 @@ def _short(moves: list[Move], streamed: bool, admits: Admits) -> Iterator[Kernel
     """Steps for elements of moves of one box."""
     sizes = moves[0].sizes
     is_long = len(moves) > 1 or len(sizes) < 2 or sizes[-1] >= SHORT_LINE
+    if len(moves) == 1 and has_short_lines(moves[0]) and (pixel_step := pixels(moves, streamed, admits)):
+        yield pixel_step
+        return
     if step := interleave(unrolled(moves), streamed, admits) or (is_long and interleave(moves, streamed, admits)):
         yield step
         return
