@@ -151,9 +151,9 @@ sys.meta_path.insert(0, Told())
 AT_WORK = """
 from anydml.engines.cpu.kernels import compilation
 compile_extra = compilation.compile_extra
-def told(*arguments):
+def told(*arguments, **more):
     began.set()
-    return compile_extra(*arguments)
+    return compile_extra(*arguments, **more)
 compilation.compile_extra = told
 """
 

@@ -46,9 +46,9 @@ def typed(monkeypatch):
     """The names of what Numba types."""
     names, compile_extra = [], compilation.compile_extra
 
-    def counted(typing, target, function, *arguments):
+    def counted(typing, target, function, *arguments, **more):
         names.append(function.__code__.co_name)
-        return compile_extra(typing, target, function, *arguments)
+        return compile_extra(typing, target, function, *arguments, **more)
 
     monkeypatch.setattr(compilation, "compile_extra", counted)
     return names

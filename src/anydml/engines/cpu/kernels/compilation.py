@@ -34,6 +34,7 @@ from anydml.engines.cpu.kernels.loading import (
     Kernel,
     prepare,
 )
+from anydml.engines.cpu.kernels.passes import KernelCompiler
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,16 @@ def _typed(function: FunctionType) -> _Template:
     flags.no_compile = True
     words = (types.uint64,) * function.__code__.co_argcount
     with filled(None):
-        made = compile_extra(cpu_target.typing_context, _target(), function, words, types.uint64, flags, {})
+        made = compile_extra(
+            cpu_target.typing_context,
+            _target(),
+            function,
+            words,
+            types.uint64,
+            flags,
+            {},
+            pipeline_class=KernelCompiler,
+        )
     libraries = tuple(made.library._linking_libraries)
     module = binding.parse_assembly(made.library.get_llvm_str())
     # Numba does this with all that is added to a library; here once for all variants.

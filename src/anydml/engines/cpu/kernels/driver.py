@@ -34,7 +34,7 @@ def code_of(*names: str) -> str:
 
 SHARED_CODE = code_of(
     *("ir.py", "indices.py", "registers.py", "tiles.py", "shared_lines.py", "blocks.py", "driver.py"),
-    *("language.py", "blanks.py", "compilation.py"),
+    *("language.py", "blanks.py", "passes.py", "compilation.py"),
 )
 """What every kernel depends on."""
 

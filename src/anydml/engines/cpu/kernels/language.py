@@ -61,7 +61,14 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 def helper(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call, into each of them."""
     _modules[id(function.__globals__)] = function.__globals__
-    return StandIn(lambda: importlib.import_module("numba").njit(**OPTIONS, forceinline=True)(function))
+
+    def compiled() -> Any:
+        from anydml.engines.cpu.kernels.passes import KernelCompiler
+
+        options = {**OPTIONS, "forceinline": True, "pipeline_class": KernelCompiler}
+        return importlib.import_module("numba").njit(**options)(function)
+
+    return StandIn(compiled)
 
 
 def put_real(function: Callable[..., Any]) -> None:
