@@ -26,7 +26,7 @@ os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
 """On every machine the same work is shared, here and in the processes of tests."""
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-"""NumPy's threads for linear algebra, which no test asks for, take half of all that importing it takes a process."""
+"""NumPy's threads for linear algebra, which no test asks for, are two fifths of what importing it costs a process."""
 
 REPETITIONS = Repetitions()
 
@@ -40,7 +40,7 @@ def special_kernels(monkeypatch):
 
 @pytest.fixture
 def own_plans():
-    """Functions find what to do anew, and the compiler has been imported."""
+    """Functions find what to do anew, and the kernels have been imported."""
     from anydml.engines.cpu import compiler
     from anydml.functions.calling import PLANS
 

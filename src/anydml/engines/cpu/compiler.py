@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 KERNELS = ("rows", "elements", "interleave", "lookup", "sharing")
-"""Modules of kernels, which import the compiler."""
+"""Modules of kernels, which import LLVM, and Numba when something has to be compiled."""
 
 PATIENCE = 30.0
 """Seconds that the end of the process waits for a compiler that is at work at most."""
@@ -111,10 +111,10 @@ def _tried(work: Callable[[], T]) -> T:
 
 
 def import_kernels() -> None:
-    """Import the kernels, and with them the compiler, if that has not been done.
+    """Import the kernels, and with them LLVM, if that has not been done.
 
     Raises:
-        NoCompilerError: there is no compiler.
+        NoCompilerError: there is no LLVM.
     """
     if not _COMPILER.imported:
         quietly(_import_kernels)

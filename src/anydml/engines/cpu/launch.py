@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.loading import Kernel
 
 OFTEN, OFTEN_WITH_COMPILER = 1000, 16
-"""Calls after which kernels pay: Numba takes half a second to import, a kernel some milliseconds to load."""
+"""Calls after which kernels pay, before and after their modules are imported: that takes as long as thousands of calls,
+and to load a kernel some milliseconds."""
 
 
 MOST_CHECKED = 1 << 14
