@@ -251,6 +251,34 @@ def test_a_system_with_few_threads_gives_those_that_it_has(pool, monkeypatch):
     assert eventually(lambda: dml.get_num_threads() == 3)
 
 
+def test_workers_that_do_not_serve_yet_are_not_given_up(pool, monkeypatch):
+    refusals = []
+    serve = threading.Event()
+    start, work = threading.Thread.start, Crew._work
+
+    def start_two(thread):
+        if thread.name < "anydml-3":
+            return start(thread)
+        refusals.append(thread)
+        return refuse()
+
+    def work_later(*given):
+        assert serve.wait(SOON)
+        work(*given)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    monkeypatch.setattr(Crew, "_work", work_later)
+    dml.set_num_threads(5)
+    dispatch_split()
+    assert eventually(lambda: refusals)
+    dml.set_num_threads(6)
+    dispatch_split()
+    assert eventually(lambda: len(refusals) == 2 and dml.get_num_threads() < 6)
+    serve.set()
+    dispatch_until(pool, 2)
+    assert dml.get_num_threads() == 3
+
+
 def test_a_worker_that_dies_is_replaced(pool, monkeypatch):
     dml.set_num_threads(2)
 

@@ -54,31 +54,30 @@ class Crew:
         if self.ended or (wanted == self._asked and now < self._again):
             return
         self._asked, self._again = wanted, now + AGAIN
-        alive = self.words[ALIVE]
         try:
             # Not `Thread.start` at once: a signal while it waits would keep its locks for ever. Only the main thread
             # is interrupted, so another one starts them.
-            _thread.start_new_thread(self._start, (code, alive, wanted))
+            _thread.start_new_thread(self._start, (code, wanted))
         except RuntimeError:
-            self._refuse(alive)
+            self._refuse()
 
-    def _start(self, code: Code, alive: int, wanted: int) -> None:
+    def _start(self, code: Code, wanted: int) -> None:
         self.workers -= {worker for worker in tuple(self.workers) if worker.ident and not worker.is_alive()}
         taken = {worker.name for worker in tuple(self.workers)}
         names = (name for number in count(1) if (name := f"anydml-{number}") not in taken)
-        for number in range(alive, wanted):
+        for _ in range(len(taken), wanted):
             worker = threading.Thread(target=self._work, args=(code,), name=next(names), daemon=True)
             self.workers.add(worker)
             try:
                 worker.start()
             except RuntimeError:
                 self.workers.discard(worker)
-                self._refuse(number)
+                self._refuse()
                 return
 
-    def _refuse(self, workers: int) -> None:
-        """The system gives no more than so many: go on with those."""
-        self.words[WANTED] = min(self.words[WANTED], workers)
+    def _refuse(self) -> None:
+        """The system gives no more: go on with those that were started, those that do not serve yet included."""
+        self.words[WANTED] = min(self.words[WANTED], len(self.workers))
 
     def _work(self, code: Code) -> None:
         from anydml.engines.cpu.kernels.sharing import BEGINS, ENDS, WAKES
