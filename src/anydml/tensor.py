@@ -8,13 +8,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from anydml.fields import integer, integers
+from anydml.records import Record, record
 from anydml.strides import has_overlap
 from anydml.text import did_you_mean
 
@@ -134,8 +134,8 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True, slots=True)
-class TensorDesc:
+@record
+class TensorDesc(Record):
     """DML_BUFFER_TENSOR_DESC (directml.h): a tensor of `sizes` in a buffer.
 
     Args:

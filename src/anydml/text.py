@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable
 
@@ -21,6 +20,8 @@ LONGEST = 100
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name that was probably meant, whatever its case, or None."""
+    import difflib
+
     first = [key for key in itertools.islice(known, MOST_KNOWN) if len(key) <= LONGEST]
     lower = {key.lower(): key for key in reversed(first)}
     similar = difflib.get_close_matches(name.lower(), lower, ALIKE, SIMILAR) if len(name) <= LONGEST else []
@@ -30,6 +31,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _likeness(known: str, name: str) -> float:
+    import difflib
+
     return difflib.SequenceMatcher(None, known, name).ratio()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -13,6 +12,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Composing, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
+from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
 
@@ -31,7 +31,7 @@ def halves_moves(source: Layout, output: Layout, axis: int) -> tuple[Move, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SwapHalvesOperatorDesc(OperatorDesc):
     """``output[c] = input[c with c[Axis] := (c[Axis] + half) mod size]``.
 

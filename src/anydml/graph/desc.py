@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from anydml.feature_level import FeatureLevel
 from anydml.graph.parts import Graph
@@ -12,7 +11,6 @@ from anydml.operators.problem import Problem
 from anydml.tensor import Layout
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class GraphDesc(Graph):
     """DML_GRAPH_DESC: operators whose outputs are inputs of others; compiled, one operator. Feature level 2_1.
 
@@ -36,6 +34,8 @@ class GraphDesc(Graph):
         >>> graph.problems()
         no problems
     """
+
+    __slots__ = ()
 
     def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
         """What is wrong with nodes by themselves; if there is nothing, with edges; then with what the edges join."""

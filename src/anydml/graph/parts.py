@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from anydml.fields import integer, wrong
 from anydml.operators.base import OperatorDesc
+from anydml.records import Record, record
 from anydml.tensor import TensorDesc
 from anydml.text import printable
 
@@ -29,8 +29,8 @@ class ExecutionFlags(enum.IntFlag, boundary=enum.STRICT):
     DESCRIPTORS_VOLATILE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorGraphNodeDesc:
+@record
+class OperatorGraphNodeDesc(Record):
     """DML_OPERATOR_GRAPH_NODE_DESC: an operator, with inputs and outputs in binding order.
 
     Args:
@@ -66,8 +66,8 @@ class OperatorGraphNodeDesc:
         return self.operator.outputs
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantDataGraphNodeDesc:
+@record
+class ConstantDataGraphNodeDesc(Record):
     """DML_CONSTANT_DATA_GRAPH_NODE_DESC: bytes that are known when the graph is compiled; feature level 6_2.
 
     Args:
@@ -99,18 +99,21 @@ class ConstantDataGraphNodeDesc:
         return len(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
+class _Edge(Record):
     """What edges have in common: numbers from 0 on, and a name."""
 
+    __slots__ = ()
+
+    __match_args__: tuple[str, ...]
+
     def __post_init__(self) -> None:
-        for field in self.__dataclass_fields__:
+        for field in self.__match_args__:
             value = getattr(self, field)
             words = "".join(word.title() for word in field.split("_"))
             object.__setattr__(self, field, _name(value) if field == "name" else integer(NAME, words, value))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputGraphEdgeDesc(_Edge):
     """DML_INPUT_GRAPH_EDGE_DESC: from an input of the graph to an input of a node.
 
@@ -125,7 +128,7 @@ class InputGraphEdgeDesc(_Edge):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputGraphEdgeDesc(_Edge):
     """DML_OUTPUT_GRAPH_EDGE_DESC: from an output of a node to an output of the graph.
 
@@ -140,7 +143,7 @@ class OutputGraphEdgeDesc(_Edge):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class IntermediateGraphEdgeDesc(_Edge):
     """DML_INTERMEDIATE_GRAPH_EDGE_DESC: from an output of a node to an input of another.
 
@@ -161,7 +164,7 @@ class IntermediateGraphEdgeDesc(_Edge):
 NodeDesc = OperatorGraphNodeDesc | ConstantDataGraphNodeDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Graph(OperatorDesc):
     """What a graph is made of, and its tensors: the fields of `anydml.GraphDesc`, which says what they are."""
 

@@ -6,7 +6,7 @@ The order is a contract: the result is as if the moves ran one after the other (
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from anydml.moves.move import Access, Fill, Lookup, Move, components, every_look
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
 from anydml.notebooks import page
+from anydml.records import Record, record
 from anydml.text import counted
 
 Role = Literal["input", "output", "constant", "scratch"]
@@ -83,8 +84,8 @@ class AtOnce(NamedTuple):
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+@record
+class Program(Record):
     """Moves between operands: inputs first, then outputs, constants and scratch.
 
     Attributes:

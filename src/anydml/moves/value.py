@@ -14,7 +14,7 @@ Composition is exact or it raises `NotComposableError`, which says why; then the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from anydml.moves.cuts import between, diagonal, every, flipped, split_axis
 from anydml.moves.move import Access, Fill, Move, Outside
@@ -28,13 +28,14 @@ from anydml.moves.pieces import (
     standing_still,
     tidy,
 )
+from anydml.records import Record, record
 
 MOST_PIECES = 4096
 """Pieces of a value at most; what needs more is stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+@record
+class Value(Record):
     """A tensor that is described, not stored.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +14,11 @@ from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes
 from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
+from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConcatTrainingOperatorDesc(OperatorDesc):
     """ConcatTraining: JOIN, and a second output with each input's size along the axis, which SplitTraining takes.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
@@ -14,6 +13,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
 TENSORS = ("InputTensor", "OutputTensor")
@@ -107,7 +107,7 @@ class _DepthSpace(OperatorDesc):
             yield (1, at, 0, depth) if self.TO_SPACE else (1, depth, 0, at)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpaceToDepthOperatorDesc(_DepthSpace):
     """DML_SPACE_TO_DEPTH_OPERATOR_DESC: ``Output[n, k(c, by, bx), y, x] = Input[n, c, y·B + by, x·B + bx]``.
 
@@ -135,7 +135,7 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
         self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SpaceToDepth1OperatorDesc(_DepthSpace):
     """DML_SPACE_TO_DEPTH1_OPERATOR_DESC: SPACE_TO_DEPTH, with the output's channels in one of two orders.
 
@@ -173,7 +173,7 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
         return self.order
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DepthToSpaceOperatorDesc(_DepthSpace):
     """DML_DEPTH_TO_SPACE_OPERATOR_DESC: ``Output[n, c, y, x] = Input[n, k(c, y mod B, x mod B), y / B, x / B]``.
 
@@ -200,7 +200,7 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
         self._put(input_tensor=input_tensor, output_tensor=output_tensor, block_size=block_size)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DepthToSpace1OperatorDesc(_DepthSpace):
     """DML_DEPTH_TO_SPACE1_OPERATOR_DESC: DEPTH_TO_SPACE, with the input's channels in one of two orders.
 

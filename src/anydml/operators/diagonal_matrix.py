@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.errors import DescError
@@ -19,6 +18,7 @@ from anydml.operators.regions import copied, filled
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.slice1 import INT_MAX, INT_MIN
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 from anydml.text import counted
 
@@ -91,7 +91,7 @@ class _DiagonalMatrix(OperatorDesc):
             yield self.problem(field, f"{field} is {value}", "it is −2147483648 to 2147483647 (INT)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     """DML_DIAGONAL_MATRIX_OPERATOR_DESC: ``Output[…, y, x] = Value if x == y + Offset else 0``.
 
@@ -141,7 +141,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
         return [(self.offset, self.offset + 1)]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
     """DML_DIAGONAL_MATRIX1_OPERATOR_DESC: a band of diagonals ``t = x − y`` gets Value, the others the input or 0.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
@@ -15,10 +14,11 @@ from anydml.operators.enums import ScaleBias
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElementWiseIdentityOperatorDesc(OperatorDesc):
     """DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC: ``Output[c] = Input[c]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml import infer
@@ -16,6 +15,7 @@ from anydml.operators.function import Array, Inferred, Mask, Parameters, Sizes, 
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, indexed_table
+from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 
 
@@ -28,7 +28,7 @@ def chosen(
     return (copied(a, output), Move(to.sizes, Access(written, 0, to.strides), source, to.element_size))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElementWiseIfOperatorDesc(OperatorDesc):
     """DML_ELEMENT_WISE_IF_OPERATOR_DESC: ``Output[c] = A[c] if Condition[c] != 0 else B[c]``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +17,14 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import filled
 from anydml.operators.scalars import Scalar, scalar_bytes
 from anydml.operators.types import ALL_TYPES, NO_FLOAT64, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
 
 PIECE = 1 << 13
 """Elements of a sequence that are computed at a time."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FillValueConstantOperatorDesc(OperatorDesc):
     """DML_FILL_VALUE_CONSTANT_OPERATOR_DESC: every element is Value.
 
@@ -102,7 +102,7 @@ def put_numbers(target: np.ndarray[Any, Any], start: Any, delta: Any) -> None:
             piece[...] = values
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FillValueSequenceOperatorDesc(OperatorDesc):
     """DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC: ValueStart, ValueStart + ValueDelta, … in row-major order.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -26,6 +25,7 @@ from anydml.operators.function import (
 )
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
+from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
 
@@ -62,7 +62,7 @@ def _rows() -> Iterator[SupportRow]:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GatherOperatorDesc(OperatorDesc):
     """DML_GATHER_OPERATOR_DESC: ``output[...] = input[..., indices[...], ...]``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml import infer
@@ -17,6 +16,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -28,7 +28,7 @@ def along_moves(source: Layout, indices: Layout, output: Layout, axis: int, dtyp
     return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GatherElementsOperatorDesc(OperatorDesc):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: ``output[c] = input[c with c[Axis] := indices[c]]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml import infer
@@ -25,6 +24,7 @@ from anydml.operators.tuples import (
     tuple_access,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -79,7 +79,7 @@ class _GatherNd(OperatorDesc):
             yield 2, at, 0, tuple(min(max(i, 0), n - 1) for i, n in zip(source, sizes, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GatherNdOperatorDesc(_GatherNd):
     """DML_GATHER_ND_OPERATOR_DESC: ``output[c ++ r] = input[indices[c] ++ r]``.
 
@@ -129,7 +129,7 @@ class GatherNdOperatorDesc(_GatherNd):
         return Counts(self.input_dimension_count, self.indices_dimension_count)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GatherNd1OperatorDesc(_GatherNd):
     """DML_GATHER_ND1_OPERATOR_DESC: ``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``.
 

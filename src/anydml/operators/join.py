@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +18,12 @@ from anydml.operators.function import Array, Arrays, Composing, Inferred, Parame
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.records import record
 from anydml.symbols import are_equal, are_known
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class JoinOperatorDesc(OperatorDesc):
     """DML_JOIN_OPERATOR_DESC: the inverse of SPLIT.
 

@@ -10,7 +10,6 @@ import itertools
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from anydml.moves.program import AtOnce, Element, FindNonzero, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
+from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 
 INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
@@ -37,7 +37,7 @@ Numbers = tuple[int, int, int]
 """Operand, offset and stride of a row of numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all elements that are not zero, in row-major order.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml import infer
@@ -24,11 +23,12 @@ from anydml.operators.types import (
     TYPES_8_TO_32,
     indexed_table,
 )
+from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OneHotOperatorDesc(OperatorDesc):
     """DML_ONE_HOT_OPERATOR_DESC: ``output[c] = On if c[Axis] == indices[c with c[Axis] := 0] else Off``.
 

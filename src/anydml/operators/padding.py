@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from anydml.errors import DescError
@@ -19,6 +18,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.symbols import holds, integers_or_symbols
 from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
@@ -98,7 +98,7 @@ class _Padding(OperatorDesc):
                 yield 1, at, self.pattern, ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PaddingOperatorDesc(_Padding):
     """DML_PADDING_OPERATOR_DESC.
 
@@ -157,7 +157,7 @@ class PaddingOperatorDesc(_Padding):
         return float_bytes(self.padding_value, self.output_tensor.data_type)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Padding1OperatorDesc(_Padding):
     """DML_PADDING1_OPERATOR_DESC: PADDING with a value of any type.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from dataclasses import dataclass
 
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel
+from anydml.records import Record, record
 from anydml.text import with_rule
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+@record
+class Problem(Record):
     """One broken rule.
 
     Attributes:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.operators.enums import AxisDirection, InterpolationMode
 from anydml.operators.resampling import ResampleBase
 from anydml.operators.types import FLOATS_16_AND_32, table
+from anydml.records import record
 from anydml.tensor import DataType, TensorDesc
 
 BOTH = ("InputTensor", "OutputTensor")
 WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ResampleOperatorDesc(ResampleBase):
     """DML_RESAMPLE_OPERATOR_DESC: ``Output[c] = Input[floor((c + 0.5) / Scales)]``, held inside the input.
 
@@ -64,7 +64,7 @@ class ResampleOperatorDesc(ResampleBase):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resample1OperatorDesc(ResampleBase):
     """DML_RESAMPLE1_OPERATOR_DESC: RESAMPLE with pixel offsets.
 
@@ -124,7 +124,7 @@ class Resample1OperatorDesc(ResampleBase):
         return self.input_pixel_offsets, self.output_pixel_offsets, None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resample2OperatorDesc(ResampleBase):
     """DML_RESAMPLE2_OPERATOR_DESC: RESAMPLE1 with a direction of rounding.
 
@@ -183,7 +183,7 @@ class Resample2OperatorDesc(ResampleBase):
         return self.input_pixel_offsets, self.output_pixel_offsets, self.rounding_direction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Resample3OperatorDesc(ResampleBase):
     """DML_RESAMPLE3_OPERATOR_DESC: RESAMPLE2 with a field that only LINEAR reads.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from anydml.operators.function import Array, Indices, Inferred, Parameters, Size
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import ALL_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import DataType, Layout, TensorDesc
 
@@ -53,7 +53,7 @@ def turned(
     return (copied(source, output), Move(to.sizes, write, Access(read, 0, strides, (place,)), own.element_size))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReverseSubsequencesOperatorDesc(OperatorDesc):
     """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: along Axis, the first L elements backwards, the others as they are.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml import infer
@@ -26,11 +25,12 @@ from anydml.operators.tuples import (
     tuple_access,
 )
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
+from anydml.records import record
 from anydml.symbols import are_equal
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScatterNdOperatorDesc(OperatorDesc):
     """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[c] ++ r] = updates[c ++ r]``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -17,6 +16,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Composing, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.records import record
 from anydml.symbols import are_known, holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -30,7 +30,7 @@ def slice_moves(source: Layout, destination: Layout, starts: Sequence[int], step
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SliceOperatorDesc(OperatorDesc):
     """DML_SLICE_OPERATOR_DESC: ``Output[c] = Input[Offsets + Strides · c]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -17,6 +16,7 @@ from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, 
 from anydml.operators.problem import Problem
 from anydml.operators.slice import compose_slice, lower_slice, slice_moves, window
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -70,7 +70,7 @@ def window_problems(
             yield desc.problem(f"{taken[0]}.Sizes[{i}]", message, rule)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slice1OperatorDesc(OperatorDesc):
     """DML_SLICE1_OPERATOR_DESC: ``Output[c] = Input[CopyStart + InputWindowStrides · c]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -18,6 +17,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.regions import filled, surrounded
 from anydml.operators.slice1 import copy_start, taken_window, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.symbols import are_at_least, holds
 from anydml.tensor import Layout, TensorDesc
 
@@ -40,7 +40,7 @@ def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Se
     return (*surrounded(1, output, first, source.sizes, zero, steps=[*map(abs, steps)]), copy)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SliceGradOperatorDesc(OperatorDesc):
     """DML_SLICE_GRAD_OPERATOR_DESC: ``Output = 0; Output[CopyStart + InputWindowStrides · c] = Input[c]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from anydml import infer
@@ -16,10 +15,11 @@ from anydml.operators.function import Array, Arrays, Composing, Inferred, Ints, 
 from anydml.operators.parts import packed_part_moves, part_elements, part_moves, part_problems, rows_and_runs
 from anydml.operators.problem import Problem
 from anydml.operators.types import TYPES_8_TO_32, TYPES_16_AND_32, table
+from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitOperatorDesc(OperatorDesc):
     """DML_SPLIT_OPERATOR_DESC: the inverse of JOIN.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,11 +17,12 @@ from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed,
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
+from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SplitTrainingOperatorDesc(OperatorDesc):
     """SplitTraining: SPLIT with the sizes as a second input, read when the operator is bound.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from anydml.notebooks import page
+from anydml.records import Record
 from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 
 T = TypeVar("T")
@@ -52,15 +53,10 @@ class _Desc(Protocol):
         """The rules that it breaks."""
 
 
-class Printed:
+class Printed(Record):
     """What descs print."""
 
     __slots__ = ()
-
-    def __init_subclass__(cls) -> None:
-        if "__repr__" not in cls.__dict__:
-            # A dataclass would make one of its own, with every default of every tensor.
-            cls.__repr__ = Printed.__repr__  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         return _short_text(cast(_Desc, self))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.errors import DescError
@@ -16,6 +15,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import FLOATS_16_AND_32, NO_FLOAT64, TYPES_8_TO_32, table
+from anydml.records import record
 from anydml.symbols import are_at_least, integers_or_symbols
 from anydml.tensor import Layout, TensorDesc
 
@@ -32,7 +32,7 @@ def tile_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tuple[
     return (Move(tuple(sizes), Access(1, 0, tuple(to)), Access(0, 0, tuple(start)), source.element_size),)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TileOperatorDesc(OperatorDesc):
     """DML_TILE_OPERATOR_DESC: ``output[c] = input[c mod InputTensor.Sizes]``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.errors import DescError
@@ -17,12 +16,13 @@ from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, 
 from anydml.operators.problem import Problem
 from anydml.operators.regions import surrounded
 from anydml.operators.types import ALL_TYPES
+from anydml.records import record
 from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class UnfoldOperatorDesc(OperatorDesc):
     """DML_UNFOLD_OPERATOR_DESC: ``Output[n, c ++ k, b] = Input[n, c, b · Strides − StartPadding + k · Dilations]``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from anydml.feature_level import FeatureLevel, SupportTable
@@ -15,10 +14,11 @@ from anydml.operators.enums import InterpolationMode, Size2D
 from anydml.operators.problem import Problem
 from anydml.operators.repeating import repeat_moves
 from anydml.operators.types import FLOATS_16_AND_32, table
+from anydml.records import record
 from anydml.tensor import UINT_MAX, Layout, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Upsample2dOperatorDesc(OperatorDesc):
     """DML_UPSAMPLE_2D_OPERATOR_DESC: ``Output[…, y, x] = Input[…, y / Height, x / Width]``, rounded down.
 
