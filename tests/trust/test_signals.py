@@ -25,9 +25,9 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 @needs_alarms
-@pytest.mark.parametrize("options", [[], ["--in-python"], ["--busy"]], ids=str)
+@pytest.mark.parametrize("options", [["2"], ["2", "--in-python"], ["3", "--busy"]], ids=str)
 def test_a_storm(options):
-    command = [sys.executable, "-X", "faulthandler", "-m", "trust.signals", "--seconds", "3", "--seed", "5", *options]
+    command = [sys.executable, "-X", "faulthandler", "-m", "trust.signals", "--seed", "5", "--seconds", *options]
     done = subprocess.run(command, check=False, env=forking(), capture_output=True, text=True, timeout=HANG)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 

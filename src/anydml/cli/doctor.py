@@ -8,7 +8,6 @@ import platform
 import warnings
 from collections.abc import Iterator
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import click
@@ -44,6 +43,8 @@ def doctor() -> None:
 
 
 def _versions() -> Iterator[Fact]:
+    from importlib import metadata
+
     yield "anydml", f"{metadata.version('anydml')} in {Path(__file__).parents[1]}"
     yield "python", f"{platform.python_version()} ({platform.python_implementation()}), {platform.platform()}"
     for name in LIBRARIES:

@@ -1,5 +1,6 @@
 """Pixels, groups of a few bytes, are permuted in registers: every byte of theirs, and no other, wherever they lie."""
 
+import functools
 import random
 from unittest import mock
 
@@ -104,10 +105,10 @@ def test_any_pattern(seed):
 def test_processors_that_permute_less_at_once(features, name, monkeypatch):
     # What is compiled here for others is not kept.
     monkeypatch.setattr(kept, "name_of", lambda *_: None)
-    asked = []
+    asked, load = [], functools.cache(kernels.pixels_kernel.__wrapped__)
     monkeypatch.setattr(kernels, "_has", lambda feature: asked.append(feature) or feature in features)
     for streamed in (False, True):
-        check(PATTERNS[name], 2, 3001, 1, 5, 7, streamed=streamed, load=kernels.pixels_kernel.__wrapped__)
+        check(PATTERNS[name], 2, 3001, 1, 5, 7, streamed=streamed, load=load)
     assert asked
 
 
