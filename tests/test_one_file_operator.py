@@ -8,7 +8,10 @@ from pathlib import Path
 
 from documents import copy_of_sources
 
+import anydml
+
 HERE = Path(__file__).parent
+SOURCES = Path(anydml.__file__).parent
 LINE = (
     "from anydml.operators.swap_halves import "
     "SwapHalvesOperatorDesc as SwapHalvesOperatorDesc, swap_halves as swap_halves\n"
@@ -32,3 +35,8 @@ def test_one_file_and_one_line(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
+
+
+def test_few_files_name_an_operator():
+    named = [path for path in SOURCES.rglob("*.py") if "gather" in path.read_text(encoding="utf-8")]
+    assert len(named) <= 8, named

@@ -3,7 +3,7 @@
 BREAKS = {
     "rows": ("word(entry, 2)", "word(entry, 2) + uint64(1)"),
     "interleave": ("slack = int(", "slack = 0 * int("),
-    "pixels": ("min(*left, span - lanes)", "min(left)"),
+    "pixels": ("i = length - count", "i = length - count + uint64(1)"),
     "row_blocks": ("at, element, soon", "at, element + uint64(1), soon"),
     "turn": ("start + reach + uint64(LINE) > limit", "start > limit"),
     "table": (

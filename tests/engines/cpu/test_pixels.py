@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import anydml as dml
 from anydml.engines.cpu import kernel_call as calls
 from anydml.engines.cpu import pixels, plan
-from anydml.engines.cpu.kernels import kept
+from anydml.engines.cpu.kernels import kept, pixel_registers
 from anydml.engines.cpu.kernels import pixels as kernels
 from anydml.engines.cpu.pool import POOL
 from anydml.memory.host import address_of
@@ -100,13 +100,13 @@ def test_any_pattern(seed):
         check((size * word, step, runs), 2, 1111, 8, rng.randrange(64), rng.randrange(64), seed, streamed=streamed)
 
 
-@pytest.mark.parametrize("features", [(), (kernels.MASKS,)])
+@pytest.mark.parametrize("features", [(), (pixel_registers.MASKS,)])
 @pytest.mark.parametrize("name", ["RGB to BGR", "BGR into RGBA", "RGBA to BGR, backwards"])
 def test_processors_that_permute_less_at_once(features, name, monkeypatch):
     # What is compiled here for others is not kept.
     monkeypatch.setattr(kept, "name_of", lambda *_: None)
     asked, load = [], functools.cache(kernels.pixels_kernel.__wrapped__)
-    monkeypatch.setattr(kernels, "_has", lambda feature: asked.append(feature) or feature in features)
+    monkeypatch.setattr(pixel_registers, "_has", lambda feature: asked.append(feature) or feature in features)
     for streamed in (False, True):
         check(PATTERNS[name], 2, 3001, 1, 5, 7, streamed=streamed, load=load)
     assert asked

@@ -14,8 +14,8 @@ from anydml.moves import Move, reordered
 from anydml.moves.move import Lookup
 
 ELEMENT, SHORT_ROW = 64, 512
-"""Longest run, in bytes, that counts as an element, longer ones are rows; longest row that is gathered before it leaves
-by non-temporal stores."""
+"""Longest run, in bytes, that counts as an element, longer ones are rows; longest row that is put together before it
+leaves by non-temporal stores."""
 
 ELEMENT_UNIT = 8192
 LINE_BLOCK = 256 << 10

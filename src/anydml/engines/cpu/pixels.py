@@ -117,7 +117,7 @@ def _spec(first: Move, outer: int, runs: Sequence[Run]) -> tuple[str, bool]:
     word = math.gcd(8, to_step, from_step, *(number for run in inside for number in run))
     pattern = ",".join(":".join(map(str, run)) for run in inside)
     spec = f"{word} {to_step} {from_step} {count} {pattern}"
-    from anydml.engines.cpu.kernels.pixels import parse_spec
+    from anydml.engines.cpu.kernels.pixel_registers import parse_spec
 
     length = first.sizes[outer - 1]
     return (spec, length >= count) if length >= parse_spec(spec).few else ("", False)

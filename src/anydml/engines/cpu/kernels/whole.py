@@ -115,7 +115,7 @@ def is_guests(table, recipe):
 
 
 @helper
-def gathered(table, recipe, arguments, out, items):
+def collected(table, recipe, arguments, out, items):
     """Put inputs and results after each other, and hold them: 0 for done, 1 if they do not fit, 2 for an error.
 
     New results come first, as making them may be anything: nobody has looked at lists before that is over.
@@ -222,7 +222,7 @@ def done_with(table, recipe, arguments, out, operands):
     """
     inputs, results = word(recipe, INPUTS), word(recipe, RESULTS)
     items = operands + uint64(ITEMS)
-    refused = gathered(table, recipe, arguments, out, items)
+    refused = collected(table, recipe, arguments, out, items)
     if refused != uint64(0):
         return refused
     store(operands + uint64(HEADER), inputs + results)
