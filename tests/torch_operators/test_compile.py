@@ -11,7 +11,7 @@ from torch_cases import CASES, leaves, of_data, same
 import anydml as dml
 import anydml.torch as at
 from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.steps import nobody
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

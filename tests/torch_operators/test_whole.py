@@ -12,7 +12,7 @@ import anydml as dml
 import anydml.torch
 from anydml.engines.cpu import answering
 from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.steps import PLANS
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.program_cache import ProgramCache
 from anydml.tracing.plan import Plan
 

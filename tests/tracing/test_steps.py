@@ -7,7 +7,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.memory import numpy_struct
 from anydml.tracing.fused import Fused
 

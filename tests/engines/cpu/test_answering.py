@@ -15,7 +15,7 @@ import pytest
 
 import anydml as dml
 from anydml.engines.cpu import answering
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.steps import PLANS
 
 pytestmark = [
@@ -212,7 +212,7 @@ class Late:
         print(self.call().tolist())
 
 late = Late()
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.cpu.compiler import import_kernels
 import_kernels()
 for _ in range(3):

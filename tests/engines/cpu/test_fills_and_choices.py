@@ -119,7 +119,7 @@ def test_what_lies_around_a_slice_is_filled_once(steps, by_kernels):
 
 def test_equal_numbers_of_other_bits_or_types_are_told_apart():
     from anydml.engines.cpu.compiler import import_kernels
-    from anydml.engines.cpu.launch import LOADER
+    from anydml.engines.cpu.loader import LOADER
 
     import_kernels()
     x = np.empty(40, np.float64)

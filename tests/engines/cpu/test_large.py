@@ -12,7 +12,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import launch, pool
 from anydml.engines.cpu.block import ALIVE
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.cpu.pool import POOL
 from anydml.memory.numpy_struct import IS_KNOWN
 

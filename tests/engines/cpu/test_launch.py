@@ -11,8 +11,8 @@ import pytest
 from refused import f32
 
 import anydml as dml
-from anydml.engines.cpu import compiler, launch
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu import compiler, launch, loader
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.calling import PLANS
 from anydml.functions.planning import OFTEN
 from anydml.memory import numpy_struct
@@ -68,9 +68,9 @@ CASES = {
 def without_threads(monkeypatch):
     """Kernels are loaded by whoever asks for them."""
     here = SimpleNamespace(
-        start_new_thread=lambda run, arguments: run(*arguments), allocate_lock=launch._thread.allocate_lock
+        start_new_thread=lambda run, arguments: run(*arguments), allocate_lock=loader._thread.allocate_lock
     )
-    monkeypatch.setattr(launch, "_thread", here)
+    monkeypatch.setattr(loader, "_thread", here)
 
 
 def same(results, expected):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import anydml as dml
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.calling import PLANS
 from anydml.functions.planning import OFTEN
 from anydml.memory import numpy_struct

@@ -11,7 +11,7 @@ import pytest
 import anydml as dml
 from anydml.engines.cpu import whole_calls
 from anydml.engines.cpu.kernels import whole
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from anydml.functions.steps import NAMESPACES, PLANS, nobody
 from anydml.memory import numpy_struct
 

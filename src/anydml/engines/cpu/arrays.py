@@ -10,7 +10,8 @@ import numpy as np
 
 from anydml.arrays import ArrayAdapter
 from anydml.engines.cpu.engine import CpuProgram
-from anydml.engines.cpu.launch import LOADER, often
+from anydml.engines.cpu.launch import often
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.protocol import Array, ArrayLayout, Launch
 from anydml.memory.warm import CACHE
 from anydml.moves import Program

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydml.engines.cpu.kernel_call import KernelCall
-from anydml.engines.cpu.launch import LOADER, often
+from anydml.engines.cpu.launch import often
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.protocol import Array
 from anydml.memory.host import address_of
 from anydml.memory.numpy_struct import WRITEABLE_BIT, watching, writeable_bytes

@@ -1,17 +1,12 @@
-"""Calls that are one step of compiled code: their blocks of words, and what loads their kernels while NumPy works.
+"""Calls that are one step of compiled code: their blocks of words.
 
-Small work never waits for a compiler. A small call that comes again and again asks for its kernels; a thread loads
-them, and from then on a call takes a tenth of a microsecond for the checks of its arrays and its tables together.
+Small work never waits for a compiler. A small call that comes again and again asks for its kernels (see `loader`), and
+from then on a call takes a tenth of a microsecond for the checks of its arrays and its tables together.
 """
 
 from __future__ import annotations
 
-import _thread
-import contextlib
 import math
-import os
-import time
-from collections import deque
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 from itertools import accumulate
@@ -23,6 +18,7 @@ from anydml.arrays.quick import QUICK
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.large import say_pool
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.cpu.pool import ALL, Pool, rounds_of
 from anydml.engines.cpu.together import grouped, several_driver, several_table
 from anydml.engines.protocol import Array, ArrayLayout, Launch, Start, Whole
@@ -42,8 +38,8 @@ and to load a kernel some milliseconds."""
 MOST_CHECKED = 1 << 14
 """Indices that are looked at while no other thread of Python can go on, at most."""
 
-MOST_FREE, MOST_PENDING = 4, 256
-"""Tables that are kept for the next call of a plan, and plans that wait for their kernels, at most."""
+MOST_FREE = 4
+"""Tables that are kept for the next call of a plan, at most."""
 
 
 def often() -> int:
@@ -261,54 +257,3 @@ def _large(prepare: Callable[[int, int], int], works: Sequence[Work], size: int)
         return 0
 
     return start
-
-
-class Loader:
-    """A thread that does what takes the compiler, one thing after the other, while there is anything to do."""
-
-    def __init__(self) -> None:
-        self._pending: deque[Callable[[], object]] = deque(maxlen=MOST_PENDING)
-        self._turn = _thread.allocate_lock()
-
-    def ask(self, work: Callable[[], object]) -> None:
-        """Have something done soon. What it raises is nobody's business: NumPy does the work as before."""
-        self._pending.append(work)
-        if self._turn.acquire(blocking=False):
-            try:
-                _thread.start_new_thread(self._run, (self._turn,))
-            except RuntimeError:
-                # The system gives no more threads, or the interpreter is about to end.
-                self._turn.release()
-
-    def _run(self, turn: _thread.LockType) -> None:
-        while True:
-            try:
-                while self._pending:
-                    work = self._pending.popleft()
-                    with contextlib.suppress(compiler.NoCompilerError, MemoryError):
-                        work()
-            finally:
-                turn.release()
-            # Somebody may have asked after the last look, and seen the turn taken.
-            if not self._pending or not turn.acquire(blocking=False):
-                return
-
-    def settle(self, seconds: float) -> bool:
-        """Wait until nothing is left to do, for tests; whether that came in time."""
-        end = time.monotonic() + seconds
-        while self._pending or self._turn.locked():
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.002)
-        return True
-
-    def forget(self) -> None:
-        """Start anew, where the thread is another process's."""
-        self._pending.clear()
-        self._turn = _thread.allocate_lock()
-
-
-LOADER = Loader()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=LOADER.forget)
