@@ -21,16 +21,15 @@ def met(pool, threads, seconds):
         threads: how many there are to be; as many workers and one as it has.
         seconds: that they wait for each other at most.
     """
-    present, complete, working = set(), threading.Event(), []
+    present, complete = set(), threading.Event()
     turn = threading.Lock()
     patience = 0.01
 
     def kernel(table, counter, rounds):
         with turn:
             present.add(threading.get_ident())
-            # A worker that sleeps in Python may come twice.
-            if len(present) == threads and not working:
-                working.append(pool._crew.words[STATE] & WORKERS)
+            # One may have lost its patience, and be gone, before another came.
+            if len(present) == threads and pool._crew.words[STATE] & WORKERS == threads - 1:
                 complete.set()
         complete.wait(patience)
         return 0
@@ -49,4 +48,4 @@ def met(pool, threads, seconds):
         present.clear()
         dispatch()
         patience = min(2 * patience, seconds)
-    return working == [threads - 1]
+    return complete.is_set()
