@@ -22,9 +22,10 @@ MOST_UNITS = 1 << 20
 """Units of a claim at most, so that no number of claims overflows."""
 
 PIECES = 64
-MOST_BYTES = 2 << 20
+MOST_BYTES = 512 << 10
 """Pieces, about, that large work is cut into, so that each thread keeps to a stretch of memory of its own for a while;
-bytes of a piece at most, so that Ctrl-C is soon noticed."""
+bytes of a piece at most, so that a caller does not sleep while it waits for a worker's last one, and that Ctrl-C is
+soon noticed."""
 
 ITEM_BYTES = {
     "rows": 128,

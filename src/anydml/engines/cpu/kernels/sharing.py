@@ -65,6 +65,10 @@ ALL = 1 << 62
 MOST_WOKEN = 2
 """Sleepers that one thread wakes: each of them wakes as many."""
 
+PATIENCE = 4
+"""How many times as long as a worker looks for work its caller looks whether the last claim is done: a large one takes
+longer, and a caller that sleeps may be woken on the core of its worker, which then goes on after it."""
+
 MORE = 1
 """In what `shared` returns: there are claims left. Above that bit stands the counter's value."""
 
@@ -74,7 +78,7 @@ def quiet(block, state):
     """Wait until no worker is at a job that was closed, given the state then."""
     looks = uint64(0)
     while state & uint64(WORKERS) != uint64(0):
-        if looks < load(at(block, SPINS)):
+        if looks < load(at(block, SPINS)) * uint64(PATIENCE):
             looks += uint64(1)
             pause()
         elif load(at(block, STYLE)) == uint64(IN_PYTHON):
