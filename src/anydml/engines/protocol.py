@@ -101,8 +101,12 @@ class CompiledCall(Protocol):
 class Launches(Protocol):
     """What makes calls that come often a single step."""
 
-    def often(self) -> int:
-        """Calls of one plan after which that pays; 0 where it never does."""
+    def often(self, calls: int) -> int:
+        """Calls of one plan after which that pays, or after which to ask again; 0 where it never does.
+
+        Args:
+            calls: how many there were. What pays for several plans together may depend on it.
+        """
 
     def ask(
         self,

@@ -179,7 +179,7 @@ def _hasten(
     if plan.calls != plan.wait:
         return
     launches = engine.launches
-    if launches is None or not (often := launches.often()):
+    if launches is None or not (often := launches.often(plan.calls)):
         return
     if plan.calls < often:
         plan.wait = often

@@ -41,7 +41,7 @@ class QuickCall:
 
     def _ask(self, operands: tuple[Array, ...]) -> None:
         launches = self._launches
-        if launches is None or not (often := launches.often()):
+        if launches is None or not (often := launches.often(self._calls)):
             return
         if self._calls < often:
             self._wait = often

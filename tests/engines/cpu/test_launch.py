@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 from types import SimpleNamespace
@@ -464,3 +466,28 @@ def test_results_of_a_refused_step_take_no_memory_beside_the_others(call):
         call(np.asfortranarray(x))
         call(x)
     assert CACHE.bytes == x.nbytes
+
+
+def test_plans_that_do_not_come_often_alone_pay_together():
+    code = """
+import numpy as np
+import anydml as dml
+from anydml.engines.cpu import compiler
+from anydml.engines.cpu.launch import OFTEN, OFTEN_WITH_COMPILER
+from anydml.engines.cpu.loader import LOADER
+from anydml.functions.calling import PLANS
+
+def called(plans, times):
+    for n in range(2, 2 + plans):
+        x = np.arange(2 * n, dtype=np.uint8).reshape(2, n)
+        for _ in range(times):
+            assert np.array_equal(dml.flip(x, 1), x[:, ::-1])
+    assert LOADER.settle(60)
+    return compiler.is_imported(), len(PLANS.quick)
+
+few = OFTEN // OFTEN_WITH_COMPILER
+print(called(few // 2, OFTEN_WITH_COMPILER))
+print(called(few, 2 * OFTEN_WITH_COMPILER)[0], called(few, 3)[1] >= few // 2)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "(False, 0)\nTrue True\n", done.stdout

@@ -79,7 +79,7 @@ def test_long_rows_take_little_memory(monkeypatch):
 
 
 def test_what_is_bound_says_when_kernels_have_taken_over(monkeypatch):
-    monkeypatch.setattr(bound, "often", lambda: bound.ASKED)
+    monkeypatch.setattr(bound, "often", lambda _: bound.ASKED)
     monkeypatch.setattr(bound, "LOADER", SimpleNamespace(ask=lambda ready: ready()))
     x, out = np.arange(12, dtype=np.float32), np.empty(12, np.float32)
     tensor = dml.TensorDesc("FLOAT32", [12])

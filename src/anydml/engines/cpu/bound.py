@@ -79,7 +79,7 @@ class SmallCall:
                     refuse()
             views()
             calls += 1
-            if calls == wait and (enough := often()):
+            if calls == wait and (enough := often(calls)):
                 wait = enough
                 if calls >= enough:
                     LOADER.ask(ready)

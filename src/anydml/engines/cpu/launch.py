@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from anydml.engines.cpu.kernels.loading import Kernel
 
 OFTEN, OFTEN_WITH_COMPILER = 1000, 16
-"""Calls after which kernels pay, before and after their modules are imported: that takes as long as thousands of calls,
-and to load a kernel some milliseconds."""
+"""Calls of all plans together after which kernels' modules pay, which take as long to import as thousands of calls;
+calls of one plan after which a kernel does, which takes some milliseconds to load."""
 
+_counted = [0]
+"""Calls of plans that asked whether kernels pay, about: threads that count at once may lose some."""
 
 MOST_CHECKED = 1 << 14
 """Indices that are looked at while no other thread of Python can go on, at most."""
@@ -42,11 +44,19 @@ MOST_FREE = 4
 """Tables that are kept for the next call of a plan, at most."""
 
 
-def often() -> int:
-    """Calls of one plan after which it should have kernels; 0 where it cannot."""
+def often(calls: int) -> int:
+    """Calls of one plan after which it should have kernels, or ask again; 0 where it cannot have them.
+
+    Args:
+        calls: how many there were: `OFTEN_WITH_COMPILER`, or what was answered last.
+    """
     if not IS_KNOWN:
         return 0
-    return OFTEN_WITH_COMPILER if compiler.is_imported() else OFTEN
+    if not compiler.is_imported():
+        _counted[0] += calls if calls <= OFTEN_WITH_COMPILER else calls // 2
+        if _counted[0] < OFTEN:
+            return 2 * calls
+    return OFTEN_WITH_COMPILER
 
 
 def launch_of(
