@@ -160,7 +160,8 @@ def test_large_outputs_leave_past_the_caches_wherever_they_begin(offset, side):
 
 def test_blocks_fit_their_scratch(monkeypatch):
     from anydml.engines.cpu.kernels.blocks import BLOCK, FIELDS
-    from anydml.engines.cpu.kernels.driver import HEADER
+    from anydml.engines.cpu.kernels.driver import HEADER, STREAMED
+    from anydml.engines.cpu.kernels.tiles import PADDED
 
     rng = np.random.default_rng(3)
     pitch, rows, direct = (HEADER + FIELDS.index(field) for field in ("pitch", "rows", "direct"))
@@ -176,7 +177,9 @@ def test_blocks_fit_their_scratch(monkeypatch):
                 monkeypatch.setattr(plan, "most_cached", lambda cache=cache: cache)
                 # Planned only: what is compiled for it is no matter of this test.
                 for step in plan.plan(simplify([move]), move.bytes_written):
-                    if step.kernel == "turn" and step.template[direct] < 3:
+                    is_kept = not step.template[STREAMED] and size not in PADDED
+                    # Tiles that are stored at once need none.
+                    if step.kernel == "turn" and step.template[direct] < (1 if is_kept else 3):
                         side = 64 // {3: 4, 6: 8, 12: 16}.get(size, size)
                         assert int(step.template[pitch]) * max(int(step.template[rows]), side) <= BLOCK, cache
 
@@ -225,3 +228,27 @@ def test_what_stays_in_the_caches(shape, order, dtype, streamed, monkeypatch):
     x = np.zeros(shape, dtype).transpose(order)
     (step,) = copy_program(np.zeros(x.shape, dtype), x).steps
     assert bool(step.template[2]) is streamed
+
+
+@pytest.mark.parametrize(
+    ("shape", "order", "dtype", "kernel"),
+    [
+        ((700, 256), (1, 0), "f4", "turn"),
+        ((1000, 500), (1, 0), "u1", "turn"),
+        ((300, 401), (1, 0), "u2", "turn"),
+        ((300, 301), (1, 0), "V3", "turn"),
+        ((12, 64, 400), (0, 2, 1), "f4", "turn"),
+        ((250, 200), (1, 0), "c16", "table"),
+        ((150, 150), (1, 0), "V10", "table"),
+    ],
+    ids=str,
+)
+def test_threads_write_whole_rows_of_what_they_share(shape, order, dtype, kernel):
+    from anydml.engines.cpu.kernels.blocks import FIELDS
+    from anydml.engines.cpu.kernels.driver import HEADER
+
+    x = np.zeros(shape, dtype).transpose(order)
+    (step,) = copy_program(np.zeros(x.shape, dtype), x).steps
+    columns, count = (int(step.template[HEADER + FIELDS.index(field)]) for field in ("columns", "count_j"))
+    assert (step.kernel, count) == (kernel, 1)
+    assert columns % math.prod(x.shape[2 if x.ndim > 2 and order[0] == 0 else 1 :]) == 0

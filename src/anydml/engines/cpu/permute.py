@@ -40,11 +40,18 @@ STRAIGHT_LINES = 2
 STRAIGHT_TO = 2048
 """Bytes of a row of the destination from which on it does not matter that its two ends may be parts of lines."""
 
+KEPT_BYTES = 24 << 10
+"""Bytes of a block that is stored into the caches, about: both ends of it fit the first one."""
+
+SHARED_BYTES, SHARED_COLUMNS = 128 << 10, 1024
+"""Bytes of a copy that threads may share, and elements of its rows up to which a block has whole ones nevertheless:
+lines that two threads write parts of go from core to core."""
+
 WHOLE_BYTES = 12 << 10
 """Bytes of a block whose rows follow each other in the destination, about."""
 
-TABLE_COLUMNS, TABLE_ROWS = 64, 16
-"""Elements of a block along J and along I where they move one by one, about."""
+TABLE_COLUMNS, TABLE_ROWS, LEAST_TABLE_ROWS = 64, 16, 4
+"""Elements of a block along J and along I where they move one by one, about; of whole rows, along I at least."""
 
 BY_ELEMENTS = 16
 """Bytes of an element from which on elements that stay in the caches are moved as fast one by one: few fit a tile."""
@@ -110,14 +117,18 @@ def _turned(move: Move, streamed: bool) -> KernelCall | None:
     if size not in SIZES:
         return None
     from anydml.engines.cpu.kernels.blocks import BLOCK
-    from anydml.engines.cpu.kernels.tiles import side_of
+    from anydml.engines.cpu.kernels.tiles import PADDED, side_of
 
     side = side_of(size)
     blocks = _straight(move, side) if streamed else None
     if blocks is not None:
         return _turn(move, side, blocks)
     goals = [max(side, ROW_BYTES.get(size, ROWS) // size), max(side, COLUMN_BYTES.get(size, COLUMNS) // size)]
-    is_long = False
+    most = SHARED_COLUMNS if move.bytes_written >= SHARED_BYTES else KEPT_BYTES // (side * size)
+    row = 0 if streamed else _whole_row(move, side, most, packed=True)
+    if row:
+        goals = [max(side, KEPT_BYTES // (row * size)), row]
+    is_long = row > 0
     while True:
         chosen = _choose(move, goals, packed=True)
         if chosen is None:
@@ -132,13 +143,21 @@ def _turned(move: Move, streamed: bool) -> KernelCall | None:
             goals[0] = max(goals[0], WHOLE_BYTES // (lengths[1] * size))
             rows, columns, outer = _choose(move, goals, packed=True) or chosen
         blocks = Blocks(move, rows, columns, outer, goals, side, streamed)
-        if max(blocks.rows.length, side) * blocks.pitch <= BLOCK:
+        needs_no_scratch = row and size not in PADDED and blocks.direct() > 0
+        if needs_no_scratch or max(blocks.rows.length, side) * blocks.pitch <= BLOCK:
             break
         if max(goals) <= side:
             return None
         larger = int(goals[1] > goals[0])
         goals[larger] = max(side, goals[larger] // 2)
     return _turn(move, side, blocks)
+
+
+def _whole_row(move: Move, side: int, most: int, packed: bool) -> int:
+    """Elements of a row of the destination along J; 0 where it has more than so many, or there is none."""
+    chosen = _choose(move, [side, most], packed)
+    length = math.prod(axis.size for axis in chosen[1]) if chosen else 0
+    return length if length <= most else 0
 
 
 def _straight(move: Move, side: int) -> Blocks | None:
@@ -171,6 +190,9 @@ def _by_tables(move: Move, streamed: bool, admits: Admits) -> KernelCall:
 
     size = move.element_size
     goals = [TABLE_ROWS, max(1, min(TABLE_COLUMNS, 2048 // size))]
+    row = 0 if streamed else _whole_row(move, 1, SHARED_COLUMNS, packed=False)
+    if row:
+        goals = [min(max(LEAST_TABLE_ROWS, KEPT_BYTES // (row * size)), TABLE_ROWS), row]
     rows, columns, outer = _choose(move, goals, packed=False) or ([], [], [])
     blocks = Blocks(move, rows, columns, outer, goals, 1, streamed)
     if blocks.rows.length * blocks.pitch > BLOCK:
