@@ -12,6 +12,7 @@ from anydml.engines.cpu.machine import (
     DEFAULT_CACHE,
     DEFAULT_CORE_CACHE,
     _caches,
+    again_share,
     core_cache,
     last_level_cache,
     most_cached,
@@ -181,6 +182,18 @@ def test_stores_go_past_the_caches_only_where_outputs_are_large(monkeypatch):
         assert step.template[2] == past
 
 
+def test_what_is_touched_again_stays_in_the_caches(monkeypatch):
+    monkeypatch.setattr(plan, "most_cached", lambda: 1 << 20)
+    monkeypatch.setattr(plan, "again_share", lambda: 8)
+    for rows, streamed in ((128, 0), (512, 0), (2048, 1)):
+        whole, index = tensor(rows, 1024), tensor(rows, 1024, data_type="INT64")
+        desc = dml.ScatterOperatorDesc(whole, index, whole, whole, 1)
+        steps = engine.program("scatter", desc.moves()).steps
+        assert [int(step.template[2]) for step in steps] == [streamed] * 2
+    (copied,) = engine.program("copy", split((512, 1024), 0, [512]).moves()).steps
+    assert copied.template[2]
+
+
 @pytest.mark.parametrize(("model", "cached"), [("AMD EPYC", 75 << 20), ("Intel(R) Xeon(R) Processor", 3 << 20)])
 def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text(f"processor: 0\nmodel name: {model}\n\nprocessor: 1\n")
@@ -191,6 +204,7 @@ def test_outputs_share_the_last_cache_where_it_is_near(model, cached, monkeypatc
     processor.cache_clear()
     try:
         assert most_cached() == cached
+        assert again_share() == (75 << 20) // cached
         monkeypatch.setattr("anydml.engines.cpu.machine.Path", lambda _: tmp_path / "nothing")
         monkeypatch.setattr("platform.processor", lambda: model)
         processor.cache_clear()

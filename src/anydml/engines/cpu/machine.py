@@ -65,3 +65,8 @@ def most_cached() -> int:
     """Bytes of outputs that are stored through the caches; larger ones are stored past them."""
     share = last_level_cache() // PAST_SHARE
     return min(share, POOL.threads * core_cache() // XEON_SHARE) if is_xeon() else share
+
+
+def again_share() -> int:
+    """How many times as much is stored through the caches where it is read or written again: it comes from far else."""
+    return max(1, last_level_cache() // PAST_SHARE // most_cached())

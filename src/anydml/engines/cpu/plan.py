@@ -17,11 +17,11 @@ from anydml.engines.cpu.columns import Admits, abreast, interleave, unrolled
 from anydml.engines.cpu.fills import fill, is_fill
 from anydml.engines.cpu.kernel_call import KernelCall, Word, chunk_bytes, kernel_call, units_per_claim
 from anydml.engines.cpu.lookups import ELEMENT, SHORT_ROW, has_one_lookup, lookup
-from anydml.engines.cpu.machine import most_cached
+from anydml.engines.cpu.machine import again_share, most_cached
 from anydml.engines.cpu.permute import goes_along_lines, permuted, permuted_rows
 from anydml.engines.cpu.permuted_blocks import LINE
 from anydml.engines.cpu.pixels import has_short_lines, pixels
-from anydml.moves import Move, reordered, stages
+from anydml.moves import Access, Move, reordered, stages
 
 PACKED_UNIT = 1024
 """Bytes of short rows that leave at a time."""
@@ -53,7 +53,7 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
         admission: which special kernels may be used; all, by default.
     """
     admits = _all if admission is None else admission.allows
-    streamed = written > most_cached()
+    streamed = written > most_cached() * (again_share() if _come_again(moves) else 1)
     steps: list[KernelCall] = []
     for part in parted(moves):
         if isinstance(part, tuple):
@@ -61,6 +61,17 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
         elif _planned(part, steps, streamed, admits):
             return None
     return tuple(steps)
+
+
+def _come_again(moves: Sequence[Move]) -> bool:
+    """Whether some moves read or, by lookups, write what others have written."""
+    written = {move.destination.operand for move in moves}
+    return len(moves) > 1 and any(
+        move.destination.lookups
+        or (isinstance(move.source, Access) and move.source.operand in written)
+        or any(lookup.operand in written for lookup in move.every_lookup())
+        for move in moves
+    )
 
 
 def _next_stage(steps: Sequence[KernelCall]) -> int:
