@@ -51,7 +51,7 @@ def write_heat_map(path: Path, cells: Sequence[Cell], title: str, note: str) -> 
             words(left + WIDTH * k + WIDTH // 2, y + 14, size_text(size), "middle") for k, size in enumerate(sizes)
         ]
         y += HEIGHT + 2
-        for case in sorted(about):
+        for case in sorted(about, key=lambda name: (len(name), name)):
             row = [found.get((case, way, size)) for size in sizes]
             if not any(row):
                 continue

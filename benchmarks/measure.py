@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
+from anydml.engines.cpu.loader import LOADER
 from anydml.engines.cpu.machine import last_level_cache, processor
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import POOL, available_cores
@@ -27,8 +28,24 @@ Run = Callable[[], object]
 SETTLE = 0.01
 """Seconds before each timed call, for the last one's threads to stop spinning: they would take a core from anybody."""
 
+STRIDE, PATIENCE = 0.2, 60.0
+"""Seconds of calls by which a run gets into its stride, and that kernels may take to be loaded meanwhile."""
+
 READS = 3
 """How often each core reads its share of other memory before each timed call."""
+
+
+def into_stride(runs: Mapping[str, Run]) -> None:
+    """Call each until its calls are those of a loop: what comes again is looked up and loaded by then."""
+    for run in runs.values():
+        end = time.perf_counter() + STRIDE
+        run()
+        while time.perf_counter() < end:
+            run()
+    LOADER.settle(PATIENCE)
+    for run in runs.values():
+        for _ in range(3):
+            run()
 
 
 def medians(runs: Mapping[str, Run], rounds: int, before: Run = lambda: None) -> dict[str, float]:

@@ -18,7 +18,7 @@ import numpy as np
 
 import anydml as dml
 from benchmarks.blocks import Block
-from benchmarks.measure import CopyLimit, machine, medians
+from benchmarks.measure import CopyLimit, into_stride, machine, medians
 from benchmarks.report import Result, geometric_mean, keep, table
 
 ROUNDS, QUICK_ROUNDS = 21, 3
@@ -86,6 +86,7 @@ def run_case(case: Case, rounds: int) -> Result:
             raise SystemExit(f"{case.name}: the result of {name} differs from NumPy's")
     del expected
     copies = CopyLimit(source.bytes, destination.bytes).runs(2 * memory.nbytes)
+    into_stride(runs)
     times = medians({**runs, **copies}, rounds)
     copy_seconds = min(times.pop(name) for name in copies)
     return Result(case.name, case.about, 2 * memory.nbytes, times, copy_seconds)

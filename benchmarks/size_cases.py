@@ -232,8 +232,14 @@ def z9(size: int) -> SizeWork:
     return _permuted(_filled(batch, rows // batch, heads, width), (0, 2, 1, 3))
 
 
+def z10(size: int) -> SizeWork:
+    """Copy of a transposed rectangle of odd sides."""
+    height = math.isqrt(size // 2) | 1
+    return _permuted(_filled(height, size // 4 // height | 1), (1, 0))
+
+
 CASES: dict[str, Callable[[int], SizeWork]] = {
-    "Z1": z1, "Z2": z2, "Z3": z3, "Z4": z4, "Z5": z5, "Z6": z6, "Z7": z7, "Z8": z8, "Z9": z9
+    "Z1": z1, "Z2": z2, "Z3": z3, "Z4": z4, "Z5": z5, "Z6": z6, "Z7": z7, "Z8": z8, "Z9": z9, "Z10": z10
 }  # fmt: skip
 """Works by the bytes of their input; a case's docstring is its description."""
 

@@ -67,7 +67,7 @@ class Cell:
 
 def key_of(state: str, case: str, way: str, size: int) -> tuple[str, str, str, int]:
     """What tells a cell from others, in the order in which they are shown."""
-    return state, case, f"{WAYS.index(way)}", size
+    return state, f"{case:>4}", f"{WAYS.index(way)}", size
 
 
 def size_text(size: int) -> str:

@@ -27,7 +27,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
+from anydml.engines.cpu.loader import LOADER
 from benchmarks.heat_map import write_heat_map
 from benchmarks.measure import machine
 from benchmarks.size_cases import CASES, SIZES, WAYS, Run, SizeWork
