@@ -39,6 +39,9 @@ COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 SHORT_LINE = 64
 """Elements of a line that is no line of its own where there are others."""
 
+AGAIN_PART = 8
+"""The part of what is written that later moves must touch for it to stay in the caches."""
+
 PERMUTED_BYTES, LONG_TABLES_BYTES, SHORT_TABLE = 256, 16 << 10, 1536
 """Bytes of a part that has a pass of its own, of one whose table may be longer than calls of a microsecond fill, and
 words that they do fill."""
@@ -53,9 +56,10 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
         admission: which special kernels may be used; all, by default.
     """
     admits = _all if admission is None else admission.allows
-    streamed = written > most_cached() * (again_share() if _come_again(moves) else 1)
+    parts = [*parted(moves)]
+    streamed = _goes_past(parts, written)
     steps: list[KernelCall] = []
-    for part in parted(moves):
+    for part in parts:
         if isinstance(part, tuple):
             steps.append(choice(*part, streamed)._replace(stage=_next_stage(steps)))
         elif _planned(part, steps, streamed, admits):
@@ -63,15 +67,13 @@ def plan(moves: Sequence[Move], written: int, admission: Admission | None = None
     return tuple(steps)
 
 
-def _come_again(moves: Sequence[Move]) -> bool:
-    """Whether some moves read or, by lookups, write what others have written."""
-    written = {move.destination.operand for move in moves}
-    return len(moves) > 1 and any(
-        move.destination.lookups
-        or (isinstance(move.source, Access) and move.source.operand in written)
-        or any(lookup.operand in written for lookup in move.every_lookup())
-        for move in moves
-    )
+def _goes_past(parts: Sequence[list[Move] | tuple[Move, Access]], written: int) -> bool:
+    """Whether so many bytes are stored past the caches: more where much of it is read or written again at once."""
+    if written <= most_cached():
+        return False
+    later = [move for part in parts if isinstance(part, list) for stage in stages(part)[1:] for move in stage]
+    again = sum(move.bytes_written for move in later)
+    return again * AGAIN_PART < written or written > most_cached() * again_share()
 
 
 def _next_stage(steps: Sequence[KernelCall]) -> int:
