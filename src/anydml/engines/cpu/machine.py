@@ -69,4 +69,4 @@ def most_cached() -> int:
 
 def again_share() -> int:
     """How many times as much is stored through the caches where it is read or written again: it comes from far else."""
-    return max(1, last_level_cache() // PAST_SHARE // most_cached())
+    return max(1, last_level_cache() // PAST_SHARE // max(1, most_cached()))
