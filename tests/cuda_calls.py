@@ -27,7 +27,7 @@ def slice_(x, starts, shape, steps, out=None, gpu=None):
 
 
 def gather(x, indices, axis=0, out=None, gpu=None):
-    return _one("gather", OPERATIONS["gather"], (x, indices), (axis, np.dtype(indices.dtype)), out, gpu)
+    return _one("gather", OPERATIONS["gather"], (x, indices), (axis, "clamp", np.dtype(indices.dtype)), out, gpu)
 
 
 def _one(name, operation, inputs, arguments, out, gpu):

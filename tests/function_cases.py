@@ -9,6 +9,14 @@ MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 INDICES = ("i1", "i4", "i8", "u1", "u4", "u8", ">i4")
 
 
+def called(function, arguments, **named):
+    """A function's result by its parameters in their order, those that are given by name among them."""
+    code = getattr(function, "__wrapped__", function).__code__
+    count = code.co_argcount
+    names = code.co_varnames[count:]
+    return function(*arguments[:count], **dict(zip(names, arguments[count:], strict=False)), **named)
+
+
 def some(rng, *values):
     return values[int(rng.integers(len(values)))]
 
@@ -61,6 +69,10 @@ def flip(rng, dtype):
 
 
 def roll(rng, dtype):
+    if rng.random() < 0.3:
+        x = array(rng, shape_of(rng), dtype)
+        shifts = some(rng, int(rng.integers(-99, 99)), numbers(rng, -9, 9, 2))
+        return (x, shifts, None), np.roll(x, shifts)
     x = array(rng, shape_of(rng, int(rng.integers(1, 4))), dtype)
     count = int(rng.integers(1, 4))
     axes, shifts = numbers(rng, -x.ndim, x.ndim, count), numbers(rng, -9, 9, count)
@@ -70,9 +82,13 @@ def roll(rng, dtype):
 
 
 def repeat(rng, dtype):
-    x = array(rng, shape_of(rng, int(rng.integers(1, 4))), dtype)
-    count, axis = int(rng.integers(0, 4)), int(rng.integers(-x.ndim, x.ndim))
-    return (x, count, axis), np.repeat(x, count, axis)
+    is_flat = rng.random() < 0.3
+    x = array(rng, shape_of(rng, None if is_flat else int(rng.integers(1, 4))), dtype)
+    axis = None if is_flat else int(rng.integers(-x.ndim, x.ndim))
+    count = int(rng.integers(0, 4))
+    if rng.random() < 0.5:
+        count = numbers(rng, 0, 4, x.size if is_flat else x.shape[axis])
+    return (x, count, axis), np.repeat(x, np.array(count, int), axis)
 
 
 def upsample(rng, dtype):
@@ -121,14 +137,19 @@ def along(rng, dtype):
     return x, axis, outside(rng, some_indices(rng, shape, x.shape[axis]), x.shape[axis])
 
 
+def word(rng, inside, other):
+    """What an index outside its axis may do: raise only where there is none."""
+    return some(rng, "error", other) if np.all(inside) else other
+
+
 def gather_elements(rng, dtype):
-    x, axis, (indices, places, _) = along(rng, dtype)
+    x, axis, (indices, places, inside) = along(rng, dtype)
     expected = np.empty(indices.shape, dtype)
     for at in np.ndindex(*indices.shape):
         source = [*at]
         source[axis] = places[at]
         expected[at] = x[tuple(source)]
-    return (x, indices, axis), expected
+    return (x, indices, axis, word(rng, inside, "clamp")), expected
 
 
 def scatter(rng, dtype):
@@ -139,7 +160,7 @@ def scatter(rng, dtype):
             to = [*at]
             to[axis] = places[at]
             expected[tuple(to)] = updates[at]
-    return (x, indices, updates, axis), expected
+    return (x, indices, updates, axis, word(rng, inside, "skip")), expected
 
 
 def tuples(rng, dtype, batch):
@@ -147,29 +168,30 @@ def tuples(rng, dtype, batch):
     batch = int(rng.integers(0, x.ndim)) if batch else 0
     length = int(rng.integers(0, x.ndim - batch + 1))
     shape = (*x.shape[:batch], *shape_of(rng, int(rng.integers(0, 3))), length)
-    indices = rng.integers(-9, 9, shape)
     sizes = x.shape[batch : batch + length]
+    far = 9 if rng.random() < 0.5 else np.array(sizes, np.int64)
+    indices = rng.integers(-far, far, shape)
     wide = np.where(indices < 0, indices + np.array(sizes, np.int64), indices)
-    return x, batch, indices, wide, sizes
+    return x, batch, indices, wide, sizes, (wide >= 0) & (wide < np.array(sizes, np.int64))
 
 
 def gather_nd(rng, dtype):
-    x, batch, indices, wide, sizes = tuples(rng, dtype, True)
+    x, batch, indices, wide, sizes, inside = tuples(rng, dtype, True)
     expected = np.empty((*indices.shape[:-1], *x.shape[batch + indices.shape[-1] :]), dtype)
     for at in np.ndindex(*indices.shape[:-1]):
         where = tuple(min(max(int(i), 0), n - 1) for i, n in zip(wide[at], sizes, strict=True))
         expected[at] = x[(*at[:batch], *where)]
-    return (x, indices, batch), expected
+    return (x, indices, batch, word(rng, inside, "clamp")), expected
 
 
 def scatter_nd(rng, dtype):
-    x, _, indices, wide, sizes = tuples(rng, dtype, False)
+    x, _, indices, wide, sizes, inside = tuples(rng, dtype, False)
     updates = array(rng, (*indices.shape[:-1], *x.shape[indices.shape[-1] :]), dtype)
     expected = x.copy()
     for at in np.ndindex(*indices.shape[:-1]):
         if all(0 <= i < n for i, n in zip(wide[at], sizes, strict=True)):
             expected[tuple(wide[at])] = updates[at]
-    return (x, indices, updates), expected
+    return (x, indices, updates, word(rng, inside, "skip")), expected
 
 
 def one_hot(rng, dtype):
@@ -182,7 +204,7 @@ def one_hot(rng, dtype):
     for at in np.ndindex(*indices.shape):
         if inside[at]:
             expected[(*at, places[at])] = values[1]
-    return (indices, values, depth, axis), np.moveaxis(expected, -1, axis)
+    return (indices, values, depth, axis, word(rng, inside, "skip")), np.moveaxis(expected, -1, axis)
 
 
 def where(rng, dtype):

@@ -41,6 +41,7 @@ QUICK = (
     "arrays/test_dlpack.py",
     "arrays/test_lazy.py",
     "cli/test_explaining.py",
+    "core/test_program.py",
     "dxdispatch/test_descs.py",
     "dxdispatch/test_runner.py",
     "engines/cpu/test_plan.py",

@@ -9,9 +9,9 @@ from refused import f32, i64
 
 import anydml as dml
 
-FITS = "a buffer has the tensor's type and sizes, or is flat"
-LARGE_ENOUGH = "a flat buffer has at least TotalTensorSizeInBytes bytes"
-NO_OVERLAP = "an output overlaps no input and no other output"
+FITS = "a buffer must have the tensor's type and sizes, or be flat"
+LARGE_ENOUGH = "a flat buffer must have at least TotalTensorSizeInBytes bytes"
+NO_OVERLAP = "an output must overlap no input and no other output"
 PATTERN = 0xAB
 
 SPLIT = dml.SplitOperatorDesc(f32(5, 2), [f32(2, 2), f32(3, 2)], 0)
@@ -142,7 +142,7 @@ def test_bytes_beyond_the_tensor_are_kept():
 def test_flat_arrays_have_no_gaps():
     gaps = np.zeros(40, np.float32)[::2]
     text = "InputTensor is bound to a flat array with gaps"
-    refuse(SPLIT, [gaps], [pattern(2, 2), pattern(3, 2)], "InputTensor", "a flat buffer is contiguous", text)
+    refuse(SPLIT, [gaps], [pattern(2, 2), pattern(3, 2)], "InputTensor", "a flat buffer must be contiguous", text)
 
 
 @pytest.mark.parametrize("thing", [None, 3, "text", [1.0] * 10, memoryview(bytes(80))[::2]])
@@ -153,7 +153,7 @@ def test_what_is_no_buffer(thing):
 
 
 def test_outputs_are_writeable():
-    rule = "an output is writeable"
+    rule = "an output must be writeable"
     frozen = pattern(3, 2)
     frozen.flags.writeable = False
     refuse(SPLIT, [X], [pattern(2, 2), frozen], "OutputTensors[1]", rule, "OutputTensors[1] is read-only")
@@ -163,7 +163,7 @@ def test_outputs_are_writeable():
 @pytest.mark.parametrize("strides", [(0, 4), (4, 4), (8, 2), (8, 0), (3, 8)])
 def test_an_outputs_elements_are_apart(strides):
     y = np.lib.stride_tricks.as_strided(pattern(12), (3, 2), strides)
-    refuse(SPLIT, [X], [pattern(2, 2), y], "OutputTensors[1]", "an output writes each element once", str(strides))
+    refuse(SPLIT, [X], [pattern(2, 2), y], "OutputTensors[1]", "an output must write each element once", str(strides))
 
 
 def test_inputs_are_not_written():

@@ -55,7 +55,7 @@ def test_run(anydml):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "Running on 'cpu'"
-    assert re.fullmatch(r"Dispatch 'split': 1 iterations, \d+\.\d{4} ms median \(CPU\)", lines[1])
+    assert re.fullmatch(r"Dispatch 'split': 1 iteration, \d+\.\d{4} ms median \(CPU\)", lines[1])
     assert lines[2:] == ["Resource 'Out1': 1, 2, 3, 4", "Resource 'Out2': 5, 6", "Resource 'Out3': 7, 8, 9, 10, 11, 12"]
 
 
@@ -274,7 +274,7 @@ def test_an_empty_file_is_called_one(anydml, tmp_path, command, suffix):
         pytest.importorskip("onnx")
     path = tmp_path / f"model.{suffix}"
     path.write_bytes(b"")
-    rule = ": a model is a JSON object" if suffix == "json" else ""
+    rule = ": a model must be a JSON object" if suffix == "json" else ""
     assert anydml(command, path) == (2, "", f"anydml: {path}: the file is empty{rule}\n")
 
 

@@ -31,7 +31,7 @@ NODES = ("cast", "expand", "reshape", "transpose") if FILES else ()
 MOST_FOR_REFERENCE = 100_000
 """Elements of an output."""
 
-pytestmark = pytest.mark.skipif(not FILES, reason="other projects' cases are not there: ../shared/conformance")
+pytestmark = pytest.mark.skipif(not FILES, reason="other projects' cases are not there")
 
 
 def cases(name: str) -> list[dict[str, Any]]:

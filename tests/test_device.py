@@ -154,7 +154,7 @@ def test_an_output_made_read_only_is_not_written(device, size, flat, which):
     assert (error.operator, error.field, error.rule) == (
         "DML_SPLIT",
         f"OutputTensors[{which}]",
-        "an output is writeable",
+        "an output must be writeable",
     )
     assert [output.tobytes() for output in outputs] == before
     bound.dispatch()

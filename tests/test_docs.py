@@ -72,7 +72,7 @@ def check_installation(commands):
     """Installing is what the checks begin with, so here only names are checked: every extra exists."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for line in commands.splitlines():
-        asked = re.fullmatch(r'pip install (?:-e )?(?:\.|"\.\[([\w,]+)\]")', line)
+        asked = re.fullmatch(r'pip install (?:-e )?(?:\.|"(?:\.|anydml)\[([\w,]+)\]")', line)
         assert asked, line
         assert set(asked[1].split(",") if asked[1] else ()) <= set(extras), line
 

@@ -13,7 +13,7 @@ from documents import ROOT
 
 import anydml as dml
 import anydml.dxdispatch
-from anydml.memory.warm import CACHE
+from anydml.memory.results import default_limit
 
 MODULES = (
     "anydml", "anydml.dxdispatch", "anydml.explain", "anydml.tracing", "anydml.moves", "anydml.pydirectml",
@@ -54,10 +54,10 @@ def as_it_was(tmp_path, monkeypatch):
     """Where examples find files and write, and change neither threads nor memory for others."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(CACHE, "_limit", CACHE.limit)
     before = dml.get_num_threads()
     yield
     dml.set_num_threads(before)
+    dml.set_cache_limit(default_limit())
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if has_text(name)])

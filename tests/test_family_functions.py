@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from function_cases import DRAW, some
+from function_cases import DRAW, called, some
 from odd_arrays import odd, random_array, same
 
 import anydml as dml
@@ -33,12 +33,12 @@ def test_random_calls(name):
     function = getattr(dml, name)
     for _ in range(CALLS):
         arguments, expected = DRAW[name](rng, dtype_for(rng, name))
-        found = function(*arguments)
+        found = called(function, arguments)
         same(found, expected)
         assert found.flags.c_contiguous
         out = odd(rng, np.empty_like(expected, order="C")) if rng.random() < 0.7 else np.empty_like(expected)
         try:
-            assert function(*arguments, out=out) is out
+            assert called(function, arguments, out=out) is out
         except dml.BindingError:
             # It overlaps itself, or is read-only.
             continue
@@ -62,7 +62,7 @@ def test_fused(name):
             changed = [*arguments]
             for k, each in zip(arrays, inputs, strict=True):
                 changed[k] = each
-            return function(*changed)
+            return called(function, changed)
 
         if own.is_of_lists:
             fused = dml.fuse(lambda *parts, rest=arguments[1:]: function([*parts], *rest))
@@ -85,11 +85,11 @@ def test_what_composes_takes_no_memory(name):
     arguments = calls.get(name)
     x = np.arange(24).reshape(4, 6)
 
-    def called(x):
+    def made(x):
         return function([x, x[::-1]]) if arguments is None else function(x.T, *arguments)
 
-    fused = dml.fuse(called)
-    assert np.array_equal(fused(x), called(x))
+    fused = dml.fuse(made)
+    assert np.array_equal(fused(x), made(x))
     assert fused.lower(x).scratch_bytes == 0
 
 

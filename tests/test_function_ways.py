@@ -7,6 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from call_ways import in_python
 from odd_arrays import DTYPES, odd, random_array
 
 import anydml as dml
@@ -20,6 +21,13 @@ from anydml.tensor import Layout
 CALLS = 600
 NUMBERS = ("?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "g", "D", ">i2", ">f8")
 INDICES = ("i1", "i2", "i4", "i8", "u1", "u4", "u8", ">i4", ">u8")
+
+
+@pytest.fixture(autouse=True)
+def without_compiled_calls():
+    """Python does all of the work."""
+    with in_python():
+        yield
 
 
 @contextlib.contextmanager

@@ -39,4 +39,4 @@ def test_one_file_and_one_line(tmp_path):
 
 def test_few_files_name_an_operator():
     named = [path for path in SOURCES.rglob("*.py") if "gather" in path.read_text(encoding="utf-8")]
-    assert len(named) <= 8, named
+    assert len(named) <= 10, named

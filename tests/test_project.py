@@ -46,6 +46,15 @@ def test_the_workflow_has_the_pythons_and_systems_of_the_metadata():
     assert "- run: .ci/run\n" in workflow
 
 
+def test_wheels_are_built_for_the_pythons_and_systems_of_the_metadata():
+    built = tomllib.loads(text(ROOT / "pyproject.toml"))["tool"]["cibuildwheel"]["build"].split()
+    versions = re.findall(r"Python :: 3\.(\d+)", "\n".join(PROJECT["classifiers"]))
+    assert built == [f"cp3{version}-*" for version in versions]
+    (listed,) = re.findall(r"system: \[(.*)\]", text(FORGE / "workflows" / "wheels.yml"))
+    systems = {name.partition("-")[0] for name in listed.split(", ")}
+    assert systems == set(SYSTEMS.values())
+
+
 def test_the_address_is_that_of_the_metadata():
     address = PROJECT["urls"]["Repository"]
     assert all(url.startswith(address) for url in PROJECT["urls"].values())

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import tomllib
 
 import documents
 import pytest
@@ -63,8 +64,14 @@ def test_every_python_block_is_a_session():
         assert block.endswith("\n\n"), "the empty line ends the last output"
 
 
+def repository():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+
+
 def test_the_first_command_prints_what_is_shown():
-    install, run = blocks("sh")[0].strip().split(" && ")
+    clone, commands = blocks("sh")[0].strip().split("\n")
+    assert clone == f"git clone {repository()} && cd anydml"
+    install, run = commands.split(" && ")
     assert install == "pip install ."
     name, *arguments = run.split()
     program = shutil.which(name, path=sysconfig.get_path("scripts"))

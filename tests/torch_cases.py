@@ -67,7 +67,7 @@ def laid(x, sizes, starts, steps):
     return x.new_zeros(sizes).index_put(torch.meshgrid(*places, indexing="ij"), x)
 
 
-def picked(x, indices, axis=0, out_of_range="clamp"):
+def picked(x, indices, axis=0, out_of_range="error"):
     """GATHER by index_select, with indices resolved one by one in Python."""
     axis %= x.ndim
     size = x.shape[axis]
@@ -99,12 +99,17 @@ def padded(x, pads, mode="constant", value=0):
     return x
 
 
+def repeated(x, repeats, axis=None):
+    """REPEAT by repeat_interleave."""
+    return x.repeat_interleave(repeats[0] if len(repeats) == 1 else torch.tensor(repeats), axis)
+
+
 def wrapped(indices, size):
     """Negative indices counted from the end."""
     return torch.where(indices < 0, indices + size, indices)
 
 
-def hot(indices, values, depth, axis=-1):
+def hot(indices, values, depth, axis, out_of_range):
     """ONE_HOT by comparing with every position."""
     at = wrapped(indices, depth).unsqueeze(axis)
     shape = [1] * at.ndim
@@ -188,11 +193,11 @@ CASES = [
     Case("slice1", ("3x6", [0, 1], [3, 5], [2, -2]), window),
     Case("slice1", ("3x6", [1, 0], [2, 6], [-1, -4], [1, 2]), window),
     Case("slice1", ("3x6", [1, 2], [0, 4], [1, 3]), window),
-    Case("gather", ("4x3", torch.tensor([[0, -1], [99, 2]])), picked),
+    Case("gather", ("4x3", torch.tensor([[0, -1], [99, 2]]), 0, "clamp"), picked),
     Case("gather", ("4x3", torch.tensor([2, 2, 2, -3], dtype=torch.int32), 1), picked),
-    Case("gather", ("4x3x2", torch.tensor(-(2**63), dtype=I64), -2), picked),
-    Case("gather", ("4x3", torch.tensor([1, 2**64 - 1], dtype=torch.uint64), 1), picked),
-    Case("gather", ("4x3", torch.tensor([0, 1, -4]), 0, "error"), picked),
+    Case("gather", ("4x3x2", torch.tensor(-(2**63), dtype=I64), -2, "clamp"), picked),
+    Case("gather", ("4x3", torch.tensor([1, 2**64 - 1], dtype=torch.uint64), 1, "clamp"), picked),
+    Case("gather", ("4x3", torch.tensor([0, 1, -4])), picked),
     Case("lay_into_zeros", ("2x3", [5, 8], [1, 7], [2, -3]), laid),
     Case("lay_into_zeros", ("2x1x2", [3, 4, 6], [2, 3, 0], [-2, 1, 5]), laid),
     Case("split_training", ("3x6", torch.tensor([1, 2, 3]), 1), parts),
@@ -205,7 +210,11 @@ CASES = [
     Case("permute_dims", ("2x3x2", [2, 0, 1]), torch.permute),
     Case("flip", ("2x3", [1]), torch.flip),
     Case("roll", ("2x3", [1, -1], [0, 1]), torch.roll),
-    Case("repeat", ("2x3", 2, 1), torch.repeat_interleave),
+    Case("repeat", ("2x3", [2], 1), repeated),
+    Case("repeat", ("2x3", [2, 0, 1], 1), repeated),
+    Case("repeat", ("2x3", [3]), repeated),
+    Case("roll", ("2x3", [-4]), torch.roll),
+    Case("join", (["2x3", "4x", "1x2"], None), lambda arrays, _: torch.cat([x.reshape(-1) for x in arrays])),
     Case("upsample", ("2x3", [2, 3]), scaled),
     Case("broadcast_to", ("2x1", [3, 2, 2]), torch.broadcast_to),
     Case("stack", (["2x3", "2x3"], 1), torch.stack),
@@ -213,7 +222,7 @@ CASES = [
     Case("scatter", ("4x3", torch.tensor([[0, 1], [3, 2]]), "2x2", 0), lambda x, i, u, axis: x.scatter(axis, i, u)),
     Case("gather_nd", ("4x3", torch.tensor([[0, 1], [3, -1], [3, -1]])), lambda x, i: x[tuple(i.unbind(-1))]),
     Case("scatter_nd", ("4x3", torch.tensor([[0], [-1]]), "2x3"), put),
-    Case("one_hot", (torch.tensor([[0, 2], [-1, 9]]), "2x", 3, 1), hot),
+    Case("one_hot", (torch.tensor([[0, 2], [-1, 9]]), "2x", 3, 1, "skip"), hot),
     Case("diagonal_matrix", ("2x3x4", 0, -1, 1), lambda x, value, *band: x - x.tril(0).triu(-1)),
     Case("slice_grad", ("2x3", [5, 8], [1, 1], [3, 7], [2, -3]), grad_of_slice),
     Case("space_to_depth", ("1x2x4x2", 2), to_depth),

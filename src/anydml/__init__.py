@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from anydml._version import __version__
 from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
+from anydml.elsewhere import unknown
 from anydml.engines.cpu.pool import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
@@ -28,12 +29,11 @@ from anydml.graph.parts import (
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
-from anydml.memory.warm import empty_cache, set_cache_limit
+from anydml.memory.results import empty_cache, set_cache_limit
 from anydml.operators import OperatorDesc, Problem
 from anydml.operators.enums import AxisDirection, DepthSpaceOrder, InterpolationMode, PaddingMode, ScaleBias, Size2D
 from anydml.operators.registry import DESCS, FUNCTIONS
 from anydml.tensor import DataType, TensorDesc, TensorFlags
-from anydml.text import did_you_mean
 from anydml.tracing import fuse
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ else:
     def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
         """A function, made when it is first asked for."""
         if name not in FUNCTIONS:
-            meant = "" if name.startswith("_") else did_you_mean(name, __all__)
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{meant}")
+            raise AttributeError(unknown(__name__, name, __all__))
         return globals().setdefault(name, getattr(functions, name))
 
     def __dir__():  # noqa: ANN202  # as above

@@ -84,7 +84,7 @@ def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Se
         return operand if operand.dtype == dtype else np.ndarray(layout.sizes, dtype, operand, 0, layout.strides)
 
     if problem := desc.host_problem(values):
-        raise BindingError(f"{desc.OPERATOR}: {problem}", desc.OPERATOR, None, "host data agrees with the desc")
+        raise BindingError(f"{desc.OPERATOR}: {problem}", desc.OPERATOR, None, "host data must agree with the desc")
 
 
 def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> tuple[Array, Layout]:
@@ -98,10 +98,10 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
                 f"{operator}: {name} is bound to {array.dtype} {list(array.shape)}, but the tensor is "
                 f"{dtype.name} {list(tensor.sizes)}; bind that, or a flat {dtype.name} or uint8 buffer"
             )
-            raise BindingError(message, operator, name, "a buffer has the tensor's type and sizes, or is flat")
+            raise BindingError(message, operator, name, "a buffer must have the tensor's type and sizes, or be flat")
         if not array.flags.c_contiguous:
             message = f"{operator}: {name} is bound to a flat array with gaps (strides {array.strides})"
-            raise BindingError(message, operator, name, "a flat buffer is contiguous")
+            raise BindingError(message, operator, name, "a flat buffer must be contiguous")
     else:
         try:
             array = np.frombuffer(buffer, np.uint8)
@@ -115,7 +115,7 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
         )
         if array.shape == tensor.sizes:
             message += f": Strides {list(tensor.element_strides)} read a flat array; leave them out to bind it as it is"
-        raise BindingError(message, operator, name, "a flat buffer has at least TotalTensorSizeInBytes bytes")
+        raise BindingError(message, operator, name, "a flat buffer must have at least TotalTensorSizeInBytes bytes")
     return array.view(np.uint8)[: tensor.size_in_bytes], tensor.layout
 
 
@@ -147,7 +147,7 @@ def check_writeable(operator: str, name: str, array: Array) -> None:
         BindingError: it is read-only.
     """
     if not array.flags.writeable:
-        raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output is writeable")
+        raise BindingError(f"{operator}: {name} is read-only", operator, name, "an output must be writeable")
 
 
 def check_strides(operator: str, name: str, array: Array) -> None:
@@ -158,7 +158,7 @@ def check_strides(operator: str, name: str, array: Array) -> None:
     """
     if not array.flags.c_contiguous and has_overlap(array.shape, array.strides, array.itemsize):
         message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
-        raise BindingError(message, operator, name, "an output writes each element once")
+        raise BindingError(message, operator, name, "an output must write each element once")
 
 
 def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], first_output: int) -> None:
@@ -182,4 +182,4 @@ def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], 
     if pair := overlapping_pair(arrays, first_output):
         first, second = pair
         message = f"{operator}: {names[second]} overlaps {names[first]} in memory"
-        raise BindingError(message, operator, names[second], "an output overlaps no input and no other output")
+        raise BindingError(message, operator, names[second], "an output must overlap no input and no other output")

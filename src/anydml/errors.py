@@ -40,7 +40,7 @@ class DescError(AnydmlError):
         ...     dml.split(np.arange(5), 2)
         ... except dml.DescError as error:
         ...     print(error.field, error.rule, sep=": ")
-        sizes_or_sections: equal parts divide the axis
+        sizes_or_sections: equal parts must divide the axis
     """
 
 
@@ -57,7 +57,7 @@ class BindingError(AnydmlError):
         ...     dml.flip(x, out=x)
         ... except dml.BindingError as error:
         ...     print(error)
-        flip: out overlaps x in memory: an output overlaps no input and no other output
+        flip: out overlaps x in memory: an output must overlap no input and no other output
     """
 
 

@@ -60,6 +60,9 @@ def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[in
     try:
         return tuple(map(operator.index, items))
     except TypeError:
+        if field == "pads" and items and all(isinstance(each, (tuple, list)) and len(each) == 2 for each in items):
+            around = f"{wanted}, all starts, then all ends: {[each[k] for k in (0, 1) for each in items]}"
+            raise wrong(name, field, values, around) from None
         # One by one, to say which.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
@@ -84,7 +87,7 @@ def check_dimensions(name: str, field: str, count: int) -> None:
     """
     if count > MOST_DIMENSIONS:
         message = f"{name}: {field} has {count} dimensions, but arrays have at most {MOST_DIMENSIONS}: reshape first"
-        raise DescError(message, name, field, f"arrays have at most {MOST_DIMENSIONS} dimensions")
+        raise DescError(message, name, field, f"arrays must have at most {MOST_DIMENSIONS} dimensions")
 
 
 def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from operator import sub
 from typing import Any
 
 import numpy as np
 
 from anydml.errors import DescError
 from anydml.fields import ONE_OR_LIST, check_dimensions, integer
-from anydml.symbols import are_at_least, holds, integers_or_symbols
+from anydml.symbols import are_at_least, holds, integers_or_symbols, is_symbol
 from anydml.text import counted
 
 Sizes = tuple[int, ...]
@@ -43,7 +44,7 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
         message = f"{name}: axis is {axis}, but the array has {counted(rank, 'dimension')}"
         if not rank and name in ("join", "ConcatTraining"):
             message += ": pass a list of arrays, each with at least one dimension"
-        raise DescError(message, name, "axis", f"axis is {-rank} to {rank - 1}" if rank else "at least one axis")
+        raise DescError(message, name, "axis", f"axis must be {-rank} to {rank - 1}" if rank else "at least one axis")
     found: int = axis % rank
     return found
 
@@ -68,12 +69,22 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
         raise DescError(f"{name}: {field} is empty: there are no parts", name, field, "at least one part")
     if not are_at_least(0, sizes):
         message = f"{name}: {field} has the sizes {_some(sizes)}, with a negative entry"
-        raise DescError(message, name, field, "a part has 0 or more elements along axis")
+        raise DescError(message, name, field, "a part must have 0 or more elements along axis")
     if not holds(sum(sizes) == whole):
         added = f"{field} has the sizes {_some(sizes)}, which add up to {sum(sizes)}"
         message = f"{name}: {added}, but axis {axis} has size {whole}"
-        raise DescError(message, name, field, "the parts' sizes add up to the axis")
+        if field == "sizes_or_sections":
+            message += _as_places(sizes, whole)
+        raise DescError(message, name, field, "the parts' sizes must add up to the axis")
     return sizes
+
+
+def _as_places(sizes: Sizes, whole: int) -> str:
+    """What to write instead, if sizes may be meant as the places where to cut, as NumPy has them."""
+    places = 0, *sizes, whole
+    if len(sizes) > 16 or any(is_symbol(place) for place in places) or [*places] != sorted(places):
+        return ""
+    return f": as places where to cut, as NumPy has them, these are the sizes {[*map(sub, places[1:], places)]}"
 
 
 def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
@@ -86,7 +97,7 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
         size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"
         message += ": a number of parts is at least 1" if count < 1 else ": give the parts' sizes instead"
-        raise DescError(message, name, field, "equal parts divide the axis")
+        raise DescError(message, name, field, "equal parts must divide the axis")
     return (whole // count,) * count
 
 
@@ -126,7 +137,7 @@ def broadcast(name: str, shapes: Mapping[str, Sizes]) -> Sizes:
         whole = next((size for size in sizes if not (type(size) is int and size == 1)), 1)
         if not all(holds((size == whole) | (size == 1)) for size in sizes):
             text = ", ".join(f"{field} has shape {list(shape)}" for field, shape in shapes.items())
-            raise DescError(f"{name}: {text}", name, next(iter(shapes)), "sizes are equal, or 1")
+            raise DescError(f"{name}: {text}", name, next(iter(shapes)), "sizes must be equal, or 1")
         result.append(whole)
     return tuple(result)
 
@@ -139,12 +150,12 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
     """
     if len(indices) != len(shape):
         message = f"{name}: indices have {counted(len(indices), 'dimension')}, but x has {len(shape)}"
-        raise DescError(message, name, "indices", "indices have x's dimensions")
+        raise DescError(message, name, "indices", "indices must have x's dimensions")
     axis = axis_of(name, len(shape), axis)
     for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
         if i != axis and not holds(count <= size):
             message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
-            raise DescError(message, name, "indices", "indices are no longer than x, but along axis")
+            raise DescError(message, name, "indices", "indices must be no longer than x, but along axis")
     return axis
 
 
@@ -172,10 +183,10 @@ def picked_axis(
     """
     if not is_integer:
         message = f"{name}: indices are {dtype}, but only integers count: convert them first"
-        raise DescError(message, name, "indices", "indices are integers")
+        raise DescError(message, name, "indices", "indices must be integers")
     found = axis_of(name, len(shape), axis)
     check_dimensions(name, "the result", len(shape) - 1 + index_rank)
     if not holds((shape[found] >= 1) | (count == 0)):
         message = f"{name}: axis {found} of x is empty, but there is something to pick: {counted(count, 'index')}"
-        raise DescError(message, name, "x", "there is an element to read")
+        raise DescError(message, name, "x", "there must be an element to read")
     return found

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.records import Record, record
 from anydml.strides import has_overlap
@@ -21,6 +22,8 @@ from anydml.text import did_you_mean
 UINT_MAX = 2**32 - 1
 MAX_BYTES = 2**63 - 1
 MAX_DIMENSIONS = 8
+
+_SIZES, _STRIDES = "each size must be 1 to 4294967295", "each stride must be 0 to 4294967295"
 
 
 class DataType(enum.IntEnum):
@@ -45,13 +48,13 @@ class DataType(enum.IntEnum):
 
     @classmethod
     def parse(cls, text: str | DataType) -> DataType:
-        """Read a type from ``"FLOAT32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
+        """Read a type from ``"FLOAT32"``, ``"float32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
 
         Raises:
             ValueError: the text names no type; the message lists those that exist.
         """
         try:
-            return cls[text.removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
+            return cls[text.upper().removeprefix("DML_TENSOR_DATA_TYPE_")] if isinstance(text, str) else cls(text)
         except (KeyError, ValueError):
             advice = did_you_mean(getattr(text, "__name__", str(text)), cls.__members__)
             raise ValueError(f"unknown data type {text!r}: one of {', '.join(cls.__members__)}{advice}") from None
@@ -147,7 +150,8 @@ class TensorDesc(Record):
         guaranteed_base_offset_alignment: 0, or a power of two no smaller than the element.
 
     Raises:
-        DescTypeError: an argument is not of its type. Broken *rules* are found by an operator desc's `check`.
+        DescTypeError: an argument is not of its type. Other broken *rules* are found by an operator desc's `check`.
+        DescError: a size or stride is negative.
         ValueError: there is no such data type.
 
     Examples:
@@ -177,8 +181,8 @@ class TensorDesc(Record):
         put, name, field = object.__setattr__, "DML_BUFFER_TENSOR_DESC", "TotalTensorSizeInBytes"
         total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
         put(self, "data_type", DataType.parse(data_type))
-        put(self, "sizes", integers(name, "Sizes", sizes))
-        put(self, "strides", None if strides is None else integers(name, "Strides", strides))
+        put(self, "sizes", _unsigned(name, "Sizes", sizes, _SIZES))
+        put(self, "strides", None if strides is None else _unsigned(name, "Strides", strides, _STRIDES))
         put(self, "flags", TensorFlags(integer(name, "Flags", flags)))
         put(self, "total_tensor_size_in_bytes", None if total is None else integer(name, field, total))
         put(self, "guaranteed_base_offset_alignment", integer(name, "GuaranteedBaseOffsetAlignment", alignment))
@@ -223,6 +227,14 @@ class TensorDesc(Record):
         return self.minimum_size_in_bytes if total is None else total
 
 
+def _unsigned(name: str, field: str, values: Sequence[int], rule: str) -> tuple[int, ...]:
+    found = integers(name, field, values)
+    for i, value in enumerate(found):
+        if value < 0:
+            raise DescError(f"{name}: {field}[{i}] is {value}", name, f"{field}[{i}]", rule)
+    return found
+
+
 def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, str, str]]:
     """Every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
 
@@ -233,14 +245,18 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
     sizes, strides = tensor.sizes, tensor.strides
     broken = False
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
-        yield "Sizes", f"has {len(sizes)} dimensions", f"a tensor has 1 to {MAX_DIMENSIONS} dimensions"
+        yield "Sizes", f"has {len(sizes)} dimensions", f"a tensor must have 1 to {MAX_DIMENSIONS} dimensions"
         broken = True
     for i, size in enumerate(sizes):
         if not 1 <= size <= UINT_MAX:
-            yield f"Sizes[{i}]", f"is {size}", "each size is 1 to 4294967295"
+            yield f"Sizes[{i}]", f"is {size}", _SIZES
             broken = True
     if not broken and math.prod(sizes) > UINT_MAX:
-        yield "Sizes", f"{list(sizes)} make {math.prod(sizes)} elements", "a tensor has at most 4294967295 elements"
+        yield (
+            "Sizes",
+            f"{list(sizes)} make {math.prod(sizes)} elements",
+            "a tensor must have at most 4294967295 elements",
+        )
         broken = True
     if strides is not None:
         if len(strides) != len(sizes):
@@ -248,33 +264,33 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
             broken = True
         for i, stride in enumerate(strides):
             if not 0 <= stride <= UINT_MAX:
-                yield f"Strides[{i}]", f"is {stride}", "each stride is 0 to 4294967295"
+                yield f"Strides[{i}]", f"is {stride}", _STRIDES
                 broken = True
         if not broken and tensor.span_in_bytes > MAX_BYTES:
             yield (
                 "Strides",
                 f"{list(strides)} over sizes {list(sizes)} span {tensor.span_in_bytes} bytes",
-                "a tensor spans fewer than 2^63 bytes",
+                "a tensor must span fewer than 2^63 bytes",
             )
             broken = True
         if not broken and is_output and has_overlap(sizes, strides):
             yield (
                 "Strides",
                 f"{list(strides)} over sizes {list(sizes)} make coordinates share an element",
-                "an output writes each element once; only inputs may broadcast",
+                "an output must write each element once; only inputs may broadcast",
             )
     yield from _buffer_problems(tensor, broken)
 
 
 def _buffer_problems(tensor: TensorDesc, broken: bool) -> Iterator[tuple[str, str, str]]:
     if int(tensor.flags) not in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML):
-        yield "Flags", f"is {int(tensor.flags)}", "flags are NONE (0) or OWNED_BY_DML (1)"
+        yield "Flags", f"is {int(tensor.flags)}", "flags must be NONE (0) or OWNED_BY_DML (1)"
     alignment = tensor.guaranteed_base_offset_alignment
     if alignment and (alignment < tensor.data_type.itemsize or alignment & (alignment - 1)):
         yield (
             "GuaranteedBaseOffsetAlignment",
             f"is {alignment}",
-            f"it is 0, or a power of two no smaller than the element ({tensor.data_type.itemsize} bytes)",
+            f"it must be 0, or a power of two no smaller than the element ({tensor.data_type.itemsize} bytes)",
         )
     total = tensor.total_tensor_size_in_bytes
     if not broken and total is not None and total < tensor.minimum_size_in_bytes:

@@ -43,7 +43,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def with_rule(message: str, rule: str | None) -> str:
-    """A message, and the rule that was broken if it does not say it already: ``"blocksize is 0: it is 1 or more"``."""
+    """A message, and the rule that was broken if it does not say it yet: ``"depth is -1: it must be 0 or more"``."""
     return message if rule is None or rule in message else f"{message}: {rule}"
 
 

@@ -11,7 +11,6 @@ from array_libraries import LIBRARIES, numpy_dtype, open_library
 
 import anydml as dml
 from anydml.arrays import received
-from anydml.memory.warm import CACHE
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -29,31 +28,7 @@ def test_inputs_are_read_where_they_lie(library, dtype):
     assert view.nbytes == 24 * view.itemsize
 
 
-def test_results_are_given_where_they_were_written(library, monkeypatch):
-    written = []
-    from anydml.engines.cpu.engine import CpuProgram
-
-    run = CpuProgram.run
-
-    def watched(program, operands):
-        written.extend(operands)
-        run(program, operands)
-
-    monkeypatch.setattr(CpuProgram, "run", watched)
-    x = library.make(np.arange(1 << 16, dtype=np.float32).reshape(-1, 4))
-    indices = library.make(np.arange(9999, dtype=np.int32))
-    parts = dml.split(x, 4)
-    results = [*parts, dml.join(parts), dml.slice1(x, (0, 0), (9999, 4), (1, -1)), dml.gather(x, indices)]
-    moved = [operand.__array_interface__["data"][0] for operand in written]
-    addresses = [library.address(array) for array in (x, *parts)]
-    assert moved[: len(addresses)] == addresses
-    assert all(library.address(result) in moved for result in results)
-    assert library.address(indices) in moved
-
-
-def test_numpy_allocates_the_results_and_nothing_else(library, monkeypatch):
-    # Only NumPy's own memory can be traced.
-    monkeypatch.setattr(CACHE, "_limit", 0)
+def test_numpy_allocates_the_results_and_nothing_else(library):
     x = library.make(np.zeros((1 << 20, 3), np.float32))
     indices = library.make(np.zeros(1 << 18, np.int32))
     size = 12 << 20
@@ -64,16 +39,17 @@ def test_numpy_allocates_the_results_and_nothing_else(library, monkeypatch):
         (size // 4, lambda: dml.gather(x, indices)),
     ]
     for expected, call in calls:
-        # The second may compile a kernel for what was asked for again.
         call()
-        call()
-        tracemalloc.start()
-        kept = call()
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
+        peaks = []
+        for _ in range(3):
+            # What a library lets go of later counts in one of them at most.
+            tracemalloc.start()
+            kept = call()
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            del kept
         allocated = expected if library.results_are_numpys else 0
-        assert allocated <= peak < allocated + (1 << 20)
-        del kept
+        assert allocated <= min(peaks) < allocated + (1 << 20)
 
 
 CHILD = """

@@ -7,6 +7,7 @@ from importlib import metadata
 import pytest
 
 import anydml as dml
+from anydml import core
 from anydml.cli import main
 from anydml.engines.cpu import compiler
 from anydml.engines.cpu.pool import available_cores
@@ -35,6 +36,15 @@ def test_facts(doctor):
     assert facts["compiler"] == "works"
     assert int(facts["kernels"].split()[0]) > 0
     assert {"python", "numba", "torch", "onnx", "memory", "gpu"} <= set(facts)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_compiled_core_is_named_and_its_lack_is_slow(doctor, monkeypatch, is_compiled):
+    monkeypatch.setattr(core, "IS_COMPILED", is_compiled)
+    monkeypatch.setattr(core, "instruction_set", lambda: "x86-64-v2")
+    facts, slow = doctor()
+    assert facts["core"] == ("compiled, x86-64-v2" if is_compiled else "not compiled")
+    assert any("compiled core is not there" in line for line in slow) is not is_compiled
 
 
 def test_threads_that_do_not_fit_the_cores_are_slow(doctor):

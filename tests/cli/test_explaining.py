@@ -26,7 +26,10 @@ def explain(capsys):
 def test_words(explain):
     code, out, err = explain(SPLIT)
     assert (code, err) == (0, "")
-    assert out == f"{dml.explain(dxdispatch.load(SPLIT))}\n"
+    words, notation = out.rsplit("\n\n", 1)
+    assert words == str(dml.explain(dxdispatch.load(SPLIT)))
+    assert notation.startswith("#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1; ")
+    assert notation.count("\n") == 1
     assert "  1 of 8 B: #2[0] = #0[16]\n" in out
 
 
@@ -62,6 +65,10 @@ def test_an_onnx_file(explain, tmp_path):
     assert explain(model, "--html", page)[0] == 0
     assert f"<h1>{model}</h1>" in page.read_text(encoding="utf-8")
     assert "Slice1OperatorDesc" in explain(model)[1]
+    onnx.save(parser.parse_model(text.replace("float[6] x", "float[N] x")), model)
+    assert "Slice1OperatorDesc" not in explain(model)[1]
+    assert "Slice1OperatorDesc(FLOAT32 [1, 1, 1, 9]" in explain(model, "--size", "N=9")[1]
+    assert explain(SPLIT, "--size", "N=9") == (2, "", "anydml: --size is for ONNX models\n")
 
 
 @pytest.mark.parametrize(
@@ -69,9 +76,10 @@ def test_an_onnx_file(explain, tmp_path):
     [
         (["none.json"], "none.json: there is no such file"),
         (["none.onnx"], "none.onnx: there is no such file"),
-        ([SPLIT, "--html", "x.svg"], "--html x.svg: its name ends in .html"),
-        ([SPLIT, "--svg", "x"], "--svg x: its name ends in .svg"),
-        ([SPLIT, "--html", f"{SPLIT}/x.html"], "x.html"),
+        ([SPLIT, "--html", "x.svg"], "--html x.svg: its name must end in .html"),
+        ([SPLIT, "--svg", "x"], "--svg x: its name must end in .svg"),
+        ([SPLIT, "--html", f"{SPLIT}/x.html"], f"there is no folder {SPLIT}"),
+        ([SPLIT, "--svg", "no/such/x.svg"], "--svg no/such/x.svg: there is no folder no/such"),
     ],
 )
 def test_errors_are_one_line(explain, arguments, message):

@@ -8,7 +8,7 @@ import pytest
 import anydml as dml
 from anydml.errors import BindingError, FuseError
 
-da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'anydml[dask]'")
+da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
 dask = pytest.importorskip("dask")
 
 ARRAY = np.arange(24 * 20 * 9, dtype=np.float32).reshape(24, 20, 9)
@@ -120,6 +120,56 @@ def test_chunks_that_are_not_numpys_are_refused(function):
     assert function(da.ma.getdata(masked)).shape == (10,)
 
 
+def numbers(**named):
+    """12 INT64 numbers in chunks of 4, as what makes them says, and as it makes them."""
+    return da.arange(12, chunks=4).map_blocks(dtype=np.int64, meta=np.empty(0, np.int64), **named)
+
+
+WRONG_CHUNKS = {
+    "shorter elements": (lambda b: b.astype(np.int8), "int8 (4,)"),
+    "longer elements": (lambda b: b.astype(np.complex128), "complex128 (4,)"),
+    "elements of one size": (lambda b: b.astype(np.float64), "float64 (4,)"),
+    "another byte order": (lambda b: b.astype(b.dtype.newbyteorder()), f"{np.dtype(np.int64).newbyteorder()} (4,)"),
+    "objects": (lambda b: b.astype(object), "object (4,)"),
+    "too short": (lambda b: b[:3], "int64 (3,)"),
+    "too long": (lambda b: np.repeat(b, 2), "int64 (8,)"),
+    "another shape": (lambda b: b.reshape(2, 2), "int64 (2, 2)"),
+    "a scalar": (lambda b: b[0], "int64 ()"),
+    "a mask": (lambda b: np.ma.masked_array(b, b > 2), "a numpy.ma.MaskedArray"),
+    "a list": (lambda b: b.tolist(), "a builtins.list"),
+}
+USES = {
+    "fused": dml.fuse(lambda x: x[::-1]),
+    "one element": dml.fuse(lambda x: x[5]),
+    "over chunks": dml.fuse(lambda x: x[3:9].reshape(2, 3).T),
+    "second": dml.fuse(lambda x: np.concatenate([np.arange(3), x])),
+    "join": lambda x: dml.join([da.arange(12, chunks=5), x]),
+    "split": lambda x: dml.split(x, 2)[1],
+    "split_training": lambda x: dml.split_training(x, [3, 9])[0],
+    "copy": dml.copy,
+    "gather": lambda x: dml.gather(x, [7, 1]),
+    "pad": lambda x: dml.pad(x, [1, 1]),
+    "tile": lambda x: dml.tile(x, [2]),
+}
+
+
+@pytest.mark.parametrize("make, found", WRONG_CHUNKS.values(), ids=WRONG_CHUNKS)
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_chunks_that_are_not_what_dask_was_told_are_refused(use, make, found):
+    made = use(numbers(func=make))
+    with pytest.raises(BindingError) as caught:
+        made.compute(scheduler="sync")
+    text = str(caught.value)
+    assert f" is {found}, but Dask was told int64 (4,)" in text
+    assert ": chunk (" in text
+
+
+def test_chunks_that_are_scalars_of_no_dimensions():
+    x = da.arange(12, chunks=4)
+    assert dml.copy(x.sum()).compute() == 66
+    assert dml.fuse(lambda x: x.reshape(1))(x.max()).compute().tolist() == [11]
+
+
 def test_refused():
     x = da.from_array(ARRAY, chunks=(5, 7, 4))
     with pytest.raises(BindingError, match="out with Dask arrays"):
@@ -150,7 +200,14 @@ def test_schedulers(scheduler):
     x = da.from_array(ARRAY, chunks=(12, 20, 9))
     with dask.config.set({"multiprocessing.context": "spawn", "num_workers": 1}):
         found = dml.fuse(lambda x: x.T)(x).compute(scheduler=scheduler)
+        wrong = dml.copy(numbers(func=_narrowed))
+        with pytest.raises(BindingError, match="Dask was told int64"):
+            wrong.compute(scheduler=scheduler)
     np.testing.assert_array_equal(found, ARRAY.T)
+
+
+def _narrowed(block):
+    return block.astype(np.int8)
 
 
 def test_chunks_that_kernels_move():

@@ -12,7 +12,7 @@ from anydml import stores
 from anydml.cli import main
 from anydml.stores import cluster
 
-da = pytest.importorskip("dask.array", reason="Dask is not installed: pip install 'anydml[dask]'")
+da = pytest.importorskip("dask.array", reason='Dask is not installed: pip install "anydml[dask]"')
 distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install distributed")
 
 pytestmark = [
@@ -75,7 +75,7 @@ def address(client):
 
 
 def test_rechunk_gives_its_blocks_to_a_cluster(client, x, capsys):
-    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     first = ["rechunk", "x.npy", "x.zarr", "--chunks", "7,90,8", "--codec", "zstd", "--memory", "200kB"]
     code, out, err = command(capsys, *first, "--scheduler", address(client))
     assert (code, err) == (0, "")
@@ -86,6 +86,23 @@ def test_rechunk_gives_its_blocks_to_a_cluster(client, x, capsys):
         plan.run(scheduler=address(client))
         np.testing.assert_array_equal(stores.open(target).read(), x.transpose(2, 0, 1))
     assert sorted(os.listdir()) == ["x.npy", "x.zarr", "y.npy", "y.zarr"]
+
+
+def test_a_group_is_written_by_a_cluster(client, x, capsys):
+    zarr = pytest.importorskip("zarr", reason="zarr-python is not installed")
+    group = zarr.open_group("x.zarr", mode="w")
+    for name, array in (("maps", x), ("more", x[::2])):
+        group.create_array(name, data=array, chunks=(5, 9, 4))
+    group.create_array("index", data=np.arange(9))
+    arguments = ["rechunk", "x.zarr", "y.zarr", "--chunks", "7,30,-1", "--memory", "200kB"]
+    code, _, err = command(capsys, *arguments, "--scheduler", address(client))
+    assert (code, err.count("anydml: ")) == (0, 0)
+    found = zarr.open_group("y.zarr", mode="r")
+    assert found["maps"].chunks == (7, 30, x.shape[2])
+    np.testing.assert_array_equal(found["maps"][...], x)
+    np.testing.assert_array_equal(found["more"][...], x[::2])
+    np.testing.assert_array_equal(found["index"][...], np.arange(9))
+    assert sorted(path for path in os.listdir() if "zarr" in path) == ["x.zarr", "y.zarr"]
 
 
 def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
@@ -104,7 +121,7 @@ def test_reshard_gives_its_blocks_to_a_cluster(client, x, capsys):
 @pytest.mark.parametrize("target", ["y.npy", "y.zarr"])
 def test_a_worker_is_killed_in_the_midst_and_nothing_is_lost(client, x, target):
     if target == "y.zarr":
-        pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+        pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     chunks = None if target == "y.npy" else (10, 10, 8)
     plan = stores.rechunk("x.npy", target, chunks, (1, 0, 2), memory="20kB")
     written = []

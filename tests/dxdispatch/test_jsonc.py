@@ -62,7 +62,7 @@ def test_any_text_is_a_value_or_an_error_with_its_file(text):
     assert message.startswith("m.json: ")
 
 
-NO_JSON = "this is no JSON, and a model is a JSON object, or an ONNX model whose name ends in .onnx"
+NO_JSON = "this is no JSON, and a model must be a JSON object, or an ONNX model whose name ends in .onnx"
 
 
 @pytest.mark.parametrize("text", ['["// no comment", "/* nor */", ",]", "a\\"//"]', '{"a,}": "NaN"}'])
@@ -79,8 +79,8 @@ def test_what_follows_the_root_is_ignored():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the file is empty: a model is a JSON object"),
-        (" \n\t", "the file is empty: a model is a JSON object"),
+        ("", "the file is empty: a model must be a JSON object"),
+        (" \n\t", "the file is empty: a model must be a JSON object"),
         ("// nothing", f"line 1, column 11: expecting value: {NO_JSON}"),
         ('{"a": 1\n "b": 2}', "line 2, column 2: expecting ',' delimiter"),
         ('{\n  /* 1 */ "a": [1,,2]\n}', "line 2, column 19: expecting value"),

@@ -21,7 +21,7 @@ def test_lines(folder, device):
     lines: list[str] = []
     dxdispatch.run(dxdispatch.load(folder.edit(lambda m: None)), device=device, log=lines.append)
     assert lines[0] == f"Running on '{device}'"
-    assert re.fullmatch(r"Dispatch 'every other': 1 iterations, \d+\.\d{4} ms median \(CPU\)", lines[1])
+    assert re.fullmatch(r"Dispatch 'every other': 1 iteration, \d+\.\d{4} ms median \(CPU\)", lines[1])
     assert lines[2:] == ["Resource 'B': 1, 3, 5, 0, 0, 0"]
 
 
@@ -134,7 +134,7 @@ def test_an_output_lies_apart(folder, dispatchable, bindings, path, text):
     with pytest.raises(ModelError) as caught:
         plan(dxdispatch.load(folder.file))
     assert (caught.value.operator, caught.value.rule) == (
-        error.split(": ")[1], "an output overlaps no input and no other output")  # fmt: skip
+        error.split(": ")[1], "an output must overlap no input and no other output")  # fmt: skip
 
 
 def test_neighbours_and_inputs_may_lie_anywhere(folder):

@@ -1,5 +1,6 @@
 """Explanations of every kind of thing: words, pictures, pages; and names that would be markup."""
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -278,7 +279,25 @@ g (float[6] x, string[6] s) => (float[2] a, float[4] b, string[3] c, string[3] d
         "cut: SplitOperatorDesc(FLOAT32 [1, 1, 1, 6] → 2 × FLOAT32, axis 3)"
     ]
     assert "STRING" in explanation.notes[0]
+    assert str(explanation).startswith("cut: ")
     check_page(explanation)
+
+
+def test_what_an_onnx_model_computes_is_counted_after_what_moves():
+    parser = pytest.importorskip("onnx.parser")
+    model = parser.parse_model("""
+<ir_version: 8, opset_import: ["": 18]>
+g (float[N, 3] x) => (float[A, B] y, float[3, N] z) { e = Exp (x) f = Exp (e) z = Transpose (f) y = Tanh (z) }""")
+    left_out = "3 nodes compute and are out of scope: Exp 2, Tanh 1"
+    named = "1 node waits for sizes that are only named (Transpose 1): give --size N=4"
+    assert str(dml.explain(model)) == f"{named}\n\n{left_out}"
+    explanation = dml.explain(model, N=4)
+    assert str(explanation).startswith("Transpose_2: ElementWiseIdentityOperatorDesc(FLOAT32 [1, 1, 3, 4]")
+    assert str(explanation).endswith(f"\n\n{left_out}")
+    page = explanation.html()
+    assert page.index("<svg") < page.index(left_out)
+    with pytest.raises(dml.ModelError, match='no size of an input is called M; there are "N"'):
+        dml.explain(model, M=4)
 
 
 @pytest.mark.parametrize(
@@ -320,3 +339,13 @@ def test_a_plan_is_its_program_between_files(tmp_path, order):
     assert pairs == {(2 * column + row, 3 * row + column) for row in range(2) for column in range(3)}
     assert "writes 48 B" in str(explanation)
     assert not (tmp_path / "y.npy").exists()
+
+
+def test_boxes_that_moves_share_are_stripes_of_them():
+    """Interleaved rows of one source would paint one rectangle over the other."""
+    explanation = dml.explain(dml.fuse(lambda x: [x[k::4] for k in range(4)]), np.zeros((4000, 400), np.float32))
+    box = r'<rect class="cell f(\d)" [^>]*x="(\d+)" y="\d+" width="(\d+)"'
+    found = [tuple(map(int, each)) for each in re.findall(box, explanation.svg())]
+    sources = sorted((x, width, colour) for colour, x, width in found if x < min(found[0][1], 400))
+    assert len({colour for _, _, colour in sources}) == len(sources) == 4
+    assert all(x + width <= after for (x, width, _), (after, *_) in itertools.pairwise(sources))

@@ -98,7 +98,7 @@ def _run(case: Case, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> lis
             window = [arguments[name] for name in ("offsets", "windows", "strides", "sizes")]
             return [dml.slice1(sources[0], *window, out=one)]
         case _:
-            return [dml.gather(sources[0], sources[1], arguments["axis"], out=one)]
+            return [dml.gather(sources[0], sources[1], arguments["axis"], out_of_range="clamp", out=one)]
 
 
 def _tensor(memory: Memory) -> dml.TensorDesc:

@@ -57,36 +57,13 @@ def test_every_kernel_is_reached():
     assert min(counts.values()) >= 3, counts
 
 
-@pytest.mark.parametrize("interface", ["device", "function", "new"])
-def test_pixels_in_every_way(interface):
+def test_pixels_in_every_way():
     memory = Memory((700, 3), "u1", (3, 1), 5, 2105)
     arguments = {"offsets": (0, 0), "windows": (700, 3), "strides": (1, -1), "sizes": (700, 3)}
     seen = Seen()
     for way in [*CPU_WAYS, OTHER_WAYS["reference"]]:
-        check(Case("slice1", interface, (memory,), (memory,), arguments, way), seen)
+        check(Case("slice1", "device", (memory,), (memory,), arguments, way), seen)
     assert min(seen.counts["pixels"], seen.counts["pixels, streamed"]) >= 2, seen.counts
-
-
-@pytest.mark.parametrize("interface", ["device", "function", "new"])
-def test_no_way_gets_what_another_compiled(interface):
-    """The functions keep programs by layout: the ways of one case must not share them."""
-    memory, target = Memory((400, 3), "u2", (6, 2), 0, 2400), Memory((400, 2), "u2", (4, 2), 0, 1600)
-    arguments = {"offsets": (0, 0), "strides": (1, 1), "sizes": (400, 2)}
-    ran = []
-    for way in CPU_WAYS:
-        seen = Seen()
-        check(Case("slice", interface, (memory,), (target,), arguments, way), seen)
-        ran.append((way.kernels, way.streamed, *seen.counts))
-    assert set(ran) == {
-        ("planned", False, "interleave"),
-        ("planned", True, "interleave, streamed"),
-        ("few", False, "few"),
-        ("numpy", False, "numpy"),
-        ("rows", False, "rows"),
-        ("rows", True, "rows, streamed"),
-        ("elements", False, "elements"),
-        ("elements", True, "elements, streamed"),
-    }
 
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
@@ -101,7 +78,7 @@ def test_the_gpu_engine_agrees_too():
 @pytest.mark.parametrize("way", CPU_WAYS[:2])
 def test_a_wrong_kernel_is_found_and_its_script_finds_it_again(way):
     memory = Memory((500, 3), "u2", (6, 2), 7, 3050)
-    case = Case("slice1", "function", (memory,), (memory,),
+    case = Case("slice1", "device", (memory,), (memory,),
                 {"offsets": (0, 0), "windows": (500, 3), "strides": (-1, 1), "sizes": (500, 3)}, way, 1)  # fmt: skip
     check(case)
     table = KernelCall.table

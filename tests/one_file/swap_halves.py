@@ -57,7 +57,7 @@ class SwapHalvesOperatorDesc(OperatorDesc):
         """Same kind and sizes; an even axis."""
         yield from self._same_kind("input_tensor", "output_tensor")
         yield from self.sizes_are(
-            "OutputTensor", self.output_tensor, self.input_tensor.sizes, "sizes are InputTensor's"
+            "OutputTensor", self.output_tensor, self.input_tensor.sizes, "sizes must be InputTensor's"
         )
         broken = [*self._axis(self.axis, len(self.input_tensor.sizes))]
         yield from broken
@@ -91,7 +91,7 @@ def _lower(
     return halves_moves(inputs[0], outputs[0], *parameters)
 
 
-def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+def _compose(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     (x,), (axis,) = inputs, inferred.parameters
     half = x.shape[axis] // 2
     return [make.joined([make.cut(x, axis, half, half), make.cut(x, axis, 0, half)], axis)]

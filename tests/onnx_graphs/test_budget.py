@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
-from anydml.memory import limits, warm
+from anydml.memory import limits
 from anydml.onnx import backend, budget, program, replay, tensors, to_descs
 from anydml.onnx.budget import ARRAY, SMALL, Budget
 from anydml.onnx.program import Program
@@ -206,8 +206,7 @@ def drawn(rng, kinds=5, sizes=(3, 40)):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Whatever is taken is new memory, and every run asks for it."""
-    monkeypatch.setattr(warm.CACHE, "_limit", 0)
+    """Every run asks for what it takes."""
     monkeypatch.setattr(replay, "MOST_BYTES", -1)
 
 

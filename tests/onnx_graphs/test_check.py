@@ -85,8 +85,13 @@ def test_a_transformer_that_pytorch_exports(check):
     assert (heads.input_tensor.sizes, heads.input_tensor.strides) == ((4, 2, 5, 8), (80, 8, 16, 1))
     code, lines, _ = check(model, "--size", "N=4")
     assert code == 0
-    assert {line.split(": ")[1] for line in lines if ": not checked: " in line} == reasons.keys()
-    assert lines[-1].startswith("m.onnx: no problems at DML_FEATURE_LEVEL_6_4; ")
+    assert lines[0].startswith("m.onnx: 6 movement nodes conform to DML_FEATURE_LEVEL_6_4; ")
+    assert f"; {len(reasons)} nodes compute and are out of scope: MatMul 4, Add 3, " in lines[0]
+    assert lines[1:] == ["    Gather: 1 conforms", "    Split: 1 conforms", "    Transpose: 4 conform"]
+    code, more, _ = check(model, "--size", "N=4", "-v")
+    assert (code, more[:4]) == (0, lines)
+    assert {line.split(": ")[1] for line in more if ": not checked: " in line} == reasons.keys()
+    assert {line.split(": ")[1] for line in more if " conforms as DML_" in line} == descs.keys()
     code, lines, _ = check(model, "--size", "N=4", "--json", "--feature-level", "2_0")
     said = json.loads(lines[0])
     assert code == 1
@@ -94,11 +99,36 @@ def test_a_transformer_that_pytorch_exports(check):
     assert {problem["field"] for problem in said["problems"]} == {"IndicesTensor.DataType"}
     assert {problem["needs"] for problem in said["problems"]} == {"DML_FEATURE_LEVEL_3_0"}
     assert {each["place"] for each in said["not_checked"]} == reasons.keys()
-    # Without the size, what depends on it is not checked, and the rest is.
+    assert said["conforming"] == 5
+    # Without the size, nothing is left to check: no success.
+    code, lines, _ = check(model)
+    assert code == 3
+    assert lines[0].startswith("m.onnx: no node was checked at DML_FEATURE_LEVEL_6_4; 10 nodes compute and ")
+    (line,) = lines[1:]
+    assert line.endswith("(Concat 4, Transpose 4, Gather 3, Split 1): give --size N=4")
+    code, lines, _ = check(model, "-v")
+    assert code == 3
+    assert all(any(f": {name}: not checked: " in line for line in lines) for name in foreign)
+
+
+def test_sizes_that_are_only_named_are_named_together(check):
+    model = parsed(
+        """g (float[N, 4] x, float[2, "seq len"] z, float[3, 2] w) => (float[A, B] y, float[C, D] t, float[E, F] u) {
+        y = Transpose (x) t = Transpose (z) u = Transpose (w) }""".replace('"seq len"', "L")
+    )
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "seq len"
     code, lines, _ = check(model)
     assert code == 0
-    assert any("give --size N=4" in line for line in lines)
-    assert all(any(f": {name}: not checked: " in line for line in lines) for name in foreign)
+    assert lines == [
+        "m.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4",
+        "    Transpose: 1 conforms",
+        "m.onnx: 2 nodes wait for sizes that are only named (Transpose 2): give --size N=4 --size seq len=4",
+    ]
+    code, lines, _ = check(model, "--size", "N=4", "--size", "seq len=4")
+    assert (code, lines) == (
+        0,
+        ["m.onnx: 3 movement nodes conform to DML_FEATURE_LEVEL_6_4", "    Transpose: 3 conform"],
+    )
 
 
 def test_what_does_not_depend_on_a_size_is_checked():
@@ -126,7 +156,7 @@ def test_sizes_of_foreign_nodes_are_inferred_or_declared():
     descs, reasons = found(model)
     assert descs["known"].output_tensor.sizes == (1, 1, 5, 2)
     assert descs["declared"].output_tensor.sizes == (1, 1, 9, 7)
-    assert reasons["own"] == "custom:Thing: anydml has no such operator; docs/onnx.md has a list of them"
+    assert reasons["own"] == "custom:Thing: anydml has no such operator: it has those that move elements"
     assert reasons["unknown"] == 'its sizes depend on "p", whose sizes the model does not say'
 
 
@@ -138,9 +168,11 @@ def test_a_known_operator_that_computes_is_listed(check):
     }""")
     del model.graph.node[2], model.graph.output[1]
     descs, reasons = found(model)
-    assert reasons == {"blur": "mode is linear, but anydml moves data and computes nothing: mode is nearest"}
+    assert reasons == {"blur": "mode is linear, but anydml moves data and computes nothing: mode must be nearest"}
     assert descs["turn"].output_tensor.sizes == (1, 1, 8, 8)
-    assert check(model)[0] == 0
+    code, lines, _ = check(model)
+    assert code == 0
+    assert lines[0].endswith("; 1 node computes and is out of scope: Resize 1")
 
 
 def test_tensors_without_elements_are_skipped():
@@ -165,12 +197,23 @@ def test_what_sizes_are_made_of_is_not_checked_as_a_tensor():
 
 def test_the_codes(check):
     sound = parsed("g (float[2, 3] x) => (float[3, 2] y) { y = Transpose (x) }")
-    assert check(sound)[:2] == (0, ["m.onnx: no problems at DML_FEATURE_LEVEL_6_4"])
+    lines = ["m.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4", "    Transpose: 1 conforms"]
+    assert check(sound)[:2] == (0, lines)
+    nothing = parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Exp (x) }")
+    verdict = "no node was checked at DML_FEATURE_LEVEL_6_4; 1 node computes and is out of scope: Exp 1"
+    assert check(nothing)[:2] == (3, [f"m.onnx: {verdict}"])
+    code, lines, _ = check(nothing, "--json")
+    assert (code, json.loads(lines[0])["conforming"]) == (3, 0)
     broken = parsed("g (float[2, 3] x) => (float[A] y) { y = Concat <axis = 7> (x, x) z = Transpose (y) }")
-    code, lines, _ = check(broken)
+    code, lines, _ = check(broken, "-v")
     assert code == 1
-    assert lines[0].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
-    assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[3]
+    assert lines[0] == "m.onnx: 1 problem in 1 node"
+    assert lines[1].startswith('m.onnx: node "Concat_0" (Concat): axis is 7, but the rank is 2')
+    assert lines[4:6] == [
+        "    Concat: 1 with problems",
+        "m.onnx: 1 node is not looked at, as sizes are not known: Transpose 1",
+    ]
+    assert 'Transpose_1: not checked: its sizes depend on node "Concat_0" (Concat), which breaks a rule' in lines[6]
     invalid = parsed("g (float[2] x) => (float[A] y) { y = Identity (nothing) }")
     code, lines, err = check(invalid)
     assert (code, lines) == (2, [])

@@ -227,7 +227,7 @@ def test_external_data_stays_in_the_folder_unless_allowed(folder, anydml):
 def test_check_says_nothing_is_wrong(folder, anydml):
     model("g (float[6, 2] x) => (float[A, B] a, float[C, D] b) { a, b = Split <num_outputs = 2> (x) }")
     assert anydml("check", "model.onnx", "--feature-level", "1_0") == (
-        0, "model.onnx: no problems at DML_FEATURE_LEVEL_1_0\n", "",
+        0, "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_1_0\n    Split: 1 conforms\n", "",
     )  # fmt: skip
 
 
@@ -239,13 +239,15 @@ def test_check_lists_every_problem(folder, anydml):
     }""")
     code, out, err = anydml("check", "model.onnx", "--feature-level", "3_0")
     assert (code, err) == (1, "")
-    lines = out.splitlines()
+    verdict, *lines = out.splitlines()
+    assert verdict == "model.onnx: 6 problems in 3 nodes"
     assert lines[0].startswith("model.onnx: cut.InputTensor.DataType: DML_SPLIT: InputTensor.DataType is INT64")
     assert "split" in lines[0]
     assert lines[2] == "    no feature level allows it"
     assert any(line.startswith('model.onnx: node "text" (Concat): moves STRING, and DirectML has') for line in lines)
     assert "    DML_FEATURE_LEVEL_4_1 allows it" in lines
-    assert len(lines) % 3 == 0
+    assert len(lines) == 3 * 6 + 3
+    assert lines[-3:] == [f"    {operator}: 1 with problems" for operator in ("Split", "Concat", "Gather")]
 
 
 def test_run_explains_its_programs(folder, anydml):
@@ -279,12 +281,16 @@ def test_sequences_are_printed_and_not_written(folder, anydml):
 def test_check_of_sizes_that_are_only_named(folder, anydml):
     model("g (float[N] x) => (float[A] y) { [cat] y = Concat <axis = 0> (x, x) }")
     code, out, err = anydml("check", "model.onnx")
-    assert (code, err) == (0, "")
-    first, last = out.splitlines()
-    assert first == 'model.onnx: cat: not checked: its sizes depend on input "x", which has sizes [N]; give --size N=4'
-    assert last == "model.onnx: no problems at DML_FEATURE_LEVEL_6_4; 1 node was not checked"
+    assert (code, err) == (3, "")
+    assert out.splitlines() == [
+        "model.onnx: no node was checked at DML_FEATURE_LEVEL_6_4",
+        "model.onnx: 1 node waits for sizes that are only named (Concat 1): give --size N=4",
+    ]
+    assert anydml("check", "model.onnx", "-v")[1].splitlines()[2:] == [
+        'model.onnx: cat: not checked: its sizes depend on input "x", which has sizes [N]'
+    ]
     assert anydml("check", "model.onnx", "--size", "N=4")[:2] == (
-        0, "model.onnx: no problems at DML_FEATURE_LEVEL_6_4\n",
+        0, "model.onnx: 1 movement node conforms to DML_FEATURE_LEVEL_6_4\n    Concat: 1 conforms\n",
     )  # fmt: skip
     for size, message in (
         ("M=4", 'model.onnx: no size of an input is called M; there are "N"'),

@@ -251,7 +251,7 @@ def test_an_operator_is_named_once():
         backend.run_model(model, [np.zeros(4, np.float32), np.array([1, 1])])
     assert str(error.value) == (
         'node "cut" (Split): split has the sizes [1, 1], which add up to 2, but axis 0 has size 4: '
-        "the parts' sizes add up to the axis"
+        "the parts' sizes must add up to the axis"
     )
     assert error.value.field == "split"
     for node, arrays in (

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from anydml.operators.bands import band
+from anydml.core.bands import band
 
 
 def counted(height, width, first, end):

@@ -108,7 +108,12 @@ def refusal(desc):
 def test_what_is_accepted_can_be_run():
     accepted = refused = 0
     for rng, desc in some_descs(2, 4000):
-        other = changed(rng, desc)
+        try:
+            other = changed(rng, desc)
+        except dml.DescError:
+            # Numbers below 0 are refused at once.
+            refused += 1
+            continue
         error, problems = refusal(other), list(other.problems())
         if error:
             assert str(error) == str(problems[0])
@@ -117,7 +122,9 @@ def test_what_is_accepted_can_be_run():
             continue
         assert problems == []
         accepted += 1
-        if sum(t.size_in_bytes for _, t in (*other.inputs, *other.outputs)) < 2**20:
+        # Sizes that differ cannot lie in one place.
+        has_room = not any(0 in t.element_strides for name, t in other.inputs if name in other.HOST)
+        if has_room and sum(t.size_in_bytes for _, t in (*other.inputs, *other.outputs)) < 2**20:
             run_in_flat_buffers(rng, other)
     assert accepted > 300
     assert refused > 2000

@@ -6,9 +6,9 @@ from refused import f32, refused
 
 import anydml as dml
 
-SHAPE = "sizes are InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
+SHAPE = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
 LEADING = (
-    "the dimensions before the last IndexDimensions are 1; DirectML leaves others undefined, "
+    "the dimensions before the last IndexDimensions must be 1; DirectML leaves others undefined, "
     "and its drivers answer differently"
 )
 
@@ -22,7 +22,7 @@ def test_axis_is_in_range():
         gather([2, 3], [1, 1], y, axis, 1).check()
     for axis in (-1, 2):
         desc = gather([2, 3], [1, 1], [2, 1], axis, 1)
-        refused(desc, "Axis", "Axis is 0 to InputTensor.DimensionCount − 1", f"Axis is {axis}")
+        refused(desc, "Axis", "Axis must be 0 to InputTensor.DimensionCount − 1", f"Axis is {axis}")
 
 
 def test_index_dimensions_run_to_the_dimension_count_inclusive():
@@ -31,7 +31,7 @@ def test_index_dimensions_run_to_the_dimension_count_inclusive():
     for dimensions in (-1, 3):
         desc = gather([2, 3], [1, 1], [2, 1], 1, dimensions)
         message = f"IndexDimensions is {dimensions}, but IndicesTensor has 2 dimensions"
-        refused(desc, "IndexDimensions", "IndexDimensions is 0 to DimensionCount", message)
+        refused(desc, "IndexDimensions", "IndexDimensions must be 0 to DimensionCount", message)
 
 
 def test_dimensions_before_the_index_dimensions_are_1():
@@ -79,20 +79,24 @@ def test_tensors_are_alike():
     refused(
         dml.GatherOperatorDesc(f32(4), indices, half, 0, 1),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor have one DataType",
+        "InputTensor and OutputTensor must have one DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
-        gather([4], [4], [1, 4], 0, 1), "OutputTensor.Sizes", "InputTensor and OutputTensor have one DimensionCount"
+        gather([4], [4], [1, 4], 0, 1),
+        "OutputTensor.Sizes",
+        "InputTensor and OutputTensor must have one DimensionCount",
     )
     refused(
-        gather([4], [1, 4], [4], 0, 1), "IndicesTensor.Sizes", "InputTensor and IndicesTensor have one DimensionCount"
+        gather([4], [1, 4], [4], 0, 1),
+        "IndicesTensor.Sizes",
+        "InputTensor and IndicesTensor must have one DimensionCount",
     )
 
 
 @pytest.mark.parametrize("index_type", ["FLOAT32", "FLOAT64", "INT8", "INT16", "UINT8", "UINT16"])
 def test_only_four_types_index(index_type):
-    rule = "indices are INT64, INT32, UINT64, UINT32"
+    rule = "indices must be INT64, INT32, UINT64, UINT32"
     message = f"IndicesTensor.DataType is {index_type}, which cannot index"
     refused(gather([4], [4], [4], 0, 1, index_type), "IndicesTensor.DataType", rule, message)
 

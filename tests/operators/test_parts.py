@@ -7,10 +7,10 @@ import anydml as dml
 
 X = f32(1, 1, 6, 2)
 F16 = dml.TensorDesc("FLOAT16", [1, 1, 3, 2])
-SUM = "the sizes of {} along Axis add up to {}'s"
-SIZES = "{} have the sizes of {} in every dimension but Axis"
-RANGE = "Axis is 0 to {}.DimensionCount − 1"
-ONE_TYPE = "{} and {} have one DataType"
+SUM = "the sizes of {} along Axis must add up to {}'s"
+SIZES = "{} must have the sizes of {} in every dimension but Axis"
+RANGE = "Axis must be 0 to {}.DimensionCount − 1"
+ONE_TYPE = "{} and {} must have one DataType"
 
 
 def split(x, parts, axis):
@@ -48,7 +48,7 @@ def test_the_message_of_a_wrong_sum():
         split(X, [f32(1, 1, 2, 2), f32(1, 1, 3, 2)], 2).check()
     assert str(caught.value) == (
         "DML_SPLIT: OutputTensors sizes along Axis 2 add up to 5, but InputTensor.Sizes[2] is 6: "
-        "the sizes of OutputTensors along Axis add up to InputTensor's"
+        "the sizes of OutputTensors along Axis must add up to InputTensor's"
     )
 
 
@@ -65,7 +65,7 @@ def test_other_dimensions_are_equal(make, whole, parts):
 
 @both
 def test_there_is_a_part(make, whole, parts):
-    refused(make(X, [], 2), parts, "there is at least one", f"{parts} has no tensors")
+    refused(make(X, [], 2), parts, "there must be at least one", f"{parts} has no tensors")
 
 
 @both
@@ -91,7 +91,7 @@ def test_dimension_counts_are_equal(make, whole, parts):
     refused(
         make(X, [f32(1, 6, 2)], 2),
         f"{parts}[0].Sizes",
-        f"{whole} and {parts}[0] have one DimensionCount",
+        f"{whole} and {parts}[0] must have one DimensionCount",
         f"{parts}[0] has 3 dimensions, but {whole} has 4",
     )
 
@@ -99,7 +99,10 @@ def test_dimension_counts_are_equal(make, whole, parts):
 @both
 def test_a_part_may_not_be_empty(make, whole, parts):
     refused(
-        make(X, [f32(1, 1, 6, 2), f32(1, 1, 0, 2)], 2), f"{parts}[1].Sizes[2]", "each size is 1 to 4294967295", "is 0"
+        make(X, [f32(1, 1, 6, 2), f32(1, 1, 0, 2)], 2),
+        f"{parts}[1].Sizes[2]",
+        "each size must be 1 to 4294967295",
+        "is 0",
     )
 
 

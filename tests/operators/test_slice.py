@@ -6,8 +6,8 @@ from refused import f32, refused
 import anydml as dml
 from anydml.text import counted
 
-UINT = "it is 0 to 4294967295 (UINT)"
-INSIDE = "the last element taken lies inside the input"
+UINT = "it must be 0 to 4294967295 (UINT)"
+INSIDE = "the last element taken must lie inside the input"
 
 
 def slice_(offsets, sizes, strides, whole=(4, 10), taken=None):
@@ -39,13 +39,13 @@ def test_sizes_are_the_outputs():
     refused(
         slice_([0, 0], [4, 5], [1, 1], taken=[4, 4]),
         "Sizes",
-        "Sizes equals OutputTensor.Sizes",
+        "Sizes must equal OutputTensor.Sizes",
         "Sizes is [4, 5], but OutputTensor.Sizes is [4, 4]",
     )
 
 
 def test_strides_are_at_least_1():
-    refused(slice_([0, 0], [4, 2], [1, 0]), "Strides[1]", "each stride is at least 1", "Strides[1] is 0")
+    refused(slice_([0, 0], [4, 2], [1, 0]), "Strides[1]", "each stride must be at least 1", "Strides[1] is 0")
 
 
 @pytest.mark.parametrize("value", [-1, 2**32])
@@ -69,11 +69,11 @@ def test_tensors_are_alike():
     refused(
         dml.SliceOperatorDesc(f32(4), half, [0], [4], [1]),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor have one DataType",
+        "InputTensor and OutputTensor must have one DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
         dml.SliceOperatorDesc(f32(4), flat, [0], [4], [1]),
         "OutputTensor.Sizes",
-        "InputTensor and OutputTensor have one DimensionCount",
+        "InputTensor and OutputTensor must have one DimensionCount",
     )

@@ -8,10 +8,10 @@ import anydml as dml
 from anydml.operators.slice1 import copy_start
 from anydml.text import counted
 
-UINT = "it is 0 to 4294967295 (UINT)"
-INSIDE = "the window lies inside the input"
+UINT = "it must be 0 to 4294967295 (UINT)"
+INSIDE = "the window must lie inside the input"
 MOST = "1 <= OutputSizes[i] <= 1 + (InputWindowSize[i] − 1) / |InputWindowStrides[i]|"
-STRIDE = "a stride is an INT and never 0"
+STRIDE = "a stride must be an INT and never 0"
 
 
 def slice1(offset, size, stride, taken, whole=10):
@@ -30,7 +30,7 @@ def test_the_window_lies_inside(offset, size):
 
 
 def test_the_window_is_not_empty():
-    refused(slice1(3, 0, 1, 1), "InputWindowSizes[1]", "the window is not empty", "InputWindowSizes[1] is 0")
+    refused(slice1(3, 0, 1, 1), "InputWindowSizes[1]", "the window must not be empty", "InputWindowSizes[1] is 0")
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_tensors_are_alike():
     refused(
         dml.Slice1OperatorDesc(f32(4), half, [0], [4], [1]),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor have one DataType",
+        "InputTensor and OutputTensor must have one DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
         dml.Slice1OperatorDesc(f32(4), f32(4, 1), [0], [4], [1]),
         "OutputTensor.Sizes",
-        "InputTensor and OutputTensor have one DimensionCount",
+        "InputTensor and OutputTensor must have one DimensionCount",
         "OutputTensor has 2 dimensions, but InputTensor has 1",
     )
 

@@ -68,7 +68,7 @@ def test_problems_read_well():
     assert repr(SPLIT.problems()) == "no problems"
     wrong = dataclasses.replace(SPLIT, axis=4)
     assert repr(wrong.problems()) == (
-        "DML_SPLIT: Axis is 4, but InputTensor has 4 dimensions: Axis is 0 to InputTensor.DimensionCount − 1"
+        "DML_SPLIT: Axis is 4, but InputTensor has 4 dimensions: Axis must be 0 to InputTensor.DimensionCount − 1"
     )
     assert bool(wrong.problems())
     assert not SPLIT.problems()

@@ -66,7 +66,7 @@ def test_axis_runs_from_minus_rank():
             dml.SplitTrainingOperatorDesc(x, None, [x], axis),
             dml.ConcatTrainingOperatorDesc([x], x, None, axis),
         ):
-            refused(desc, "Axis", "Axis is -2 to 1", f"Axis is {axis}, but the rank is 2")
+            refused(desc, "Axis", "Axis must be -2 to 1", f"Axis is {axis}, but the rank is 2")
 
 
 @pytest.mark.parametrize("axis", [-1, 1])
@@ -83,7 +83,7 @@ def test_a_negative_axis_counts_from_the_end(axis):
 
 
 def test_split_is_an_int64_vector_with_one_entry_a_part():
-    entries = "{} has one dimension, one entry a part"
+    entries = "{} must have one dimension, one entry a part"
     x, halves = f32(4), [f32(2), f32(2)]
     for sizes in ((1,), (3,), (1, 2)):
         refused(
@@ -96,22 +96,22 @@ def test_split_is_an_int64_vector_with_one_entry_a_part():
         )
     numbers = dml.TensorDesc("INT32", [2])
     desc = dml.SplitTrainingOperatorDesc(x, numbers, halves)
-    refused(desc, "SplitTensor.DataType", "SplitTensor is INT64", "SplitTensor.DataType is INT32")
+    refused(desc, "SplitTensor.DataType", "SplitTensor must be INT64", "SplitTensor.DataType is INT32")
     desc = dml.ConcatTrainingOperatorDesc(halves, x, numbers)
-    refused(desc, "PerInputLengthTensor.DataType", "PerInputLengthTensor is INT64")
+    refused(desc, "PerInputLengthTensor.DataType", "PerInputLengthTensor must be INT64")
 
 
 def test_parts_add_up():
     refused(
         dml.SplitTrainingOperatorDesc(f32(5), i64(2), [f32(2), f32(2)]),
         "OutputTensors.Sizes[0]",
-        "the sizes of OutputTensors along Axis add up to InputTensor's",
+        "the sizes of OutputTensors along Axis must add up to InputTensor's",
         "add up to 4, but InputTensor.Sizes[0] is 5",
     )
     refused(
         dml.ConcatTrainingOperatorDesc([f32(2), f32(2)], f32(5)),
         "InputTensors.Sizes[0]",
-        "the sizes of InputTensors along Axis add up to OutputTensor's",
+        "the sizes of InputTensors along Axis must add up to OutputTensor's",
         "add up to 4, but OutputTensor.Sizes[0] is 5",
     )
 

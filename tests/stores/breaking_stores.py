@@ -111,7 +111,31 @@ def zarr(rng, folder):
     ]
 
 
-KINDS = (npy, header, index, layout, zarr)
+def group(rng, folder):
+    """A group of two arrays and another group, one of whose documents is broken."""
+    version = rng.choice((2, 3))
+    file, own = (".zarray", V2) if version == 2 else ("zarr.json", V3)
+    said = {f"{name}/{file}": json.loads(json.dumps(own)) for name in ("a", "b/c")}
+    if version == 2:
+        said |= {"a/.zattrs": {"_ARRAY_DIMENSIONS": ["t", "x"], "coordinates": "c"}}
+        said |= {f"{name}.zgroup": {"zarr_format": 2} for name in ("", "b/")}
+        said[".zmetadata"] = {"zarr_consolidated_format": 1, "metadata": {name: said[name] for name in [*said]}}
+    else:
+        said |= {f"{name}zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {}} for name in ("b/", "")}
+        inside = {name.removesuffix("/zarr.json"): said[name] for name in said if "/" in name}
+        said["zarr.json"]["consolidated_metadata"] = {"kind": "inline", "must_understand": False, "metadata": inside}
+    chosen = rng.choice([*said])
+    for name, content in said.items():
+        edited = _edited(rng, content, ["c", [10**9, 10**9], {"a": []}]) if name == chosen else content
+        text = json.dumps(edited).encode()
+        path = folder / "x.zarr" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_changed(rng, text) if name == chosen and rng.random() < 0.5 else text)
+    command = ["rechunk", folder / "x.zarr", folder / "y.zarr", "--dry-run", "--memory", "2MB"]
+    return ["stores", folder / "x.zarr" / "a"], [*command, "--chunks", "2,2"], [*command, "--codec", "gzip"]
+
+
+KINDS = (npy, header, index, layout, zarr, group)
 
 
 def _changed(rng, content):

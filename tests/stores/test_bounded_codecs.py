@@ -10,7 +10,7 @@ import pytest
 from anydml import stores
 from anydml.errors import ModelError
 
-zarr = pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+zarr = pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
 
 LARGE, SMALL = 1 << 25, 1024
 

@@ -40,7 +40,12 @@ def test_reshard_writes_and_says_what(tmp_path, capsys):
     source = hugging_face(tmp_path / "in", tensors)
     code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out", "--tp", 2, "--dry-run")
     assert code == 0
-    assert "model-rank-00001-of-00002.safetensors: model.layers.0.mlp.down_proj.weight: bfloat16 [32, 24]" in out
+    size = len(tensors), sum(array.nbytes for array in tensors.values())
+    assert f"  model-rank-00001-of-00002.safetensors: {size[0]} tensors, " in out
+    assert "down_proj" not in out
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out", "--tp", 2, "--dry-run", "-v")
+    assert code == 0
+    assert out.count("    model.layers.0.mlp.down_proj.weight: bfloat16 [32, 24]\n") == 2
     assert "reads " in out
     assert not (tmp_path / "out").exists()
     assert anydml(capsys, "reshard", source, tmp_path / "out", "--tp", 2)[0] == 0

@@ -70,7 +70,7 @@ def arrays(path):
 )
 def test_a_disk_that_fills(inputs, small, capsys, monkeypatch, command, source, target, is_reserved):
     if source == "x.npy" and target.endswith("zarr"):
-        pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+        pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     if not is_reserved:
         # As on file systems that reserve nothing: the disk is full in the midst of it.
         monkeypatch.delattr(os, "posix_fallocate")

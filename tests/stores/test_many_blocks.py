@@ -16,7 +16,7 @@ HUGE = 10**9
 
 
 def huge_zarr(folder, shape, chunks, version):
-    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     folder.mkdir()
     if version == 2:
         said = {"zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": "<f4", "compressor": None,

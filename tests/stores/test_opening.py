@@ -240,6 +240,6 @@ def test_a_store_is_not_read_by_accident(tmp_path):
 
 
 def test_broken_files_of_every_kind_are_refused_in_a_line():
-    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     codes = broken(4, 150)
     assert sum(count for (_, code), count in codes.items() if code == 2) > 150

@@ -257,7 +257,7 @@ def test_a_journal_that_is_none_begins_anew(tmp_path, x, content):
 def test_a_stop_while_names_are_given_is_made_good(tmp_path, x, monkeypatch):
     for name in ("first", "second"):
         with monkeypatch.context() as patched:
-            patched.setattr("anydml.stores.staging.Staging.finish", lambda self: 1 / 0)
+            patched.setattr("anydml.stores.staging.Staging.finish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 plan_of(tmp_path).run()
         if name == "second":

@@ -55,7 +55,7 @@ def test_all_of_a_checkpoint_is_on_its_way_before_the_sync(tmp_path, begun):
 
 
 def test_chunks_too(tmp_path, begun):
-    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     np.save(tmp_path / "x.npy", ROWS)
     stores.rechunk(tmp_path / "x.npy", tmp_path / "x.zarr", [256, 1024], codec="none").run()
     chunks = [path for path in (tmp_path / "x.zarr").rglob("*") if path.is_file() and path.stat().st_size == 1 << 20]
@@ -64,7 +64,7 @@ def test_chunks_too(tmp_path, begun):
 
 
 def test_short_writes_and_what_is_kept_for_a_while_are_left_to_the_system(tmp_path, begun):
-    pytest.importorskip("zarr", reason="zarr-python is not installed: pip install 'anydml[stores]'")
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
     (tmp_path / "x").touch()
     with PlainFile(tmp_path / "x", True) as file:
         file.write(memoryview(bytes(write_back.LONG - 1)), 5)

@@ -74,7 +74,7 @@ def draw(rng, name):
         return ([] if rng.random() < 0.03 else parts), axis
     if name == "gather":
         indices = tensor(rng, shape_of(rng), rng.choice(INTEGERS) if rng.random() < 0.85 else rng.choice(DTYPES))
-        return x, indices, axis, rng.choice(["clamp", "clamp", "error", "wrap"]) if rng.random() < 0.3 else "clamp"
+        return x, indices, axis, rng.choice(["error", "error", "clamp", "wrap"]) if rng.random() < 0.3 else "clamp"
     return window(rng, name, x)
 
 

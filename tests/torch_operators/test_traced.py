@@ -62,8 +62,14 @@ PLAIN = {
     "concat_training": lambda d, x: d.concat_training((x, x)),
     "slice": lambda d, x: d.slice(x, [0, 1], [2, 2]),
     "slice1": lambda d, x: d.slice1(x, [0, 0], [3, 4], [-1, 2], [2, 2]),
-    "gather": lambda d, x: d.gather(x, torch.tensor([0, -1]), out_of_range="error"),
+    "gather": lambda d, x: d.gather(x, torch.tensor([0, -1])),
     "gather by a list": lambda d, x: d.gather(x, [0, 2], 1),
+    "flip one axis": lambda d, x: d.flip(x, 1),
+    "roll one axis": lambda d, x: d.roll(x, 1, 0),
+    "roll all": lambda d, x: d.roll(x, 5),
+    "repeat": lambda d, x: d.repeat(x, 2, 1),
+    "repeat each": lambda d, x: d.repeat(x, [1, 0, 2], 0),
+    "join all": lambda d, x: d.join([x, x[0]], None),
 }
 
 

@@ -1,11 +1,15 @@
 """torch.func and forward mode: the functions of anydml.torch against PyTorch's own operators."""
 
+from functools import partial
+
 import pytest
 import torch
+from function_cases import called
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch_cases import CASES, data_of, leaves, same, with_data
 
+import anydml as dml
 import anydml.torch as at
 from anydml.torch.transforms import call
 
@@ -34,9 +38,7 @@ def of_anydml(name, *arguments):
     if name == "lay_into_zeros":
         # The gradient of slice1, under which it is called.
         return call(name, *arguments)
-    if name == "gather" and len(arguments) == 4:
-        return at.gather(*arguments[:3], out_of_range=arguments[3])
-    return getattr(at, name)(*arguments)
+    return called(getattr(at, name), arguments)
 
 
 def curved(call):
@@ -95,6 +97,101 @@ def test_dual_numbers(case):
     same(*results)
 
 
+FORWARD = {name: TRANSFORMS[name] for name in ("jvp", "jacfwd", "jacfwd of jacfwd", "vmap of jvp")}
+"""What PyTorch allows of its registered operators."""
+
+
+@pytest.mark.parametrize("transform", FORWARD.values(), ids=FORWARD)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_registered_operators_carry_tangents(case, transform):
+    expected, data = of_data(case, case.expected)
+    wanted = leaves(transform(expected, data))
+    for operator in case.operator, case.operator.default:
+        found = leaves(transform(of_data(case, operator)[0], data))
+        assert len(found) == len(wanted) > 0
+        for a, b in zip(found, wanted, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+# One of each kind of results and tensors: programs take seconds each.
+@pytest.mark.parametrize("name", ["split", "join", "gather", "concat_training"])
+def test_compiled_programs_carry_tangents(name):
+    torch.compiler.reset()
+    case = next(case for case in CASES if case.name == name)
+    ours, data = of_data(case, case.operator)
+    expected, _ = of_data(case, case.expected)
+    compiled = torch.compile(lambda *data: TRANSFORMS["jvp"](ours, data), backend="aot_eager", fullgraph=True)
+    same(leaves(compiled(*data)), leaves(TRANSFORMS["jvp"](expected, data)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_registered_operators_of_dual_numbers(case):
+    results = []
+    for function in case.operator, case.expected:
+        of_data_alone, data = of_data(case, function)
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(tensor, tensor.cos()) for tensor in data]
+            results.append([part for result in of_data_alone(*duals) for part in forward_ad.unpack_dual(result)])
+            if function is case.operator:
+                with forward_ad._set_fwd_grad_enabled(False):
+                    plain = [forward_ad.unpack_dual(result) for result in of_data_alone(*duals)]
+    same(*results)
+    same([result.primal for result in plain], results[0][::2])
+    assert all(result.tangent is None for result in plain)
+
+
+def test_one_of_several_has_a_tangent():
+    x, y = torch.rand(3), torch.rand(2)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(y, torch.ones(2))
+        value, tangent = forward_ad.unpack_dual(torch.ops.anydml.join([x, dual]))
+        assert tangent.tolist() == [0, 0, 0, 1, 1]
+        padded = forward_ad.unpack_dual(torch.ops.anydml.pad(dual, [1, 1], "constant", 7))
+        assert padded.tangent.tolist() == [0, 1, 1, 0]
+        assert padded.primal[0] == 7
+    same(value, torch.cat([x, y]))
+
+
+def test_gradients_of_tangents():
+    x = torch.arange(4.0, dtype=torch.float64, requires_grad=True)
+    with forward_ad.dual_level():
+        dual = torch.ops.anydml.gather(forward_ad.make_dual(x.sin(), x.cos()), torch.tensor([3, 3, 0]))
+        value, tangent = forward_ad.unpack_dual(dual)
+        (value.sum() + tangent.sum()).backward()
+    assert torch.allclose(x.grad, (x.cos() - x.sin()).detach() * torch.tensor([1, 0, 0, 2]))
+
+
+def test_functions_on_arrays_refuse_tangents():
+    x, out = torch.rand(4, 6), torch.zeros(6, 4)
+    flip_twice = dml.fuse(lambda x: x.flip(0).flip(1))
+    calls = {
+        "permute_dims": lambda x: dml.permute_dims(x, (1, 0)),
+        "split": lambda x: dml.split(x, 2, 1),
+        "copy": dml.copy,
+        "join": lambda x: dml.join([torch.zeros(4, 6), x]),
+        "gather": lambda x: dml.gather(x, torch.tensor([1])),
+        "fill by": lambda x: dml.pad(x, [1, 0, 1, 0]),
+        "fuse": flip_twice,
+        "out": lambda x: dml.copy(torch.zeros(4, 6), x),
+        "out of a reading call": lambda x: dml.permute_dims(x, (1, 0), out=out),
+    }
+    for function in calls.values():
+        for _ in range(40):
+            # Compiled code takes over.
+            function(x)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones(4, 6))
+        before = x.clone()
+        for function in calls.values():
+            with pytest.raises(dml.BindingError, match="that has a tangent"):
+                function(dual)
+            # Others are moved as ever, and what no tangents are asked for.
+            function(x.clone())
+            with forward_ad._set_fwd_grad_enabled(False):
+                function(dual.clone())
+        assert torch.equal(before, x)
+
+
 def test_dual_numbers_that_require_grad():
     x = torch.arange(4.0, requires_grad=True)
     with forward_ad.dual_level():
@@ -111,7 +208,7 @@ def test_batched_indices_under_grad():
     def loss(gather):
         return lambda x, i: (gather(x, i) ** 2).sum()
 
-    found = vmap(grad(loss(at.gather)), in_dims=(None, 0))(x, indices)
+    found = vmap(grad(loss(partial(at.gather, out_of_range="clamp"))), in_dims=(None, 0))(x, indices)
     wanted = vmap(grad(loss(lambda x, i: x.index_select(0, i))), in_dims=(None, 0))(x, indices.clamp(-1, 3) % 4)
     torch.testing.assert_close(found, wanted)
 

@@ -1,19 +1,16 @@
 """Calls on plain tensors are done by compiled code before PyTorch sees them; all others go PyTorch's way, as before."""
 
-import sys
+import contextlib
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from call_ways import in_python
 from torch._subclasses import FakeTensor, FakeTensorMode
 
 import anydml as dml
 import anydml.torch
-from anydml.engines.cpu import answering
-from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.loader import LOADER
-from anydml.functions.steps import PLANS
 
 
 def ops(x):
@@ -24,8 +21,8 @@ def function(x):
     return dml.split(x, 2, 1)
 
 
-def answered(x):
-    # As C's code calls it: compiled code answers before Python looks at the function.
+def partially(x):
+    # As C's code calls it.
     return partial(dml.split, x, 2, 1)()
 
 
@@ -102,47 +99,41 @@ def transformed(call):
     yield lambda: torch.func.jvp(lambda x: call(x)[0], (plain(),), (plain(),))[1]
 
 
+CALLS = (ops, function, partially, joined)
+
+
 @pytest.fixture
-def quick():
-    """What makes all calls compiled code's."""
-    import_kernels()
+def leave_to_python(monkeypatch):
+    """Have Python do what compiled code does."""
 
-    def ask():
-        x = plain()
-        for call in CALLS:
-            for _ in range(40):
-                call(x)
-            assert LOADER.settle(120)
-            for _ in range(3):
-                call(x)
-        assert dml.split.__globals__["whole"](x, 2, 1, None) is not None
+    @contextlib.contextmanager
+    def way():
+        with monkeypatch.context() as patched, in_python():
+            patched.setattr("anydml.torch.operators.is_native", lambda x: False)
+            yield
 
-    PLANS.clear()
-    yield ask
-    PLANS.clear()
+    return way
 
 
-CALLS = (ops, function, answered, joined)
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("call", CALLS)
+def test_odd_tensors_are_treated_as_python_treats_them(call, name, leave_to_python):
+    found = said(call, ODD[name]())
+    with leave_to_python():
+        assert said(call, ODD[name]()) == found
 
 
-def test_odd_tensors_are_treated_as_before(quick):
-    def every():
-        return {(call.__name__, name): said(call, make()) for call in CALLS for name, make in ODD.items()}
-
-    def each_transform():
-        return [said(run) for call in CALLS for run in transformed(call)]
-
-    before, transforms = every(), each_transform()
-    quick()
-    assert every() == before
-    assert each_transform() == transforms
+@pytest.mark.parametrize("call", CALLS)
+def test_transforms_are_seen(call, leave_to_python):
+    found = [said(run) for run in transformed(call)]
+    with leave_to_python():
+        assert [said(run) for run in transformed(call)] == found
 
 
-def test_modes_profilers_and_scripts_see_the_operator(quick):
+def test_modes_profilers_and_scripts_see_the_operator():
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    quick()
     seen = []
 
     class Functions(TorchFunctionMode):
@@ -173,34 +164,7 @@ def test_modes_profilers_and_scripts_see_the_operator(quick):
         torch.set_default_dtype(before)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")
-def test_tensors_are_answered_where_results_are_new(quick):
-    if answering.writer() is None:
-        pytest.skip("this Python lets nobody else answer calls")
-    quick()
-    x, out = plain(), [torch.zeros(4, 3), torch.zeros(4, 3)]
-    taken = []
-
-    def steps(call):
-        taken.clear()
-        sys.setprofile(lambda frame, *_: taken.append(0) if frame.f_code is dml.split.__code__ else None)
-        try:
-            call()
-        finally:
-            sys.setprofile(None)
-        return len(taken)
-
-    assert not steps(partial(dml.split, x, 2, 1))
-    assert steps(partial(dml.split, x, 2, 1, out=out))
-    assert torch.equal(out[1], x[:, 3:])
-    with FakeTensorMode(allow_non_fake_inputs=True), pytest.raises(dml.BindingError, match="under a mode"):
-        answered(x)
-    scripted = torch.jit.trace(lambda y: answered(y)[1] + 1, plain(), check_trace=False)
-    assert torch.equal(scripted(x + 1), x[:, 3:] + 2)
-
-
-def test_results_are_tensors_of_their_own(quick):
-    quick()
+def test_results_are_tensors_of_their_own():
     x = plain()
     for call in CALLS:
         results = call(x)
@@ -228,17 +192,11 @@ FILLED = {
 
 
 @pytest.mark.parametrize("name", FILLED)
-def test_numbers_and_masks_are_those_of_the_call(name, quick):
-    # Equal numbers of other types take turns with those that were planned.
-    quick()
+def test_numbers_and_masks_are_those_of_the_call(name):
     call, numpys, values = FILLED[name]
     tensor = plain()
     for value in (*values, *values):
         expected = numpys(tensor.numpy(), value)
-        for _ in range(20):
-            found = call(tensor, value)
-        LOADER.settle(60)
-        for each in (found, call(tensor, value), call(tensor, value)):
-            assert each.numpy().tobytes() == expected.tobytes()
+        assert call(tensor, value).numpy().tobytes() == expected.tobytes()
         changed = tensor.flip(0)
         assert call(changed, value).numpy().tobytes() == numpys(changed.numpy(), value).tobytes()

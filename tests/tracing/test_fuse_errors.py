@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ COMPUTING = {
     "out": lambda x: np.concatenate([x, x], out=np.empty((6, 4))),
     "copyto": lambda x: np.copyto(x, 0),
     "sum": np.sum,
-    "where": lambda x: np.where(x, 1, 2),
+    "where": np.where,
     "sort": np.sort,
     ".sum": lambda x: x.sum(),
     ".data": lambda x: x.data,
@@ -99,6 +100,16 @@ FITTING = {
     "columns of other lengths": lambda x: np.column_stack([x, x[0, :2]]),
     "traced number": lambda x: np.full_like(x, x[0, 0]),
     "object": lambda x: np.concatenate([x, np.full((1, 4), None)]),
+    "no parts": lambda x: np.split(x, 0),
+    "no parts of columns": lambda x: np.hsplit(x, 0),
+    "no parts of rows": lambda x: np.vsplit(x, 0),
+    "no parts in depth": lambda x: np.dsplit(x[..., None], 0),
+    "fewer than no parts": lambda x: np.split(x, -1),
+    "axis rolled too far back": lambda x: np.rollaxis(x, 0, -3),
+    "axis rolled too far": lambda x: np.rollaxis(x, 0, 3),
+    "view that is a copy": lambda x: np.reshape(x.T, -1, copy=False),
+    "view of steps": lambda x: np.reshape(x[:, ::3], -1, copy=False),
+    "view of columns": lambda x: np.reshape(x, -1, order="F", copy=False),
     "own": lambda x: dml.split(x, 5),
     "own join": lambda x: dml.join([x, x[:, :2]]),
     "own axis": lambda x: dml.gather(x, [0], 2),
@@ -191,15 +202,88 @@ def test_indices_that_are_arguments_are_of_four_types(dtype):
 def test_indices_out_of_range(number):
     indices = np.array([0, number])
     out = np.full((2, 4), 7.0)
-    for pick in (lambda x, i: x[i], lambda x, i: np.take(x, i, 0), lambda x, i: dml.gather(x, i, out_of_range="error")):
+    for pick in (lambda x, i: x[i], lambda x, i: np.take(x, i, 0), lambda x, i: dml.gather(x, i, 0)):
         fused = dml.fuse(pick)
         for _ in range(2):
             with pytest.raises(IndexError, match=f"index {number} in i is out of range for an axis of size 3"):
                 fused(X, indices, out=out)
         assert (out == 7).all()
         np.testing.assert_array_equal(fused(X, np.array([0, -1])), X[[0, -1]])
-    np.testing.assert_array_equal(dml.fuse(dml.gather)(X, indices), dml.gather(X, indices))
-    np.testing.assert_array_equal(dml.fuse(lambda x: dml.gather(x, indices))(X), dml.gather(X, indices))
+    clamping = partial(dml.gather, out_of_range="clamp")
+    np.testing.assert_array_equal(dml.fuse(clamping)(X, indices), clamping(X, indices))
+    np.testing.assert_array_equal(dml.fuse(lambda x: clamping(x, indices))(X), clamping(X, indices))
+    with pytest.raises(IndexError, match=f"index {number} is out of range for an axis of size 3"):
+        dml.fuse(lambda x: dml.gather(x, indices))(X)
+
+
+WORDS = {
+    "gather": ("clamp", lambda x, i, **word: dml.gather(x, i, 1, **word)),
+    "gather_elements": ("clamp", lambda x, i, **word: dml.gather_elements(x, i, 1, **word)),
+    "gather_nd": ("clamp", lambda x, i, **word: dml.gather_nd(x, i[..., None], **word)),
+    "scatter": ("skip", lambda x, i, **word: dml.scatter(x, i, x[:, :2] + 0, 1, **word)),
+    "scatter_nd": ("skip", lambda x, i, **word: dml.scatter_nd(x, i[0, :, None], x[:2] + 0, **word)),
+    "one_hot": ("skip", lambda x, i, **word: dml.one_hot(i, x[0, :2], 3, **word)),
+}
+
+
+@pytest.mark.parametrize("far", [4, -5, 2**40], ids=str)
+@pytest.mark.parametrize("name", WORDS)
+def test_functions_raise_for_indices_outside_unless_told_otherwise(name, far):
+    word, function = WORDS[name]
+    x = np.arange(16.0).reshape(4, 4)
+    inside, outside = np.array([[0, -1]] * 4), np.array([[0, far]] * 4)
+    assert np.array_equal(function(x, inside), function(x, inside, out_of_range=word))
+    told = function(x, outside, out_of_range=word)
+    out = np.full_like(told, 7)
+    for call in (function, partial(function, out_of_range="error")):
+        with pytest.raises(IndexError, match=f"{name}: index {far} in indices is out of range for an axis of size"):
+            call(x, outside, out=out)
+    assert (out == 7).all()
+    if name.startswith("gather"):
+        by = np.clip(outside, -4, 3)
+        assert np.array_equal(told, function(x, by))
+    with pytest.raises(dml.DescError, match=f"{name}: out_of_range is 'raise'"):
+        function(x, inside, out_of_range="raise")
+    if name in ("scatter", "scatter_nd"):
+        return
+    fused = dml.fuse(function)
+    assert np.array_equal(fused(x, outside, out_of_range=word), told)
+    with pytest.raises(IndexError, match=f"index {far} in i is out of range"):
+        fused(x, outside)
+    if name not in ("gather", "gather_elements"):
+        with pytest.raises(
+            dml.FuseError, match=f"{name}: indices .* pass indices as an argument, or out_of_range='{word}'"
+        ):
+            dml.fuse(lambda x, i: function(x, i[1:]))(x, inside)
+
+
+def test_numpys_where():
+    mask, y = X % 2 > 0, X[::-1]
+    for function in (
+        np.where,
+        lambda m, x, y: np.where(m[:, :1], x[0], y),
+        lambda m, x, y: np.where(m, x, 0),
+        lambda m, x, y: np.where(m, 2.5, y),
+        lambda m, x, y: np.where(mask, x.T.T, y),
+    ):
+        assert np.array_equal(dml.fuse(function)(mask, X, y), function(mask, X, y))
+    with pytest.raises(dml.DescError, match="where: y is float32, but x is float64: convert one of them"):
+        dml.fuse(np.where)(mask, X, y.astype("f4"))
+    with pytest.raises(dml.FuseError, match=r"a condition alone.*shapes would depend on elements"):
+        dml.fuse(np.where)(mask)
+
+
+def test_views_that_numpy_has_are_taken():
+    for function in (
+        lambda x: np.reshape(x, -1, copy=False),
+        lambda x: np.reshape(x, (2, 6), copy=True),
+        lambda x: np.reshape(x[1:], (4, 2), copy=False),
+        lambda x: np.reshape(x.T, -1, order="F", copy=False),
+        lambda x: np.reshape(x[:, ::2], (3, 1, 2), copy=False),
+        lambda x: np.rollaxis(x, 1, -2),
+        lambda x: np.rollaxis(x, 0, 2),
+    ):
+        assert np.array_equal(dml.fuse(function)(X), function(X))
 
 
 def test_indices_into_an_empty_axis():
@@ -216,7 +300,7 @@ def test_indices_that_move_before_they_are_looked_at():
     arguments = X, np.array([0]), np.array([2]), np.array([1, 0, 1])
     with pytest.raises(dml.FuseError, match="have to move before: pass them as an argument, or"):
         dml.fuse(picked)(*arguments)
-    clamped = dml.fuse(lambda x, a, b, by: dml.gather(x, np.concatenate([a, b])[by]))
+    clamped = dml.fuse(lambda x, a, b, by: dml.gather(x, np.concatenate([a, b])[by], out_of_range="clamp"))
     np.testing.assert_array_equal(clamped(*arguments), picked(*arguments))
 
 
@@ -239,6 +323,6 @@ def test_indices_out_of_range_of_large_arrays():
 )
 def test_results_that_no_array_can_be(function):
     with pytest.raises(
-        dml.DescError, match=r"the result has shape .* and dtype float64: a result has fewer than 2⁶³ bytes"
+        dml.DescError, match=r"the result has shape .* and dtype float64: a result must have fewer than 2⁶³ bytes"
     ):
         dml.fuse(function)(np.zeros((2, 3)))

@@ -1,6 +1,7 @@
 """PyTorch's functions and methods in fused functions: what they give is what PyTorch gives."""
 
 import collections
+import itertools
 
 import pytest
 from how_many import how_many
@@ -114,6 +115,13 @@ WRONG = {
     "a split": (lambda x: x.split([1, 1], 1), "do not add up to 3"),
     "negative steps of pads": (lambda x: F.pad(x, (-3, -3)), "less than nothing"),
     "counts": (lambda x: x.repeat(2), "at least one a dimension"),
+    "shifts without dims": (lambda x: torch.roll(x, (2, 1)), "one shift a dim"),
+    "more shifts than dims": (lambda x: torch.roll(x, (2, 1), 0), "one shift a dim"),
+    "more dims than shifts": (lambda x: torch.roll(x, 1, (0, 1)), "one shift a dim"),
+    "no parts of rows": (lambda x: torch.hsplit(x, 0), "larger than 0"),
+    "no parts": (lambda x: torch.vsplit(x, 0), "larger than 0"),
+    "no parts in depth": (lambda x: torch.dsplit(x, 0), "larger than 0"),
+    "fewer than no parts": (lambda x: torch.tensor_split(x, -1), "larger than 0"),
     "an assignment": (lambda x: x.__setitem__(0, 1), "an assignment into"),
 }
 
@@ -124,6 +132,55 @@ def test_refused(name):
     with pytest.raises(dml.FuseError, match=message) as raised:
         dml.fuse(function)(X)
     assert str(raised.value).startswith(f"{__file__}:{function.__code__.co_firstlineno}: ")
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("other", [(0, 0), (1, -2), (-1, 2), (-2, 1)], ids=str)
+def test_pads_that_cut_off(mode, other):
+    x = torch.arange(24.0).reshape(1, 1, 4, 6)
+    for first in itertools.product(range(-5, 6), repeat=2):
+
+        def function(x, pads=(*first, *other)):
+            return F.pad(x, pads, mode)
+
+        kept = 6 + min(0, first[0]) + min(0, first[1])
+        if mode == "circular" and max(first) > kept:
+            # PyTorch gives elements of memory that nothing was written to.
+            with pytest.raises(dml.FuseError):
+                dml.fuse(function)(x)
+            continue
+        try:
+            expected = function(x)
+        except RuntimeError:
+            with pytest.raises(dml.FuseError):
+                dml.fuse(function)(x)
+            continue
+        assert torch.equal(dml.fuse(function)(x), expected), first
+
+
+@pytest.mark.parametrize("arguments", [(0, 1, 1), (0, 0, 1), (-1, 1, 2)], ids=str)
+def test_windows_of_no_dimensions(arguments):
+    x = torch.tensor(5.0)
+    expected, found = x.unfold(*arguments), dml.fuse(lambda x: x.unfold(*arguments))(x)
+    assert found.shape == expected.shape
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_refused_indices_are_named_as_they_were_given(dtype):
+    picks = {
+        "take_along_dim": lambda x, i: torch.take_along_dim(x, i, 0),
+        "gather": lambda x, i: torch.gather(x, 0, i),
+        "index_select": lambda x, i: torch.index_select(x, 0, i),
+        "embedding": lambda x, i: F.embedding(i, x[:, None]),
+    }
+    x = torch.arange(5.0)
+    for name, pick in picks.items():
+        if name == "gather" and dtype is torch.int32:
+            continue
+        for index in (-1, -5, 5, 2**31 - 1):
+            with pytest.raises(IndexError, match=f"index {index} in i is out of range for an axis of size 5"):
+                dml.fuse(pick)(x, torch.tensor([0, index], dtype=dtype))
 
 
 def test_indices_that_are_arguments_are_0_or_more():

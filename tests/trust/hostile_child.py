@@ -100,7 +100,7 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
     return rng.choice(
         [
             (["run", str(model), "--input", f"x={inside / 'x.npy'}", *rng.choice([[], [], ["--explain"]])], {0, 2}),
-            (["check", str(model), *rng.choice([[], [], ["--size", "N=4"]])], {0, 1, 2}),
+            (["check", str(model), *rng.choice([[], [], ["--size", "N=4"]])], {0, 1, 2, 3}),
             (["explain", str(model), "--html", str(inside / PAGE)], {0, 2}),
             (["onnx", "portable", str(model), str(inside / "out.onnx")], {0, 2}),
         ]

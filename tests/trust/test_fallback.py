@@ -42,7 +42,7 @@ def test_a_kernel_that_cannot_be_compiled(never_warned, monkeypatch):
     operator.bind([X], parts).dispatch()
     for k, part in enumerate(parts):
         np.testing.assert_array_equal(part[:, 0], X[:, k])
-    assert "numpy: there is no kernel for it" in str(operator)
+    assert "there is no kernel" in str(operator)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rows_only = dml.JoinOperatorDesc([desc.input_tensor], desc.input_tensor, 0)
@@ -60,9 +60,12 @@ def test_a_compiler_that_cannot_be_imported():
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             for axis_index in ([-1, 3, 2**40], range(-5, 10**5)):
-                picked = anydml.gather(x, np.array(axis_index))
+                picked = anydml.gather(x, np.array(axis_index), out_of_range="clamp")
                 assert picked.tolist() == [min(i % 10**6 if i < 0 else i, 10**6 - 1) for i in axis_index]
-            assert (anydml.slice1(x, [0], [10**6], [-1]) == x[::-1]).all()
+            y, tensor = np.empty_like(x), anydml.TensorDesc("INT64", x.shape)
+            flip = anydml.Slice1OperatorDesc(tensor, tensor, [0], x.shape, [-1])
+            anydml.Device().compile_operator(flip).bind([x], [y]).dispatch()
+            assert (y == x[::-1]).all()
         print(*(warning.message for warning in said), sep="\\n")
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
@@ -94,8 +97,11 @@ def test_a_compiler_that_is_switched_off():
         x = np.arange(4 * 10**6)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
+            y, tensor = np.empty_like(x), anydml.TensorDesc("INT64", x.shape)
+            flip = anydml.Slice1OperatorDesc(tensor, tensor, [0], x.shape, [-1])
             for _ in range(3):
-                assert (anydml.slice1(x, [0], x.shape, [-1]) == x[::-1]).all()
+                anydml.Device().compile_operator(flip).bind([x], [y]).dispatch()
+                assert (y == x[::-1]).all()
         print(*(warning.message for warning in said), sep="\\n")
     """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "ANYDML_NUM_THREADS": "3"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.memory.warm import CACHE
+from anydml.memory.results import empty
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -65,7 +64,7 @@ class ArrayAdapter:
         Raises:
             BindingError: the library has no way to take it.
         """
-        return CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize)
+        return empty(shape, dtype)
 
     def give(self, result: Array) -> Any:
         """An array of this library, device and dtype, over the memory of one that `empty` gave."""
@@ -86,7 +85,7 @@ class ArrayAdapter:
     def refuse(self, name: str, field: str, reason: str, hint: str) -> NoReturn:
         """Raise `BindingError`: what the array is, and what to pass instead."""
         message = f"{name}: {field} is {self.LIBRARY} {reason}: {hint}"
-        raise BindingError(message, name, field, "an array has memory that can be moved")
+        raise BindingError(message, name, field, "an array must have memory that can be moved")
 
     def __str__(self) -> str:
         return f"{self.LIBRARY} on {self.device}"

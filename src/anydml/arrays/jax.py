@@ -13,10 +13,12 @@ from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.arrays.jax_put import given, put
 from anydml.arrays.quick import BRIDGES, Bridge
 from anydml.memory.device_array import device_array
-from anydml.memory.warm import LEAST
+from anydml.memory.results import empty
 
 ALIGNMENT = 64
 """XLA reads host memory in place from such addresses on, and copies all other."""
+
+BYTE = np.dtype(np.uint8)
 
 SMALL = 32 << 10
 """Bytes of arrays up to which calls are NumPy's: their results may lie anywhere, and are copied once more."""
@@ -69,10 +71,7 @@ class JaxAdapter(ArrayAdapter):
 
     def empty(self, name: str, shape: Sizes, dtype: np.dtype[Any]) -> Array:
         """Memory that XLA takes without a copy."""
-        size = math.prod(shape) * dtype.itemsize
-        if size >= LEAST:
-            return super().empty(name, shape, dtype)
-        memory = np.empty(size + ALIGNMENT - 1, np.uint8)
+        memory = empty((math.prod(shape) * dtype.itemsize + ALIGNMENT - 1,), BYTE)
         start = -memory.ctypes.data % ALIGNMENT
         return np.ndarray(shape, dtype, memory, start)
 

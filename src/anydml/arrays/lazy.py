@@ -34,7 +34,7 @@ def refuse_lazy(name: str, field: str, array: Any) -> None:
         return
     kind, call = _LAZY.get(library, ("an xarray over a lazy array", "{field}.compute()"))
     message = f"{name}: {field} is {kind}, which is not in memory: pass {call.format(field=field)}"
-    raise BindingError(message, name, field, "arrays are in memory, and nothing is computed or read unasked")
+    raise BindingError(message, name, field, "arrays must be in memory, and nothing is computed or read unasked")
 
 
 def _library(array: Any) -> str:

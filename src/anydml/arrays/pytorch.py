@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.quick import QUICK, QuickKind
+from anydml.arrays.quick import QUICK, TRACED, QuickKind
 from anydml.arrays.torch_struct import huge, structure
+from anydml.core import tensors
 from anydml.memory.device_array import device_array
 from anydml.memory.dlpack_struct import reader_of
 from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
@@ -43,8 +46,8 @@ class TorchAdapter(ArrayAdapter):
         """The tensor's memory. A lazy conjugate or negative is made real, which copies.
 
         Raises:
-            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), it records gradients, or
-                calls are recorded.
+            BindingError: it has no memory (sparse, quantized, meta, fake, traced, freed), it records gradients or has
+                a tangent, or calls are recorded.
         """
         tensor = self.array
         if is_recorded():
@@ -142,6 +145,10 @@ class TorchAdapter(ArrayAdapter):
         if tensor.requires_grad and torch.is_grad_enabled():
             hint = f"import anydml.torch for torch.ops.anydml, which record gradients, or pass {field}.detach()"
             self.refuse(name, field, "that requires grad", hint)
+        if is_dual(tensor):
+            primal = f"torch.autograd.forward_ad.unpack_dual({field}).primal"
+            hint = f"import anydml.torch for torch.ops.anydml, which carry tangents, or pass {primal}"
+            self.refuse(name, field, "that has a tangent", hint)
         if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             # Fake, traced, distributed, or a wrapper of others.
             self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
@@ -156,8 +163,20 @@ def _is_simple(tensor: Any) -> bool:
         type(tensor) is torch.Tensor
         and tensor.is_cpu
         and tensor.layout is torch.strided
-        and not (tensor.is_nested or tensor.requires_grad or tensor.is_neg())
+        and not (tensor.is_nested or tensor.requires_grad or tensor.is_neg() or is_dual(tensor))
     )
+
+
+def is_dual(tensor: Any) -> bool:
+    """Whether forward mode gave a tensor a tangent that is carried now."""
+    if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled():
+        return False
+    return forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def is_traced() -> bool:
+    """Whether calls are recorded now, or tensors may have tangents: compiled code sees neither."""
+    return bool(is_compiling() or forward_ad._current_level >= 0)
 
 
 def is_recorded() -> bool:
@@ -222,6 +241,17 @@ def _structure() -> Structure | None:
     return structure({dtype: _numpy_dtype(dtype) for dtype in (*_SIMPLE, torch.bfloat16)})
 
 
+def _in_large_pages(tensor: Any, size: int) -> None:
+    ask_for_huge_pages(tensor.data_ptr(), int(size))
+
+
+def _packed() -> dict[int, np.dtype[Any]]:
+    """NumPy's dtypes by DLPack's numbers of those without lazy conjugates."""
+    codes = {"i": 0, "u": 1, "f": 2, "b": 6}
+    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in _SIMPLE.values()}
+    return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
+
+
 _TRACER = torch._C._parse_dispatch_key("Tracer")
 _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
@@ -229,8 +259,11 @@ _is_included, _is_excluded = (
 )
 _CPU, _PLAIN = torch.device("cpu"), (torch.Tensor, torch.nn.Parameter)
 
+TRACED.update(dict.fromkeys(_PLAIN, is_traced))
+if tensors is not None:
+    tensors.know(_PLAIN, partial(_is_included, _TRACER), _written, _in_large_pages, _packed())
 if reader_of(torch.Tensor):
     # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.
     QUICK[torch.Tensor] = QUICK[torch.nn.Parameter] = QuickKind(
-        torch.Tensor, torch.nn.Parameter, torch.compiler.is_compiling, _can_use, _maker, _written, _structure
+        torch.Tensor, torch.nn.Parameter, is_traced, _can_use, _maker, _written, _structure
     )

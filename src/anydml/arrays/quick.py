@@ -19,7 +19,7 @@ class QuickKind(NamedTuple):
     Attributes:
         kind: the type; arrays of others, derived ones too, go the long way.
         alike: a type derived from it whose arrays are as good.
-        is_traced: whether calls are recorded now rather than run.
+        is_traced: whether calls are recorded now rather than run, or arrays may have what compiled code does not see.
         can_use: whether an array's memory reaches so many bytes past its first element, and is all there is to it.
         maker: what makes new packed arrays of a shape, and of the dtype of an array.
         written: told of arrays that were written.
@@ -39,6 +39,16 @@ def kind_of(array: Any) -> type | None:
     """NumPy's type of arrays, or one of `QUICK`, of one that is as good, too; None for all else."""
     kind = type(array)
     return kind if kind is np.ndarray else QUICK[kind].kind if kind in QUICK else None
+
+
+def is_native(array: Any) -> bool:
+    """Whether compiled code may look at an array: calls on it are run now, rather than recorded."""
+    kind = type(array)
+    return kind is np.ndarray or (kind in TRACED and not TRACED[kind]())
+
+
+TRACED: dict[type, Callable[[], bool]] = {}
+"""By types of other libraries' arrays: whether calls are recorded now rather than run."""
 
 
 QUICK: dict[type, QuickKind] = {}

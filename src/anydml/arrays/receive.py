@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,8 @@ from anydml.text import a
 
 _PLAIN = (np.ndarray, np.generic, list, tuple, int, float, complex, str, bytes)
 """What NumPy reads itself."""
+
+_ARRAY = "an array, or nested lists of equal lengths"
 
 _own: dict[type, type[ArrayAdapter] | None] = dict.fromkeys(_PLAIN)
 """The answers of `_guest_class` for types of libraries, which stay as long as the process."""
@@ -89,7 +92,8 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
 
     Raises:
         BindingError: it has a mask, or is not in memory.
-        DescTypeError: NumPy does not read it, such as lists of unequal lengths.
+        DescTypeError: it is no array, but a text or an object; or NumPy does not read it, such as lists of unequal
+            lengths.
     """
     if isinstance(array, DeviceArray):
         return array
@@ -97,9 +101,13 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         refuse_lazy(name, field, array)
     _refuse_mask(name, field, array)
     try:
-        return np.asarray(array)
+        found = np.asarray(array)
     except (TypeError, ValueError):
-        raise wrong(name, field, array, "an array, or nested lists of equal lengths") from None
+        raise wrong(name, field, array, _ARRAY) from None
+    # NumPy makes an array of no dimensions of whatever it does not know.
+    if not found.ndim and found.dtype.kind in "OUS" and not isinstance(array, (np.ndarray, np.generic, Number)):
+        raise wrong(name, field, array, _ARRAY)
+    return found
 
 
 def _refuse_mask(name: str, field: str, array: Any) -> None:
@@ -140,7 +148,7 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
         if (dtype := _dtype(adapter)) != wanted:
             message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one dtype")
 
 
 def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:
@@ -175,7 +183,7 @@ def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
     """
     if not are_on_host:
         message = f"{name}: {field} is {values}, but its values are needed on the host: pass a copy there"
-        raise BindingError(message, name, field, f"{field} lies in host memory")
+        raise BindingError(message, name, field, f"{field} must lie in host memory")
 
 
 def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None) -> Array:
@@ -192,7 +200,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     """
     out = guest_of(array)
     if out is None and not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out is an array")
+        raise BindingError(f"{name}: {field} is {a(type(array).__name__)}", name, field, "out must be an array")
     check_place(name, field, out, adapter, "x")
     _refuse_mask(name, field, array)
     if out is None or adapter is None:
@@ -200,7 +208,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
         return seen
     if _dtype(out) != _dtype(adapter):
         message = f"{name}: {field} is {_dtype(out)}, but the result is {_dtype(adapter)}"
-        raise BindingError(message, name, field, "out has the result's shape and dtype")
+        raise BindingError(message, name, field, "out must have the result's shape and dtype")
     check_dimensions(name, field, getattr(out.array, "ndim", 0))
     return out.target(name, field)
 

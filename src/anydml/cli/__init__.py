@@ -17,9 +17,9 @@ from click.shell_completion import CompletionItem
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
-from anydml.cli.onnx_commands import check_onnx, is_onnx, onnx_group, refuse_options, run_onnx
+from anydml.cli.onnx_checking import check_onnx
+from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, say, warn
-from anydml.cli.remarks import report
 from anydml.cli.stores_commands import rechunk, reshard, stores
 from anydml.engines import ENGINES
 from anydml.text import counted, printable
@@ -44,7 +44,8 @@ _SETTINGS = {
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr.
+    Ends with 0; 1 where `check` found problems; 2 after an error of the user's, with one line on stderr; 3 where
+    `check` found nothing to check.
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
@@ -67,7 +68,9 @@ def _main(given: list[str]) -> int | str | None:
         code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "anydml"
+        # What is wrong with an option's argument is found before there is a context.
+        named = f"anydml {given[0]}" if given and given[0] in anydml.commands else "anydml"
+        command = error.ctx.command_path if error.ctx else named
         message = error.format_message()
         stop = "" if message.endswith((".", "?")) else "."
         code = fail(f"{message}{stop} See '{command} --help'.")
@@ -178,32 +181,28 @@ def run(
 @_allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, for machines.")
-def check(model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], as_json: bool) -> int:
+@click.option("-v", "--verbose", is_flag=True, help="Say of every node of an ONNX model what was found.")
+def check(
+    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], as_json: bool, verbose: bool
+) -> int:
     """List what is wrong with MODEL, a JSON or ONNX file, and run nothing.
 
-    Of an ONNX file it says what DirectML would not accept at that feature level, and what was not checked: operators
-    that anydml does not have, and what depends on sizes that are not known.
+    Of an ONNX file it says how many nodes conform to DirectML at that feature level, what DirectML would not accept,
+    and what was not looked at: nodes that compute, and those that wait for sizes.
 
-    Ends with 0 where nothing is, 1 where something is, and 2 where MODEL cannot be read.
+    Ends with 0 where nothing is wrong, 1 where something is, 2 where MODEL cannot be read, and 3 where no node of an
+    ONNX file could be checked.
     """
     from anydml import dxdispatch
     from anydml.feature_level import FeatureLevel
 
     level = FeatureLevel.parse(feature_level)
     if is_onnx(model):
-        remarks = check_onnx(model, level, sizes)
-        problems = sum(remark.is_problem for remark in remarks)
-        if as_json:
-            say(report(model, str(level), remarks))
-            return 1 if problems else 0
-        for remark in remarks:
-            for line in remark.lines(model):
-                say(line)
-        if not problems:
-            others = f"; {len(remarks)} node{'s were' if len(remarks) > 1 else ' was'} not checked" if remarks else ""
-            say(f"{printable(model)}: no problems at {level}{others}")
-        return 1 if problems else 0
-    refuse_options(click.get_current_context(), ["sizes", "as_json"], "ONNX models")
+        checked = check_onnx(model, level, sizes)
+        for line in [checked.json(model)] if as_json else checked.lines(model, verbose):
+            say(line)
+        return checked.code
+    refuse_options(click.get_current_context(), ["sizes", "as_json", "verbose"], "ONNX models")
     found = False
     for line in _problems(dxdispatch.load(model, allow_outside=allow_outside), level):
         found = True

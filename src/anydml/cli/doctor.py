@@ -29,7 +29,7 @@ def doctor() -> None:
     It compiles a kernel, unless it has been compiled before, to see whether that can be done.
     """
     facts, slow = [*_versions()], list[str]()
-    for ask in (_threads, _kernels, _gpu):
+    for ask in (_threads, _core, _kernels, _gpu):
         found, why = ask()
         facts += found
         slow += why
@@ -88,6 +88,15 @@ def _shared_from() -> str:
         return bytes_text(shared_bytes())
     except NoCompilerError:
         return bytes_text(DEFAULT)
+
+
+def _core() -> Facts:
+    from anydml import core
+
+    if core.IS_COMPILED:
+        return [("core", f"compiled, {core.instruction_set()}")], []
+    why = "its compiled core is not there, so that Python plans every call, in 50 µs and more: install anydml anew"
+    return [("core", "not compiled")], [f"{why}, where a C compiler works or pip reaches one"]
 
 
 def _kernels() -> Facts:

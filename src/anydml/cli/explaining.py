@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from anydml.cli.onnx_commands import is_onnx, load_onnx
+from anydml.cli.onnx_checking import read_sizes
+from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
 from anydml.cli.output import say, warn
 from anydml.text import printable
+
+NOTATION = "#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1; c0, c1, … count the box before it, such as 2×3."
 
 
 @click.command(short_help="Show what moves where in a model file; run nothing.")
 @click.argument("model", type=click.Path())
 @click.option("--html", metavar="FILE.html", type=click.Path(), help="Write a page with pictures and tables.")
 @click.option("--svg", metavar="FILE.svg", type=click.Path(), help="Write the picture of the first operator.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
 @click.option("--allow-outside", is_flag=True, help="Let sourcePath leave the model's folder.")
-def explain(model: str, html: str | None, svg: str | None, allow_outside: bool) -> None:
+def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool) -> None:
     """Show what moves where in MODEL, a JSON or ONNX file, and run nothing.
 
     Of small tensors every element is shown, of large ones boxes to scale.
@@ -28,11 +34,15 @@ def explain(model: str, html: str | None, svg: str | None, allow_outside: bool) 
 
     for option, path in (("--html", html), ("--svg", svg)):
         if path is not None and Path(path).suffix.lower() != f".{option[2:]}":
-            raise click.ClickException(f"{option} {path}: its name ends in .{option[2:]}")
+            raise click.ClickException(f"{option} {path}: its name must end in .{option[2:]}")
+        if path is not None and not Path(path).parent.is_dir():
+            raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
     if is_onnx(model):
-        found = load_onnx(model, explained)
+        named: dict[str, Any] = {**read_sizes(sizes)}
+        found = load_onnx(model, partial(explained, **named))
         found.title = model
     else:
+        refuse_options(click.get_current_context(), ["sizes"], "ONNX models")
         from anydml import dxdispatch
 
         loaded = dxdispatch.load(model, allow_outside=allow_outside)
@@ -47,3 +57,5 @@ def explain(model: str, html: str | None, svg: str | None, allow_outside: bool) 
     if html is None and svg is None:
         for line in str(found).splitlines():
             say(line)
+        if found.sections:
+            say(f"\n{NOTATION}")

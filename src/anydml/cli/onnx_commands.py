@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from anydml.cli.remarks import Remark
 from anydml.errors import ModelError
 from anydml.text import printable
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-    from anydml.feature_level import FeatureLevel
 
 SHOWN = 100
 """Elements of an output that are printed where nobody asked for a file."""
@@ -98,30 +95,6 @@ def run_onnx(
             log(printable(f"Output '{name}' ({array.dtype} {list(array.shape)}): {_text(array)}"))
 
 
-def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Sequence[Remark]:
-    """What DirectML would not accept of an ONNX file at a feature level, and what was not checked.
-
-    Args:
-        model: the file.
-        level: the feature level.
-        sizes: ``NAME=SIZE`` for names that sizes of inputs have.
-
-    Raises:
-        ModelError: the file cannot be read, or is not valid.
-        ClickException: a size is none, or nothing has its name.
-    """
-    _need_onnx()
-    from anydml.files.json_path import JsonPath
-    from anydml.onnx import load
-
-    given = _sizes(sizes)
-    # All at once, so that nothing is said of a file that turns out to be broken; the descs are not kept.
-    found: list[Remark] = _placed(
-        JsonPath(model), lambda: list(_remarks(load(model, external_data=False), level, given))
-    )
-    return found
-
-
 def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
     """What work makes of an ONNX file, whose external data is not read.
 
@@ -133,37 +106,6 @@ def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
     from anydml.onnx import load
 
     return _placed(JsonPath(model), lambda: work(load(model, external_data=False)))
-
-
-def _sizes(given: Sequence[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for text in given:
-        name, equals, size = text.rpartition("=")
-        # Digits of other scripts are digits to Python, too.
-        if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):
-            raise click.ClickException(f"--size {text}: write --size NAME=SIZE, 0 or more")
-        sizes[name] = int(size)
-    return sizes
-
-
-def _remarks(loaded: ModelProto, level: FeatureLevel, sizes: Mapping[str, int]) -> Iterator[Remark]:
-    from anydml.files.json_path import names
-    from anydml.onnx.descs import describe
-
-    known = {dim.dim_param for value in loaded.graph.input for dim in value.type.tensor_type.shape.dim} - {""}
-    wrong = next((name for name in sizes if name not in known), None)
-    if wrong is not None:
-        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(known))}", field=wrong)
-    for finding in describe(loaded, sizes):
-        if finding.unchecked is not None:
-            yield Remark(finding.node, message=finding.unchecked)
-        elif finding.error is not None:
-            error = finding.error
-            yield Remark(None, error.field, error.operator, str(error), error.rule or "ONNX's document of the operator")
-        elif finding.desc is not None:
-            for problem in finding.desc.problems(level):
-                needs = str(problem.needs) if problem.needs else None
-                yield Remark(finding.node, problem.field, problem.operator, problem.message, problem.rule, needs)
 
 
 @click.group(name="onnx", no_args_is_help=False)

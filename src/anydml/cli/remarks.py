@@ -14,7 +14,8 @@ class Remark:
     """One thing that is wrong, or that was not checked.
 
     Attributes:
-        place: what it is about: a node, or a place in a file.
+        node: what it is about.
+        place: what lines begin with, where the message does not name the node itself.
         field: of the operator.
         operator: its name.
         message: what is wrong, or why it was not checked.
@@ -22,6 +23,7 @@ class Remark:
         needs: the feature level that allows it, if there is one.
     """
 
+    node: str
     place: str | None
     field: str | None = None
     operator: str | None = None
@@ -46,12 +48,15 @@ class Remark:
         yield f"    {self.needs} allows it" if self.needs else "    no feature level allows it"
 
 
-def report(model: str, level: str, remarks: Sequence[Remark]) -> str:
+def report(model: str, level: str, remarks: Sequence[Remark], conforming: int) -> str:
     """For machines: one line of JSON, in ASCII.
 
-    Its keys: `model`, `feature_level`, `problems` (each with `place`, `field`, `operator`, `message`, `rule`, `needs`),
-    and `not_checked` (each with `place` and `message`).
+    Its keys: `model`, `feature_level`, `conforming` (how many nodes do), `problems` (each with `place`, `field`,
+    `operator`, `message`, `rule`, `needs`), and `not_checked` (each with `place` and `message`).
     """
     problems = [dataclasses.asdict(remark) for remark in remarks if remark.is_problem]
+    for problem in problems:
+        del problem["node"]
     others = [{"place": each.place, "message": each.message} for each in remarks if not each.is_problem]
-    return json.dumps({"model": model, "feature_level": level, "problems": problems, "not_checked": others})
+    head = {"model": model, "feature_level": level, "conforming": conforming}
+    return json.dumps({**head, "problems": problems, "not_checked": others})

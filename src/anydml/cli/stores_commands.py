@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import click
 
-from anydml.text import printable
+from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
     from anydml.stores import GridPlan, Plan
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
 @click.argument("model", type=click.Path())
-def stores(model: str) -> None:
+@click.option("--no-follow", is_flag=True, help="Refuse files of a folder that are links out of it.")
+def stores(model: str, no_follow: bool) -> None:
     """List the arrays of MODEL: a .npy or .safetensors file, an index, a folder of these, or a Zarr array."""
     from anydml import stores as api
-    from anydml.text import bytes_text
 
-    opened = api.open(model)
+    opened = api.open(model, follow=not no_follow)
     is_checkpoint = isinstance(opened, api.Checkpoint)
     every = [*opened.values()] if is_checkpoint else [opened]
     cells = [(each.name, each.dtype, [*each.shape], bytes_text(each.nbytes), each.path.name) for each in every]
@@ -45,12 +46,15 @@ def stores(model: str) -> None:
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
 @click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
+@click.option("--no-extras", is_flag=True, help="Leave config.json, a tokenizer's files and other small ones behind.")
+@click.option("--no-follow", is_flag=True, help="Refuse files of IN that are links out of it.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Say of each tensor where it would be, with --dry-run.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, tp: int | None, memory: str, shard_size: str,
-    scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
+    scheduler: str | None, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write the safetensors checkpoint IN as OUT: consolidated, sharded again, or laid out in another way.
 
@@ -63,11 +67,14 @@ def reshard(
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    plan = make(inputs, output, layout, tp, memory, shard_size, overwrite)
+    plan = make(inputs, output, layout, tp, memory, shard_size, overwrite, not no_extras, not no_follow)
     if dry_run:
         _say(quiet, str(plan))
-        for target in plan.outputs:
-            _say(quiet, f"  {target.file.path.name}: {target.name}: {target.dtype} {[*target.shape]}")
+        for file, group in groupby(plan.outputs, lambda target: target.file):
+            own = [*group]
+            _say(quiet, f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
+            for target in own if verbose else ():
+                _say(quiet, f"    {target.name}: {target.dtype} {[*target.shape]}")
         return
     _run(plan, output, quiet, scheduler)
 
@@ -75,7 +82,10 @@ def reshard(
 @click.command(short_help="Write an array again, in other chunks or another order.")
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--chunks", metavar="N,…", help="Sizes of a chunk of OUT, -1 for a whole axis; those of IN if not given.")
+@click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
+              help="Sizes of a chunk of OUT, -1 for a whole axis; those of IN if not given. Of a group: those of all "
+              "arrays of so many axes but coordinates, or, once for each, of the array NAME.")  # fmt: skip
+@click.option("--shards", metavar="N,…", help="Sizes of a shard, or none; those of IN if not given, of whole chunks.")
 @click.option("--permute", metavar="AXIS,…", help="The axes of IN in the order in which OUT has them.")
 @click.option("--slice", "slices", metavar="A:B:C,…", help="What to take of each axis of IN, as Python slices.")
 @click.option("--flip", metavar="AXIS,…", help="Axes of IN to turn round.")
@@ -86,26 +96,42 @@ def reshard(
 @click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def rechunk(
-    source: str, output: str, chunks: str | None, permute: str | None, slices: str | None, flip: str | None,
+    source: str, output: str, chunks: tuple[str, ...], permute: str | None, slices: str | None, flip: str | None,
     codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
+    shards: str | None,
 ) -> None:  # fmt: skip
     """Write IN, a Zarr array or a .npy file, as OUT: a .npy file where its name ends so, else a Zarr array.
 
-    It is sliced, then turned round, then permuted. From Zarr to Zarr codecs and attributes are kept.
+    IN may be a Zarr group, such as a dataset of xarray's: OUT is one, too, and what has no other chunks is copied.
+
+    An array is sliced, then turned round, then permuted. From Zarr to Zarr all is kept that is not asked for otherwise:
+    codecs, filters, shards, attributes.
 
     What was stopped goes on when the same command is given again.
     """
     from anydml.stores.rechunking import rechunk as make
 
     plan = make(
-        source, output, _numbers("--chunks", chunks), _numbers("--permute", permute), slices,
+        source, output, _chunks(chunks), _numbers("--permute", permute), slices,
         _numbers("--flip", flip) or (), codec, memory, overwrite,
+        () if shards == "none" else _numbers("--shards", shards),
     )  # fmt: skip
     if dry_run:
         _say(quiet, str(plan))
-        _say(quiet, f"  {plan.outputs[0]!r}")
+        for target in plan.outputs:
+            _say(quiet, f"  {target!r}")
         return
     _run(plan, output, quiet, scheduler)
+
+
+def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
+    """Sizes, or sizes by the names of arrays."""
+    if len(given) == 1 and "=" not in given[0]:
+        return _numbers("--chunks", given[0])
+    found = {name: _numbers("--chunks", sizes) or [] for name, _, sizes in (text.rpartition("=") for text in given)}
+    if "" in found or len(found) < len(given):
+        raise click.BadParameter("is given several times, but not as NAME=N,… of each array", param_hint="--chunks")
+    return found or None
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
@@ -129,6 +155,9 @@ def _run(plan: Plan | GridPlan, output: str, quiet: bool, scheduler: str | None)
     """Say what a plan does, do it, and say how far it is."""
     _say(quiet, str(plan))
     plan.run(progress=not quiet, scheduler=scheduler)
+    if plan.was_there:
+        _say(quiet, f"'{output}' is whole: this command had written it before, and nothing has changed since")
+        return
     if plan.resumed:
         _say(quiet, f"{plan.resumed} of {len(plan.blocks)} blocks had been written before")
     _say(quiet, f"written to '{output}'")

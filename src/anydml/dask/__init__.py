@@ -118,7 +118,7 @@ def _check_chunks(name: str, path: str, meta: Any) -> None:
     if not isinstance(meta, np.ndarray):
         kind = f"{type(meta).__module__}.{type(meta).__qualname__}"
         raise BindingError(f"{name}: {path} has chunks of {kind}: convert them by {path}.map_blocks", name, path,
-                           "chunks are NumPy arrays")  # fmt: skip
+                           "chunks must be NumPy arrays")  # fmt: skip
 
 
 def check_out(name: str, out: Any) -> None:

@@ -44,7 +44,11 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    constants = {number: operand.value for number, operand in composer._operands.items() if operand.role == "constant"}
+    constants = {
+        number: np.asarray(operand.value)
+        for number, operand in composer._operands.items()
+        if operand.role == "constant"
+    }
 
     def indices(operand: int) -> np.ndarray[Any, Any]:
         found = constants.get(operand)
@@ -57,7 +61,8 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
     most = parse_size(dask.config.get("anydml.memory", MEMORY))
     needs, own = _fitting(name, mapping, bounds, [each.dtype.itemsize for each in inputs], most)
-    maker = Maker(mapping, own, bounds, np.dtype(dtype), constants)
+    given = [(composer.name_of(INPUT + k), each.dtype) for k, each in enumerate(inputs)]
+    maker = Maker(name, mapping, own, bounds, given, np.dtype(dtype), constants)
     token = tokenize(name, mapping.value, [each.name for each in inputs], own, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
     shared = f"{key}-program"

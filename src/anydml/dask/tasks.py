@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from anydml.errors import BindingError
 from anydml.moves import Move
 from anydml.moves.simplify import simplify
 from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, word
 from anydml.stores.regions import Box, Mapping, Region
+from anydml.text import a
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -28,22 +30,27 @@ class Maker:
     """Makes chunks of a result.
 
     Args:
+        name: what errors call the function.
         mapping: of the result.
         own: where its chunks begin, by axis.
         bounds: where those of inputs begin, by input and axis.
+        inputs: names and dtypes of the inputs.
         dtype: of the result.
         constants: elements that are known, as bytes, by number.
     """
 
     def __init__(
         self,
+        name: str,
         mapping: Mapping,
         own: Sequence[tuple[int, ...]],
         bounds: Sequence[Sequence[tuple[int, ...]]],
+        inputs: Sequence[tuple[str, np.dtype[Any]]],
         dtype: np.dtype[Any],
         constants: AnyMapping[int, Any],
     ) -> None:
-        self.mapping, self.own, self.bounds, self.dtype, self.constants = mapping, own, bounds, dtype, dict(constants)
+        self.name, self.mapping, self.own, self.bounds, self.inputs = name, mapping, own, bounds, inputs
+        self.dtype, self.constants = dtype, dict(constants)
 
     def __call__(
         self, number: tuple[int, ...], chunks: Sequence[tuple[int, tuple[int, ...]]], arrays: Sequence[Any]
@@ -54,6 +61,9 @@ class Maker:
             number: of the chunk.
             chunks: inputs and numbers of their chunks that it needs.
             arrays: these chunks.
+
+        Raises:
+            BindingError: a chunk is not what Dask was told.
         """
         box = tuple(
             (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(self.own, number, strict=True)
@@ -62,7 +72,10 @@ class Maker:
         if not result.size:
             return result
         value = self.mapping.within(box)
-        given = {(operand, self._box(operand, chunk)): a for (operand, chunk), a in zip(chunks, arrays, strict=True)}
+        given = {
+            (operand, self._box(operand, chunk)): self._checked(operand, chunk, array)
+            for (operand, chunk), array in zip(chunks, arrays, strict=True)
+        }
         regions, held = [], []
         for region in self.mapping.regions(value):
             whole, array = self._held(region, given)
@@ -82,6 +95,21 @@ class Maker:
     def _box(self, operand: int, chunk: tuple[int, ...]) -> Box:
         return tuple((axis[k], axis[k + 1]) for axis, k in zip(self.bounds[operand], chunk, strict=True))
 
+    def _checked(self, operand: int, chunk: tuple[int, ...], array: Any) -> Array:
+        """A chunk whose elements are those that Dask was told: what makes chunks may give anything."""
+        name, dtype = self.inputs[operand]
+        shape = tuple([high - low for low, high in self._box(operand, chunk)])
+        is_numpys = isinstance(array, (np.ndarray, np.generic)) and not isinstance(array, np.ma.MaskedArray)
+        if is_numpys and array.dtype == dtype and array.shape == shape:
+            return np.asarray(array)
+        kind = type(array)
+        found = f"{array.dtype} {array.shape}" if is_numpys else a(f"{kind.__module__}.{kind.__qualname__}")
+        raise BindingError(
+            f"{self.name}: chunk {chunk} of {name} is {found}, but Dask was told {dtype} {shape}: give what makes "
+            f"{name}, such as map_blocks, the dtype, chunks or meta of its results",
+            self.name, name, "chunks must be NumPy arrays of the dtype and shape that Dask was told",
+        )  # fmt: skip
+
     def _held(self, region: Region, given: AnyMapping[tuple[int, Box], Any]) -> tuple[Region, Array]:
         """The chunk that has a box, or the box put together from several; what no piece reads may be missing."""
         near = [
@@ -92,14 +120,13 @@ class Maker:
         ]
         if len(near) == 1:
             box, array = near[0]
-            whole = np.ascontiguousarray(array).reshape([high - low for low, high in box])
+            # A copy of an array of no dimensions has one.
+            whole = np.ascontiguousarray(array).reshape(array.shape)
             return Region(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
-        out = np.empty(region.shape, word(np.asarray(near[0][1]).itemsize))
+        out = np.empty(region.shape, word(near[0][1].itemsize))
         for box, array in near:
             common = [(max(a, low), min(b, high)) for (a, b), (low, high) in zip(box, region.box, strict=True)]
-            own = np.asarray(array)[
-                tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))
-            ]
+            own = array[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, box, strict=True))]
             to = out[tuple(slice(a - low, b - low) for (a, b), (low, _) in zip(common, region.box, strict=True))]
             np.copyto(to.view(own.dtype) if to.ndim else to, own)
         return region, out

@@ -21,6 +21,7 @@ from anydml.dxdispatch.desc_values import (
     parse_value_type,
 )
 from anydml.dxdispatch.initializers import parse_data_type
+from anydml.errors import DescError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.operators import REGISTRY, OperatorDesc
 from anydml.operators.computing import why_refused
@@ -142,14 +143,13 @@ def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
     if data_type is None:
         raise at.error("a tensor of type UNKNOWN cannot be read")
     strides = None if fields.get("Strides") is None else _integers(fields["Strides"], place / "Strides")
-    return TensorDesc(
-        data_type,
-        sizes,
-        strides or None,
-        _flags(fields.get("Flags", []), place / "Flags"),
-        _integer(fields.get("TotalTensorSizeInBytes", 0), place / "TotalTensorSizeInBytes") or None,
-        _integer(fields.get("GuaranteedBaseOffsetAlignment", 0), place / "GuaranteedBaseOffsetAlignment"),
-    )
+    flags = _flags(fields.get("Flags", []), place / "Flags")
+    total = _integer(fields.get("TotalTensorSizeInBytes", 0), place / "TotalTensorSizeInBytes")
+    alignment = _integer(fields.get("GuaranteedBaseOffsetAlignment", 0), place / "GuaranteedBaseOffsetAlignment")
+    try:
+        return TensorDesc(data_type, sizes, strides or None, flags, total or None, alignment)
+    except DescError as error:
+        raise place.error(str(error)) from None
 
 
 def _flags(value: Any, place: JsonPath) -> TensorFlags:

@@ -32,6 +32,9 @@ class _Repeated(dict[str, Any]):
     key: str = ""
 
 
+A_MODEL = "a model must be a JSON object, or an ONNX model whose name ends in .onnx"
+
+
 def plain(text: str, place: JsonPath) -> str:
     """A text of the same length and lines that has no comments and trailing commas.
 
@@ -83,7 +86,7 @@ def loads(text: str, place: JsonPath) -> Any:
             `MOST_DEPTH`.
     """
     if _SPACE.fullmatch(text):
-        raise place.error("the file is empty", rule="a model is a JSON object")
+        raise place.error("the file is empty", rule="a model must be a JSON object")
     blanked = plain(text, place)
     repeated: list[_Repeated] = []
 
@@ -101,9 +104,9 @@ def loads(text: str, place: JsonPath) -> Any:
         start = _SPACE.match(blanked)
         root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
     except json.JSONDecodeError as error:
-        message = error.msg[:1].lower() + error.msg[1:]
+        message = _what_is_wrong(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
         if error.msg == "Expecting value" and not blanked[: error.pos].strip():
-            message += ": this is no JSON, and a model is a JSON object, or an ONNX model whose name ends in .onnx"
+            message += f": this is no JSON, and {A_MODEL}"
         raise _syntax(text, error.pos, message, place) from None
     except ValueError:
         # Python refuses to convert integers of thousands of digits.
@@ -112,6 +115,13 @@ def loads(text: str, place: JsonPath) -> Any:
         where, key = next(_find(root, place))
         raise (where / key).error("this key stands twice in one object; remove one of them")
     return root
+
+
+def _what_is_wrong(message: str, is_at_the_end: bool) -> str:
+    if message.startswith("Unterminated string"):
+        return "a string begins here that has no end"
+    said = message[:1].lower() + message[1:]
+    return f"the file ends here: {said}" if is_at_the_end else said
 
 
 def _blanked(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:

@@ -52,6 +52,8 @@ def read_text(file: Path, place: JsonPath) -> str:
     try:
         if not file.is_file():
             raise place.error("is not a file" if file.exists() else "there is no such file")
+        if file.suffix.lower() in (".npy", ".safetensors"):
+            raise place.error(f"holds arrays, and {jsonc.A_MODEL}; anydml stores lists the arrays of such a file")
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             _check_size(size, place)
@@ -61,8 +63,8 @@ def read_text(file: Path, place: JsonPath) -> str:
         raise place.error(f"cannot be read: {error.strerror}") from None
     except ModelError:
         raise
-    except ValueError as error:
-        raise place.error(f"is not UTF-8 text: {error}") from None
+    except UnicodeDecodeError as error:
+        raise place.error(f"is not UTF-8 text, and {jsonc.A_MODEL}: {error.reason} at byte {error.start}") from None
 
 
 def _check_size(size: int, place: JsonPath) -> None:

@@ -162,7 +162,7 @@ def check_overlap(
                     f"{operator}: {second.name} overlaps {first.name}: both are bound to byte {start} of "
                     f"{show(resource.name)}; bind another resource",
                     operator,
-                    "an output overlaps no input and no other output",
+                    "an output must overlap no input and no other output",
                 )
             furthest = bound if furthest is None or bound.stop > furthest.stop else furthest
             if is_output:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from anydml.progress import shown
+from anydml.text import counted
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]
         return
     cold_count = min(len(samples) - 1, timing.warmup)
     cold, hot = samples[:cold_count], samples[cold_count:]
-    head = f"Dispatch '{name}': {len(samples)} iterations"
+    head = f"Dispatch '{name}': {counted(len(samples), 'iteration')}"
     if timing.verbosity == 0:
         yield f"{head}, {_median(hot):.4f} ms median (CPU)"
         return

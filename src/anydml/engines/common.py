@@ -10,7 +10,8 @@ import numpy as np
 
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
-from anydml.memory.warm import CACHE
+from anydml.memory.results import empty
+from anydml.moves.indices import outside_of
 from anydml.moves.move import Lookup
 from anydml.moves.program import AtOnce, FindNonzero, Formula, Program
 
@@ -19,8 +20,7 @@ LINE, WORD = 64, np.dtype(np.uint64)
 
 def index_error(program: Program, lookup: Lookup, index: int) -> IndexError:
     """The error for an index that lies outside an axis, on every engine."""
-    name = program.operands[lookup.operand].name
-    return IndexError(f"{program.name}: index {index} in {name} is out of range for an axis of size {lookup.size}")
+    return outside_of(program.name, index, program.operands[lookup.operand].name, lookup.size)
 
 
 def scratch_arrays(program: Program) -> list[Array]:
@@ -29,7 +29,7 @@ def scratch_arrays(program: Program) -> list[Array]:
     scratch = [operand.size for operand in program.operands if operand.role == "scratch"]
     # In whole lines, so that elements are aligned.
     lines = [math.ceil(size / LINE) for size in scratch]
-    words = [CACHE.array((count * LINE // 8,), WORD, count * LINE) for count in lines]
+    words = [empty((count * LINE // 8,), WORD) for count in lines]
     return constants + [each.view(np.uint8)[:size] for each, size in zip(words, scratch, strict=True)]
 
 

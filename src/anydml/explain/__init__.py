@@ -6,12 +6,14 @@ same code.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anydml.explain.section import Section
 from anydml.notebooks import shown_by
+from anydml.text import a, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +25,7 @@ class Explanation:
     Attributes:
         title: what is explained.
         sections: one a program.
-        notes: what is said beside them.
+        notes: what is said after them, such as what is left out.
 
     Examples:
         >>> explanation = dml.explain(dml.fuse(lambda x: x[::-1]), np.arange(3))
@@ -61,11 +63,14 @@ class Explanation:
         """
         from pathlib import Path
 
+        from anydml.errors import ModelError
         from anydml.files.folder import write_whole
         from anydml.files.json_path import JsonPath
 
         makers = {".html": self.html, ".svg": self.svg}
         target = Path(path)
+        if not target.parent.is_dir():
+            raise ModelError(f"{path}: there is no folder {target.parent}")
         make = makers.get(target.suffix.lower())
         if make is None:
             raise ValueError(f"{path} ends in {target.suffix!r}, but pages end in .html and pictures in .svg")
@@ -75,7 +80,7 @@ class Explanation:
     def __str__(self) -> str:
         from anydml.explain.words import words
 
-        return "\n\n".join([*self.notes, *map(words, self.sections)])
+        return "\n\n".join([*map(words, self.sections), *map(printable, self.notes)])
 
     def __repr__(self) -> str:
         return f"Explanation({self.title})"
@@ -100,7 +105,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
             shown, and whose indices are followed. Of a fused function: its arguments.
         device: whose kernels are named, and compiled for it; none are where it is empty. A compiled or bound operator
             has its own.
-        keywords: more arguments of a fused function.
+        keywords: more arguments of a fused function; of an ONNX model, sizes that it only names.
 
     Returns:
         What can be printed, shown by a notebook, and saved.
@@ -121,7 +126,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
           #1 output OutputTensor: float32 [2, 1], 8 bytes
           2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
         DML_SLICE on cpu: 8 B to read, 8 B to write, 1 thread
-          numpy: 8 B in 1 move: too small for a kernel to pay
+          at once: 8 B in 1 move: too small for a kernel of its own to pay
             2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
     """
     from anydml.device import BoundOperator, CompiledOperator
@@ -133,8 +138,11 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
 
     if isinstance(thing, Fused):
         return _one(subjects.of_fused(thing, arguments, keywords))
+    if type(thing).__name__ == "ModelProto" and not arguments:
+        return _several("ONNX model", subjects.of_onnx(thing, device, keywords))
     if keywords:
-        raise TypeError(f"explain takes keywords for fused functions only, not {', '.join(keywords)}")
+        given = ", ".join(keywords)
+        raise TypeError(f"explain takes keywords for fused functions and ONNX models only, not {given}")
     if isinstance(thing, OperatorDesc):
         return _one(subjects.of_desc(thing, arguments, device))
     if isinstance(thing, CompiledOperator):
@@ -142,14 +150,14 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
     made = thing.program() if callable(getattr(thing, "program", None)) else thing
     if isinstance(made, Program):
         return _one(subjects.of_program(made, arguments, device))
+    if inspect.isroutine(thing):
+        raise TypeError("explain takes functions that are fused: dml.explain(dml.fuse(function), …)")
     if arguments:
-        raise TypeError(f"explain takes arrays for what is not bound, but this is a {type(thing).__name__}")
+        raise TypeError(f"explain takes arrays for what is not bound, but this is {a(type(thing).__name__)}")
     if isinstance(thing, BoundOperator):
         return _one(subjects.of_bound(thing.desc, thing._operands, thing))
     if isinstance(thing, Model):
         return _several(str(thing.place), subjects.of_model(thing, device))
-    if type(thing).__name__ == "ModelProto":
-        return _several("ONNX model", subjects.of_onnx(thing, device))
     if isinstance(getattr(thing, "program", None), Program):
         return _one(subjects.of_plan(thing))
     message = (
@@ -167,13 +175,8 @@ def _one(section: Section) -> Explanation:
 def _several(title: str, found: Any) -> Explanation:
     from anydml.explain import subjects
 
-    first, more = subjects.some(found)
-    notes = [each for each in first if isinstance(each, str)]
-    if more:
-        notes.append(f"The first {subjects.MOST_SECTIONS} operators are explained.")
-    if not first:
-        notes.append("Nothing moves.")
-    return Explanation(title, [each for each in first if not isinstance(each, str)], notes)
+    sections, notes = subjects.some(found)
+    return Explanation(title, sections, notes if sections or notes else ["Nothing moves."])
 
 
 shown_by(explain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,8 +69,10 @@ def picture(section: Section, number: int = 0) -> str:
             f"<title>{escaped(tensor)}</title></rect>"
         )
     moves = section.moves
-    for n, move in enumerate(moves[:MOST_MOVES]):
-        over += [*_move(section, sheets, move, n % COLOURS)]
+    drawn = [_places(section, sheets, move) for move in moves[:MOST_MOVES]]
+    striped = _striped(drawn)
+    for n, (move, places) in enumerate(zip(moves, striped, strict=False)):
+        over += [*_move(sheets, move, places, n % COLOURS)]
     foot = max((sheet.bottom for sheet in sheets.values()), default=MARGIN) + MARGIN
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
@@ -135,15 +138,33 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
     return found
 
 
-def _move(section: Section, sheets: dict[int, Sheet], move: Move, colour: int) -> Iterator[str]:
+Place = tuple[int, int, int, int]
+"""x, y, width and height."""
+
+
+def _places(section: Section, sheets: dict[int, Sheet], move: Move) -> list[Place]:
+    """The boxes that a move touches: of its destination, its source and its indices, where they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
-    places: list[tuple[int, int, int, int]] = []
-    for end in ends:
-        if end.operand not in sheets:
-            continue
-        x, y, width, height = place = sheets[end.operand].part(touched(section, end, move))
-        places.append(place)
+    return [sheets[end.operand].part(touched(section, end, move)) for end in ends if end.operand in sheets]
+
+
+def _striped(drawn: Sequence[Sequence[Place]]) -> Iterator[list[Place]]:
+    """The same boxes, but for those that several moves share: each of these gets a stripe of it."""
+    shared = Counter(place for places in drawn for place in set(places))
+    taken: Counter[Place] = Counter()
+    for places in drawn:
+        found = []
+        for x, y, width, height in places:
+            count, k = shared[x, y, width, height], taken[x, y, width, height]
+            left, right = width * k // count, width * (k + 1) // count
+            found.append((x + min(left, width - 1), y, max(right - left, 1), height))
+        taken.update(set(places))
+        yield found
+
+
+def _move(sheets: dict[int, Sheet], move: Move, places: Sequence[Place], colour: int) -> Iterator[str]:
+    for x, y, width, height in places:
         yield (
             f'<rect class="cell f{colour}" fill-opacity="0.7" x="{x}" y="{y}" width="{width}" height="{height}">'
             f"<title>{escaped(move)}</title></rect>"

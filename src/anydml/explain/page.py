@@ -79,8 +79,8 @@ def page(title: str, sections: Sequence[Section], notes: Sequence[str]) -> str:
             f"<title>{escaped(shortened(title))} – anydml</title>",
             f"<style>{_CSS}</style>\n</head>\n<body>\n<main>",
             f"<h1>{escaped(title)}</h1>",
-            *(f"<p>{escaped(note)}</p>" for note in notes),
             *(line for number, each in enumerate(sections) for line in _section(each, number, title)),
+            *(f"<p>{escaped(note)}</p>" for note in notes),
             f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
         ]
     )
@@ -93,8 +93,8 @@ def fragment(sections: Sequence[Section], notes: Sequence[str]) -> str:
     return "\n".join(
         [
             "<div>",
-            *(f"<p>{escaped(note)}</p>" for note in notes),
             *(line for number, each in enumerate(sections) for line in _section(each, number + own, None)),
+            *(f"<p>{escaped(note)}</p>" for note in notes),
             "</div>",
         ]
     )

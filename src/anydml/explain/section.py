@@ -126,10 +126,10 @@ def section(
     for number, operand in enumerate(program.operands):
         known = shapes.get(number)
         given = values.get(number)
-        if given is None:
-            given = operand.value
-        if known is None and given is not None:
-            known = (given.shape, given.strides, given.dtype)
+        if given is None and operand.value is not None and operand.value.nbytes <= MOST_VALUES:
+            given = np.asarray(operand.value)
+        if known is None and (made := operand.value if given is None else given) is not None:
+            known = (made.shape, made.strides, made.dtype)
         tensors.append(_tensor(program, number, operand, known, given))
     return Section(title, program, tuple(tensors), compiled)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -122,19 +121,23 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
                     contents.pop(output.at.resource, None)
 
 
-def of_onnx(model: Any, device: str) -> Iterator[Section | str]:
-    """What the nodes of an ONNX model amount to; text instead where DirectML has no such tensors.
+def of_onnx(model: Any, device: str, sizes: Mapping[str, int]) -> Iterator[Section | str]:
+    """What the nodes of an ONNX model amount to; then, as text, what DirectML has no tensors of, and what is left out.
 
     Raises:
-        ModelError: the model is not valid.
+        ModelError: the model is not valid, or no size of an input has a name.
     """
     from anydml.onnx.descs import describe
+    from anydml.onnx.scope import left_out, out_of_scope
 
-    for found in describe(model):
+    findings = list(describe(model, sizes))
+    for found in findings:
         if (desc := found.desc) is not None:
             yield _operator(f"{found.node}: {desc!r}", desc, desc.layouts(), {}, device)
-        else:
-            yield str(found.error or f"{found.node}: {found.unchecked}")
+    yield from (str(found.error) for found in findings if found.error is not None)
+    yield from left_out(findings)
+    if text := out_of_scope(findings):
+        yield text
 
 
 def _operator(
@@ -207,7 +210,15 @@ def _dispatch(
         contents.pop(bound.resource, None)
 
 
-def some(sections: Iterator[Any]) -> tuple[list[Any], bool]:
-    """The first sections, and whether there are more."""
-    found = list(itertools.islice(sections, MOST_SECTIONS + 1))
-    return found[:MOST_SECTIONS], len(found) > MOST_SECTIONS
+def some(found: Iterator[Section | str]) -> tuple[list[Section], list[str]]:
+    """The first sections, and what is said beside them."""
+    sections: list[Section] = []
+    notes: list[str] = []
+    for each in found:
+        if isinstance(each, str):
+            notes.append(each)
+        elif len(sections) < MOST_SECTIONS:
+            sections.append(each)
+        else:
+            return sections, [f"The first {MOST_SECTIONS} operators are explained.", *notes]
+    return sections, notes

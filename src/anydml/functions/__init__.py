@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from anydml.elsewhere import unknown
 from anydml.functions.derived import derived as _derived
 from anydml.operators.registry import FUNCTIONS
 
@@ -25,7 +26,7 @@ else:
     def __getattr__(name: str) -> Any:
         """A function, made when it is first asked for: importing the package makes none."""
         if name not in FUNCTIONS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(unknown(__name__, name, __all__))
         return globals().setdefault(name, _derived(FUNCTIONS[name]))
 
     def __dir__() -> list[str]:

@@ -103,8 +103,8 @@ def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     first = arrays[0].dtype
     for field, array in zip(fields, arrays, strict=True):
         if array.dtype != first:
-            message = f"{name}: {field} is {array.dtype}, but {fields[0]} is {first}"
-            raise DescError(message, name, field, "all arrays have one dtype")
+            message = f"{name}: {field} is {array.dtype}, but {fields[0]} is {first}: convert one of them"
+            raise DescError(message, name, field, "all arrays must have one dtype")
 
 
 def check_out_list(name: str, out: Any) -> None:
@@ -119,7 +119,7 @@ def check_out_list(name: str, out: Any) -> None:
         len(out), iter(out)
     except TypeError:
         raise BindingError(
-            f"{name}: out is {a(type(out).__name__)}", name, "out", "out is a list of arrays, one a part"
+            f"{name}: out is {a(type(out).__name__)}", name, "out", "out must be a list of arrays, one a part"
         ) from None
 
 
@@ -131,7 +131,7 @@ def check_word(name: str, field: str, value: Any, words: Sequence[str]) -> None:
     """
     if not isinstance(value, str) or value not in words:
         text = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"
-        raise DescError(f"{name}: {field} is {value!r}; it is {text}", name, field, f"{field} is {text}")
+        raise DescError(f"{name}: {field} is {value!r}; it must be {text}", name, field, f"{field} must be {text}")
 
 
 def all_parts(name: str, field: str, values: Any) -> Listed:
@@ -163,7 +163,7 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
     """
     if not are_indices(array, given):
         message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
-        raise DescError(message, name, field, f"{field} are integers")
+        raise DescError(message, name, field, f"{field} must be integers")
     return index_array(array, x, adapter)
 
 
@@ -192,20 +192,7 @@ def check_mask(name: str, field: str, dtype: Any) -> None:
     """
     if str(dtype) not in MASKS:
         message = f"{name}: {field} is {dtype}, but a mask is of bools or 8-bit integers: pass {field} != 0"
-        raise DescError(message, name, field, f"{field} is of bools or 8-bit integers")
-
-
-def check_outside(function: Function, field: str, word: Any, inputs: Sequence[Array], arguments: Parameters) -> None:
-    """Refuse indices outside their axis, before anything is written.
-
-    Raises:
-        DescError: the call breaks a rule of the function, or `word` is none of its.
-        IndexError: an index is outside.
-    """
-    inferred = function.infer(function.label, [array.shape for array in inputs], arguments)
-    check_word(function.label, field, word, function.parameter(field).words)
-    if function.check is not None:
-        function.check(function.label, inputs[-1], inputs[0].shape, inferred.parameters)
+        raise DescError(message, name, field, f"{field} must be of bools or 8-bit integers")
 
 
 def with_lengths(

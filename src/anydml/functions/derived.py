@@ -13,33 +13,28 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays import received, received_all, received_indices
-from anydml.arrays.quick import BRIDGES, QUICK
+from anydml.arrays.quick import is_native
+from anydml.core import native
 from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments, packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
-from anydml.functions.step_source import has_steps, plain_names, step_lines, taken
-from anydml.functions.steps import ANSWERED, NAMESPACES, PLANS, Asked, nobody
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.element import Element
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function, Parameter
 
 _NAMES: dict[str, Any] = {
-    "Asked": Asked,
     "Element": Element,
-    "PLANS": PLANS,
-    "BRIDGES": BRIDGES,
-    "QUICK": QUICK,
     "all_copied": all_copied,
     "all_parts": arguments.all_parts,
     "call": call,
     "check_data": arguments.check_data,
     "check_out_list": arguments.check_out_list,
-    "check_outside": arguments.check_outside,
     "check_word": arguments.check_word,
     "copied": copied,
     "fused_functions": fused_functions,
     "integer": integer,
+    "is_native": is_native,
     "integers": integers,
     "one_or_list": ONE_OR_LIST,
     "listed": arguments.listed,
@@ -54,7 +49,6 @@ _NAMES: dict[str, Any] = {
     "seen_indices": arguments.seen_indices,
     "seen_mask": arguments.seen_mask,
     "type": type,
-    "whole": nobody,
     "with_lengths": arguments.with_lengths,
 }
 """What bodies call. `type`, too: what is found among a function's own names is found in fewer lines of memory."""
@@ -73,32 +67,10 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
     plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
     first = f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
     made = _compiled(function, operation or OPERATIONS[function.name], function.name, [first, *_source(function)])
+    made.__globals__["native"] = native(function.name)
     made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
     made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
     made.__module__ = "anydml.functions"
-    if has_steps(function):
-        ANSWERED[operation or OPERATIONS[function.name]] = made, *taken(function)
-    found: Callable[..., Any] = made
-    return found
-
-
-def peeking(function: Function, operation: Operation, is_whole: bool = False) -> Callable[..., Any] | None:
-    """The same for other libraries' arrays where there is a step for what is given; else it gives None.
-
-    It takes all arguments but `out` by their places. None where the function has no steps.
-
-    Args:
-        function: what it does.
-        operation: the same for `calling`.
-        is_whole: whether only such steps count as compiled code does from the arguments to the results: it sees by
-            itself whether anything changes what new arrays are.
-    """
-    lines = [*step_lines(function, of_numpy=False, is_whole=is_whole)]
-    if not lines:
-        return None
-    first = f"def {function.name}({', '.join([each.name for each in function.parameters])}):"
-    made = _compiled(function, operation, f"step of {function.name}", [first, "    out = None", *lines])
-    made.__defaults__ = tuple([each.default for each in function.parameters if each.has_default])
     found: Callable[..., Any] = made
     return found
 
@@ -109,7 +81,6 @@ def _compiled(function: Function, operation: Operation, title: str, lines: Itera
     file = str(Path(__file__).with_name(f"<{title}>"))
     names = {**_NAMES, "FUNCTION": function, "OPERATION": operation}
     exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
-    NAMESPACES.setdefault(operation, []).append(names)
     # Tracebacks show its lines.
     linecache.cache[file] = len(source), None, source.splitlines(True), file
     return names[function.name]
@@ -119,8 +90,16 @@ def _source(function: Function) -> Iterator[str]:
     label = repr(function.label)
     # Results are of the library and dtype of the first that is data.
     first, *others = function.arrays
-    steps = [*step_lines(function)]
-    yield from steps
+    compiled = native(function.name)
+    if compiled:
+        x = function.parameters[0].name
+        if function.is_of_lists:
+            yield f"    if type({x}) in (list, tuple) and {x} and is_native({x}[0]):"
+        else:
+            yield f"    if type({x}) is ndarray or is_native({x}):"
+        yield f"        found = native({', '.join([*[each.name for each in function.parameters], 'out'])})"
+        yield "        if found is not None:"
+        yield "            return found"
     yield "    adapter = None"
     yield from _first(function, first, label)
     for other in others:
@@ -128,19 +107,13 @@ def _source(function: Function) -> Iterator[str]:
     yield from _numbers(function, label)
     data = [each.name for each in function.arrays if not each.is_index]
     indices = [each.name for each in function.arrays if each.is_index]
-    rest = [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
+    rest = [each.name for each in function.parameters if not each.is_array]
     rest += [f"{name}.dtype" for name in indices]
-    asked = f"Asked(asked, {len(plain_names(function))}, adapter and adapter.array)"
-    more = f", None, asked and {asked}" if steps else ""
     inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
     if len(data) > 1:
         yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
     yield f"    arguments = ({''.join(f'{name}, ' for name in rest)})"
     yield f"    inputs = {inputs}"
-    for each in function.parameters:
-        if each.kind == "OutOfRange":
-            yield f"    if type({each.name}) is not str or {each.name} != 'clamp':"
-            yield f"        check_outside(FUNCTION, {each.name!r}, {each.name}, inputs, arguments)"
     if indices:
         yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {packing.APART}:"
         yield f"        inputs = packed({label}, OPERATION, inputs, arguments, out)"
@@ -149,9 +122,9 @@ def _source(function: Function) -> Iterator[str]:
         yield f"        FUNCTION.infer({label}, (), arguments)"
     if function.has_parts:
         yield f"    check_out_list({label}, out)"
-        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter{more})"
+        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter)"
         return
-    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter{more})[0]"
+    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter)[0]"
     if function.lengths is not None:
         made = f"with_lengths(FUNCTION, {made}, inputs, arguments, adapter)"
     yield f"    return {made}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from anydml.engines.numpy.engine import NumpyEngine
-from anydml.moves import Move, Operand, Program
+from anydml.moves import Constant, Move, Operand, Program
 from anydml.operators.element import ZERO, Element
 from anydml.operators.function import Function, Inferred, Parameters, Sizes
 from anydml.operators.registry import FUNCTIONS
@@ -34,6 +34,7 @@ class Operation:
         few: how many times as many bytes as others NumPy makes as fast as a program.
         written_by_numpy: bytes of results from which `by_numpy` takes less time than a program; None: never.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
+        in_place: what calls do whose `out` is the first input itself; None where that is refused.
         constants: operands that follow the results, as `Function` says.
         new: the same as `by_numpy` for few numbers, where NumPy makes the results itself in less time.
     """
@@ -47,28 +48,32 @@ class Operation:
     written_by_numpy: int | None = None
     copies_all: bool = False
     new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
-    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Array, ...]] | None = None
+    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
+    in_place: Operation | None = None
 
 
 def operation(function: Function) -> Operation:
     """What `calling` runs for a function."""
     names = () if function.is_of_lists else tuple(each.name for each in function.arrays)
-    lower = function.lower if function.few else partial(_lowered, function)
+    lower = function.lower if function.few else partial(_lowered, function.lower)
     by_numpy = function.by_numpy or partial(_by_positions, function)
     few = function.few, function.written_by_numpy
     kinds = function.has_parts, *few, function.copies_all, function.new, function.constants
-    return Operation(function.infer, lower, by_numpy, names, *kinds)
+    made = Operation(function.infer, lower, by_numpy, names, *kinds)
+    if function.in_place is None:
+        return made
+    return replace(made, in_place=replace(made, lower=partial(_lowered, function.in_place)))
 
 
 def _lowered(
-    function: Function,
+    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
     inputs: Sequence[Layout],
     outputs: Sequence[Layout],
     parameters: Parameters,
     is_packed: bool,
 ) -> tuple[Move, ...]:
     """Only the moves that move anything."""
-    return tuple(move for move in function.lower(inputs, outputs, parameters, is_packed) if 0 not in move.sizes)
+    return tuple(move for move in lower(inputs, outputs, parameters, is_packed) if 0 not in move.sizes)
 
 
 def _copy_views(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:
@@ -98,7 +103,7 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
     parameters = tuple(ZERO if isinstance(each, Element) else each for each in inferred.parameters)
     operands = [*numbers, *indices, *(np.empty(output.shape, np.int64) for output in outputs)]
     layouts = [Layout.of(each) for each in operands]
-    moves = _lowered(function, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
+    moves = _lowered(function.lower, layouts[: len(inputs)], layouts[len(inputs) :], parameters, False)
     roles = [Operand("input" if k < len(inputs) else "output", f"#{k}") for k in range(len(operands))]
     if function.constants is not None:
         roles += constant_operands(function.constants(layouts[: len(inputs)], layouts[len(inputs) :], parameters))
@@ -109,7 +114,7 @@ def _by_positions(function: Function, inputs: Sequence[Array], inferred: Inferre
         output[...] = whole[where.reshape(-1)].reshape(output.shape)
 
 
-def constant_operands(constants: Sequence[Array]) -> list[Operand]:
+def constant_operands(constants: Sequence[Constant]) -> list[Operand]:
     """What a program has them as."""
     return [Operand("constant", f"constant {k}", value=value) for k, value in enumerate(constants)]
 

@@ -14,7 +14,7 @@ from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation, constant_operands
-from anydml.functions.steps import Plan
+from anydml.functions.plans import Plan
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -30,9 +30,6 @@ FEW_OPERANDS = 32
 
 NUMBERS = "biufc"
 """NumPy's kinds of dtypes whose elements are numbers."""
-
-OFTEN = 16
-"""Calls of a plan after which it is asked whether they should become a single step."""
 
 
 def out_names(operation: Operation, out: Sequence[Any] | None) -> list[str]:
@@ -74,15 +71,14 @@ def planned(
         check_size(name, shape, dtype)
     written = sum(map(math.prod, inferred.shapes)) * dtype.itemsize
     if not written:
-        return Plan(inferred, dtype, None, is_empty=True, wait=0)
+        return Plan(inferred, dtype, None, is_empty=True)
     most = operation.written_by_numpy
     is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
-    wait = 0 if is_numpys_own or engine.launches is None else OFTEN
     if engine.is_numpys and (is_numpys_own or _is_few(operation, inputs, inferred, written)):
-        return Plan(inferred, dtype, None, is_empty=False, wait=wait)
+        return Plan(inferred, dtype, None, is_empty=False)
     program = program_of(name, operation, inputs, targets, inferred, dtype)
     compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
-    return Plan(inferred, dtype, compiled, is_empty=False, wait=wait)
+    return Plan(inferred, dtype, compiled, is_empty=False)
 
 
 def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
@@ -93,7 +89,7 @@ def check_size(name: str, shape: Sizes, dtype: np.dtype[Any]) -> None:
     """
     if math.prod(filter(None, shape)) * max(dtype.itemsize, 1) >= 1 << 63:
         message = f"{name}: the result has shape {shape} and dtype {dtype}"
-        raise DescError(message, name, None, "a result has fewer than 2⁶³ bytes")
+        raise DescError(message, name, None, "a result must have fewer than 2⁶³ bytes")
 
 
 def program_of(
@@ -148,5 +144,5 @@ def _check_targets(
     for field, target, shape in zip(fields, targets, shapes, strict=True):
         if target.shape != shape or target.dtype != dtype:
             message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
-            raise BindingError(message, name, field, "out has the result's shape and dtype")
+            raise BindingError(message, name, field, "out must have the result's shape and dtype")
         check_strides(name, field, target)

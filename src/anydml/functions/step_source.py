@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function
 
-_STEPPED = {ARRAY, ARRAYS, INDICES, MASK, "Literal", "OutOfRange", "Ints", "int", "Ints | None", "int | None"}
+_STEPPED = {ARRAY, ARRAYS, INDICES, MASK, "Literal", "Ints", "int", "Ints | None", "int | None"}
 _STEPPED |= {"int | Ints", "int | Ints | None", "Scalar"}
 """Kinds of parameters whose types and values say all."""
 
@@ -18,7 +18,7 @@ def items(names: Iterable[str]) -> str:
 
 def plain_names(function: Function) -> list[str]:
     """The arguments of a step that are no arrays."""
-    return [each.name for each in function.parameters if not each.is_array and each.kind != "OutOfRange"]
+    return [each.name for each in function.parameters if not each.is_array]
 
 
 def has_steps(function: Function) -> bool:
@@ -29,8 +29,7 @@ def has_steps(function: Function) -> bool:
 
 def taken(function: Function) -> tuple[list[str], list[str]]:
     """The parameters that a whole call takes, in its order, and those that must be left at their default."""
-    words = [each.name for each in function.parameters if each.kind == "OutOfRange"]
-    return [*[each.name for each in function.arrays], *plain_names(function), "out"], words
+    return [*[each.name for each in function.arrays], *plain_names(function), "out"], []
 
 
 def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False) -> Iterator[str]:
@@ -55,19 +54,16 @@ def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False
         of_guest = [f"type({x}) in QUICK and not QUICK[type({x})].is_traced()"]
         of_guest += [f"type({name}) in QUICK" for name in arrays if name != x]
         kind, shapes, given = f"type({x})", [f"{name}.shape" for name in arrays], items(arrays)
-    words = [each.name for each in function.parameters if each.kind == "OutOfRange"]
-    clamps = [f"type({name}) is str and {name} == 'clamp'" for name in words]
-    if function.has_parts:
-        clamps += ["(out is None or type(out) is list)"]
+    given_out = ["(out is None or type(out) is list)"] if function.has_parts else []
 
     if of_numpy:
         # What traces Python, as PyTorch's compiler does, must not meet compiled code on the way of tensors.
-        yield f"    if {' and '.join([of_own[0], *clamps[: len(words)]])}:"
+        yield f"    if {of_own[0]}:"
         yield from _wholly([*arrays, *plain], "        ")
         yield from _bridged(function)
     yield "    asked = None"
     if of_numpy:
-        yield f"    if {' and '.join([*of_own, *clamps])}:"
+        yield f"    if {' and '.join([*of_own, *given_out])}:"
         yield from _found(function, shapes, plain)
     if of_numpy and function.has_parts:
         yield "            results = [make() for make in step.makes] if out is None else [*out]"
@@ -81,7 +77,7 @@ def step_lines(function: Function, of_numpy: bool = True, is_whole: bool = False
         yield "            if not step.start(id(given)):"
         yield "                return result"
         yield "            del result, given"
-    yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *clamps])}:"
+    yield f"    {'elif' if of_numpy else 'if'} {' and '.join([*of_guest, *given_out])}:"
     yield from _wholly([*arrays, *plain], "        ")
     if is_whole:
         return

@@ -91,13 +91,13 @@ def copied(name: str, field: str, result: Any, out: Any) -> Any:
     import torch
 
     if not isinstance(out, torch.Tensor):
-        raise BindingError(f"{name}: {field} is {a(type(out).__name__)}", name, field, "out is an array")
+        raise BindingError(f"{name}: {field} is {a(type(out).__name__)}", name, field, "out must be an array")
     if out.device != result.device:
         places = f"{field} is a PyTorch tensor on {out.device}, but x is a PyTorch tensor on {result.device}"
         raise BindingError(f"{name}: {places}: convert or move one of them", name, field, ONE_PLACE)
     if out.shape != result.shape or out.dtype != result.dtype:
         shapes = f"{out.dtype} {tuple(out.shape)}, but the result is {result.dtype} {tuple(result.shape)}"
-        raise BindingError(f"{name}: {field} is {shapes}", name, field, "out has the result's shape and dtype")
+        raise BindingError(f"{name}: {field} is {shapes}", name, field, "out must have the result's shape and dtype")
     return out.copy_(result)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from anydml.moves.compose import CONSTANT, OUTPUT, SCRATCH, Composer
+from anydml.moves.constant import Constant, as_bytes
 from anydml.moves.move import Move
 from anydml.moves.program import Operand
 from anydml.moves.value import Value
@@ -19,10 +18,9 @@ class GraphComposer(Composer):
         super().__init__(name)
         self._known: dict[Value, Value] = {}
 
-    def constant_bytes(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> int:
+    def constant_bytes(self, name: str, array: Constant) -> int:
         """The number of a constant that is known."""
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return self._add(CONSTANT, Operand("constant", name, value=flat))
+        return self._add(CONSTANT, Operand("constant", name, value=as_bytes(array)))
 
     def output_bytes(self, name: str) -> int:
         """The number of the next output."""

@@ -50,7 +50,7 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
                 known[k] = _seen(tensor, found)
         if not unknown and (problem := node.operator.host_problem(_of(known))):
             message = f"{label}: {node.operator.OPERATOR}: {problem}"
-            yield Problem(NAME, field, message, "host data agrees with the desc")
+            yield Problem(NAME, field, message, "host data must agree with the desc")
 
 
 def _of(known: dict[int, Array]) -> Callable[[int], Array]:

@@ -61,15 +61,15 @@ def order(desc: Graph) -> tuple[list[int], list[int]]:
 
 def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
     if not desc.nodes:
-        yield _problem("Nodes", "Nodes has no nodes", "there is at least one node")
+        yield _problem("Nodes", "Nodes has no nodes", "there must be at least one node")
     for field, count in (("InputCount", desc.input_count), ("OutputCount", desc.output_count)):
         if not 0 <= count <= UINT_MAX:
-            yield _problem(field, f"{field} is {count}", "it is 0 to 4294967295 (UINT)")
+            yield _problem(field, f"{field} is {count}", "it must be 0 to 4294967295 (UINT)")
     for number, node in enumerate(desc.nodes):
         label, field = node_label(desc, number), f"Nodes[{number}]"
         if isinstance(node, ConstantDataGraphNodeDesc):
             if not node.data:
-                yield _problem(f"{field}.DataSize", f"{label}: DataSize is 0", "a constant has at least one byte")
+                yield _problem(f"{field}.DataSize", f"{label}: DataSize is 0", "a constant must have at least one byte")
             if level < CONSTANTS:
                 rule = f"constant nodes were introduced in {CONSTANTS}"
                 yield Problem(
@@ -91,7 +91,7 @@ def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pro
             if count is not None and not 0 <= number < count:
                 what = "node" if name.endswith("NodeIndex") else name[5:-5].lower()
                 message = f"{field}.{name} is {number}, but the graph has {counted(count, what)}"
-                yield _problem(f"{field}.{name}", message, f"{name} is 0 to {count - 1}")
+                yield _problem(f"{field}.{name}", message, f"{name} must be 0 to {count - 1}")
                 break
         else:
             yield from _tensor_range_problems(desc, tensors, field, edge)
@@ -109,17 +109,17 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
             count = len(tensors[number].inputs if kind == "Input" else tensors[number].outputs)
             if not 0 <= index < count:
                 what = f"{label} ({node.operator.OPERATOR}) has {counted(count, kind.lower())}"
-                rule = f"{name} is 0 to {count - 1}: optional tensors that are left out are not counted"
+                rule = f"{name} must be 0 to {count - 1}: optional tensors that are left out are not counted"
                 yield _problem(f"{field}.{name}", f"{field}.{name} is {index}, but {what}", rule)
         elif kind == "Input":
             message = f"{field} leads to {label}, which is a constant"
-            yield _problem(f"{field}.ToNodeIndex", message, "constant nodes have no inputs")
+            yield _problem(f"{field}.ToNodeIndex", message, "constant nodes must have no inputs")
         elif index:
             message = f"{field}.{name} is {index}, but {label} is a constant"
-            yield _problem(f"{field}.{name}", message, "constant nodes have one output, 0")
+            yield _problem(f"{field}.{name}", message, "constant nodes must have one output, 0")
         elif "GraphOutputIndex" in given:
             message = f"{field} leads from {label}, which is a constant, to an output of the graph"
-            rule = "constants are joined by intermediate edges: put an ELEMENT_WISE_IDENTITY between"
+            rule = "constants must be joined by intermediate edges: put an ELEMENT_WISE_IDENTITY between"
             yield _problem(f"{field}.FromNodeIndex", message, rule)
 
 
@@ -136,10 +136,14 @@ def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Prob
     yield from _ends_of_nodes(desc, tensors, ends)
     for k in range(desc.input_count):
         if not ends["Input", k]:
-            yield _problem(f"Inputs[{k}]", f"no edge comes from Inputs[{k}]", "each input of the graph feeds a node")
+            yield _problem(
+                f"Inputs[{k}]", f"no edge comes from Inputs[{k}]", "each input of the graph must feed a node"
+            )
     for k in range(desc.output_count):
         if problem := _not_one(ends["Output", k]):
-            yield _problem(f"Outputs[{k}]", f"Outputs[{k}]: {problem}", "one edge leads to each output of the graph")
+            yield _problem(
+                f"Outputs[{k}]", f"Outputs[{k}]: {problem}", "one edge must lead to each output of the graph"
+            )
 
 
 def _ends_of_nodes(
@@ -151,11 +155,11 @@ def _ends_of_nodes(
         inputs, outputs = ([], ["Data"]) if is_constant else ([n for n, _ in each] for each in tensors[number])
         for k, name in enumerate(inputs):
             if problem := _not_one(ends["Input", number, k]):
-                rule = "one edge leads to each input of a node"
+                rule = "one edge must lead to each input of a node"
                 yield _problem(f"{place}.{name}", f"{label}: {name}: {problem}", rule)
         for k, name in enumerate(outputs):
             if not ends["Output", number, k]:
-                rule = "each output of a node has an edge: make it an output of the graph"
+                rule = "each output of a node must have an edge: make it an output of the graph"
                 yield _problem(f"{place}.{name}", f"{label}: {name}: no edge comes from it", rule)
 
 
@@ -179,7 +183,7 @@ def _cycle_problems(desc: Graph) -> Iterator[Problem]:
         path.append(before[path[-1]])
     circle = path[path.index(before[path[-1]]) :]
     names = " → ".join(node_label(desc, number) for number in (circle[0], *circle[::-1]))
-    yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph has no circles")
+    yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph must have no circles")
 
 
 def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
@@ -199,7 +203,7 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
         yield from _sizes_agree(field, source, size, f"{target}.{name}", tensor)
         if tensor.flags & TensorFlags.OWNED_BY_DML:
             message = f"{field} leads to {target}.{name}, which is OWNED_BY_DML"
-            rule = "tensors that are OWNED_BY_DML come from inputs of the graph"
+            rule = "tensors that are OWNED_BY_DML must come from inputs of the graph"
             yield _problem(f"{field}.ToNodeInputIndex", message, rule)
     first: dict[int, tuple[str, TensorDesc]] = {}
     for k, each in enumerate(desc.input_edges):
@@ -214,14 +218,14 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
         )
         if (tensor.flags ^ other.flags) & TensorFlags.OWNED_BY_DML:
             message = f"{field}: Inputs[{each.graph_input_index}] feeds {known} and {target}.{name}, of which one is"
-            rule = "node inputs that one input of the graph feeds agree on OWNED_BY_DML"
+            rule = "node inputs that one input of the graph feeds must agree on OWNED_BY_DML"
             yield _problem(f"{field}.ToNodeInputIndex", f"{message} OWNED_BY_DML and one is not", rule)
 
 
 def _sizes_agree(field: str, source: str, size: int, target: str, tensor: TensorDesc) -> Iterator[Problem]:
     if tensor.size_in_bytes != size:
         message = f"{field}: {source} is {size}, but {target}.TotalTensorSizeInBytes is {tensor.size_in_bytes}"
-        yield _problem(field, message, "the tensors at both ends of an edge have one TotalTensorSizeInBytes")
+        yield _problem(field, message, "the tensors at both ends of an edge must have one TotalTensorSizeInBytes")
 
 
 def _edges(desc: Graph) -> Iterator[tuple[str, object]]:

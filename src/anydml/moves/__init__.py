@@ -8,6 +8,7 @@ order between operands, `order` says which may run together, `indices` what an i
 
 from __future__ import annotations
 
+from anydml.moves.constant import Computed, Constant
 from anydml.moves.fills import without_fills
 from anydml.moves.indices import resolve
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, extent, reordered, unless
@@ -17,6 +18,8 @@ from anydml.moves.simplify import SimpleMoves, simplify
 
 __all__ = [
     "Access",
+    "Computed",
+    "Constant",
     "Fill",
     "Lookup",
     "Move",

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
@@ -42,6 +42,10 @@ class Composer:
         other = Composer(self.name)
         other._operands, other._moves, other._counts = {**self._operands}, [*self._moves], {**self._counts}
         return other
+
+    def name_of(self, operand: int) -> str:
+        """What errors call an operand."""
+        return self._operands[operand].name
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
         """The next input, with byte strides."""
@@ -146,7 +150,7 @@ class Composer:
         element_size: int,
         lower: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Move]],
         reason: str,
-        constants: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[np.ndarray[Any, Any]]] | None = None,
+        constants: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Constant]] | None = None,
     ) -> list[Value]:
         """What moves of one's own make of values, in scratch.
 
@@ -175,10 +179,8 @@ class Composer:
 
     def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
         """The operand that a value is, whole; stored first if it is none."""
-        if len(value.pieces) == 1 and isinstance(access := value.pieces[0].source, Access):
-            own = Value.stored(access.operand, value.sizes, access.strides, value.element_size)
-            if len(access.strides) == len(value.sizes) and own == value:
-                return access.operand, Layout(value.sizes, access.strides, value.element_size)
+        if (found := operand_of(value)) is not None:
+            return found
         value = self.stored(value, reason)
         number = SCRATCH + self._counts[SCRATCH] - 1
         return number, Layout(value.sizes, _packed(value), value.element_size)
@@ -221,6 +223,26 @@ class Composer:
             return change(value)
         except NotComposableError as error:
             return change(self.stored(value, str(error)))
+
+
+def operand_of(value: Value) -> tuple[int, Layout] | None:
+    """The operand whose elements from the first on a value is, with strides of its own; None where it is none."""
+    found = strided(value)
+    return None if found is None or found[0].offset else (found[0].operand, found[1])
+
+
+def strided(value: Value) -> tuple[Access, Layout] | None:
+    """The one access whose elements a value is, and how they lie from its offset on; None where it is more."""
+    if len(value.pieces) != 1 or not isinstance(access := value.pieces[0].source, Access):
+        return None
+    piece, strides = value.pieces[0], [0] * len(value.sizes)
+    covered = [1] * len(value.sizes)
+    for factor, stride in zip(piece.factors, access.strides, strict=True):
+        strides[factor.axis] = stride
+        covered[factor.axis] *= factor.size if factor.step == 1 and covered[factor.axis] == 1 else 0
+    if access.lookups or any(piece.start) or tuple(covered) != value.sizes:
+        return None
+    return access, Layout(value.sizes, tuple(strides), value.element_size)
 
 
 def _packed(value: Value) -> tuple[int, ...]:

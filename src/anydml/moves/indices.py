@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,13 @@ def wrapped(indices: np.ndarray[Any, Any], size: int) -> Positions:
     return wide
 
 
+def are_inside(indices: np.ndarray[Any, Any], size: int) -> bool:
+    """Whether no index, once wrapped, lies outside an axis of `size`: by the smallest and the largest, in no memory."""
+    return not indices.size or (
+        int(indices.min()) >= (-size if indices.dtype.kind == "i" else 0) and indices.max() < size
+    )
+
+
 def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Where indices, once wrapped, lie outside an axis of `size`."""
     # A negative number, read as an unsigned one, is larger than any axis.
@@ -59,20 +67,59 @@ def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.d
     return outside
 
 
-def take(x: Any, indices: np.ndarray[Any, Any], axis: int) -> np.ndarray[Any, Any]:
+def take(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | None = None) -> np.ndarray[Any, Any]:
     """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
 
     Args:
         x: array that is contiguous, or small: of others, NumPy makes a copy.
         indices: INT32, INT64, UINT32 or UINT64, in native byte order.
         axis: has elements, if there are indices.
+        refused_by: what errors call the function that refuses indices outside; None where they are clamped.
+
+    Raises:
+        IndexError: an index is refused.
     """
     mode = TAKE_MODES.get(indices.dtype)
     if mode is None:
-        indices, mode = resolve(indices, x.shape[axis]), "clip"
+        return _taken(x, indices, axis, refused_by)
     try:
-        taken: np.ndarray[Any, Any] = x.take(indices, axis, None, mode)
+        taken: np.ndarray[Any, Any] = x.take(indices, axis, None, "raise" if refused_by else mode)
+        return taken
     except IndexError:
         # One is outside.
-        taken = x.take(resolve(indices, x.shape[axis]), axis, None, "clip")
+        pass
+    return _taken(x, indices, axis, refused_by)
+
+
+def _taken(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | None) -> np.ndarray[Any, Any]:
+    size = x.shape[axis]
+    if refused_by and (outside := is_outside(indices, size)).any():
+        raise outside_of(refused_by, int(indices[outside][0]), "indices", size)
+    taken: np.ndarray[Any, Any] = x.take(resolve(indices, size), axis, None, "clip")
     return taken
+
+
+def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
+    """The error for an index that lies outside its axis, wherever that is found.
+
+    Args:
+        name: what errors call the program.
+        index: itself.
+        field: what errors call the indices.
+        size: of the axis.
+    """
+    error = IndexError(f"{name}: index {index} in {field} is out of range for an axis of size {size}")
+    error.outside = name, index, field, size  # type: ignore[attr-defined]  # for `as_signed`
+    return error
+
+
+def as_signed(error: IndexError, fields: Mapping[str, int]) -> IndexError:
+    """The same error, of an index that was read as an unsigned one and is none.
+
+    Args:
+        error: of `outside_of`, or another, which is given as it is.
+        fields: what errors call such indices, and their bits.
+    """
+    name, index, field, size = getattr(error, "outside", ("", 0, "", 0))
+    bits = fields.get(field)
+    return error if bits is None else outside_of(name, index - (index >> (bits - 1) << bits), field, size)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from anydml.moves.constant import Constant
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 from anydml.moves.order import reads_what_it_writes
 from anydml.moves.simplify import is_injective
@@ -29,7 +30,7 @@ class Operand(NamedTuple):
         role: inputs and outputs are bound by the caller, in this order; constants and scratch are the program's.
         name: for people.
         size: bytes of scratch.
-        value: a constant's bytes, as a contiguous array.
+        value: a constant's bytes, as a contiguous array, or what becomes one when it is first read.
         is_on_host: whether it lies in host memory on every device.
         reason: why scratch is needed.
 
@@ -42,7 +43,7 @@ class Operand(NamedTuple):
     role: Role
     name: str
     size: int = 0
-    value: np.ndarray[Any, Any] | None = None
+    value: Constant | None = None
     is_on_host: bool = False
     reason: str = ""
 
@@ -119,8 +120,13 @@ class Program(Record):
 
     @property
     def constants(self) -> list[np.ndarray[Any, Any]]:
-        """The constants' bytes, in the order of their numbers."""
-        return [operand.value for operand in self.operands if operand.value is not None]
+        """The constants' elements, in the order of their numbers; those that are not worked out yet are now."""
+        return [np.asarray(operand.value) for operand in self.operands if operand.value is not None]
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of all constants, whether they are worked out yet or not."""
+        return sum(operand.value.nbytes for operand in self.operands if operand.value is not None)
 
     def count(self, role: Role) -> int:
         """How many operands have this role."""

@@ -132,7 +132,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
 def _check_device(device: str) -> None:
     if not AnydmlBackend.supports_device(device):
-        raise ModelError(f"there is no device {device!r}; the backend runs on CPU", rule="the device is CPU")
+        raise ModelError(f"there is no device {device!r}; the backend runs on CPU", rule="the device must be CPU")
 
 
 is_compatible = AnydmlBackend.is_compatible

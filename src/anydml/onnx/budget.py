@@ -62,7 +62,7 @@ class Budget:
         if after > self._limit:
             have = bytes_text(max(0, self._limit - self.held))
             message = f"{label}: {what} needs {bytes_text(need)}, but {have} of memory are available"
-            raise ModelError(message, rule="what is alive at one time fits into memory")
+            raise ModelError(message, rule="what is alive at one time must fit into memory")
 
     def hold(self, array: Array) -> None:
         """Count an array, once for each name that it gets."""

@@ -116,7 +116,7 @@ def _check_inlined_size(model: ModelProto) -> None:
     nodes, total = size(model.graph)
     if nodes > MOST_NODES or total > MOST_BYTES:
         message = f"the model's functions, which call each other, come to more than {MOST_NODES} nodes or 2 GiB"
-        raise ModelError(message, rule="functions are inlined")
+        raise ModelError(message, rule="functions must be inlined")
     Budget().ask("the model's functions", "inlining them", 4 * total + NODE * nodes)
 
 

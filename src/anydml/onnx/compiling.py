@@ -27,7 +27,7 @@ class Compiled:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.own_bytes = program.scratch_bytes + sum(constant.nbytes for constant in program.constants)
+        self.own_bytes = program.scratch_bytes + program.constant_bytes
         self.compiled = array_engine(program.name, []).compile_program(program) if program.moves else None
 
     @property

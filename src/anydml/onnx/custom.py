@@ -15,7 +15,7 @@ from onnx import AttributeProto
 
 from anydml import functions
 from anydml.files.json_path import show
-from anydml.functions.arguments import all_parts
+from anydml.functions.arguments import all_parts, check_word
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
 from anydml.onnx.moving import Moving, NotKnownError
@@ -132,7 +132,7 @@ def _attribute(node: Node, parameter: Parameter) -> Any:
     }.get(kind, ("STRING",))
     kinds: Any = AttributeProto.AttributeType
     if kinds.Name(found.type) not in types:
-        raise node.error(f"attribute {name} is no {' or '.join(types)}", name, f"{name} is {' or '.join(types)}")
+        raise node.error(f"attribute {name} is no {' or '.join(types)}", name, f"{name} must be {' or '.join(types)}")
     if found.type == AttributeProto.INTS:
         return list(found.ints)
     if found.type == AttributeProto.STRING:
@@ -151,7 +151,9 @@ def _arguments(function: Function, given: Mapping[str, Any], tensors: Sequence[T
             value = Element.of(function.label, each.name, value, tensors[0].dtype)
         elif isinstance(value, list):
             value = tuple(value)
-        if not each.is_array and each.kind != "OutOfRange":
+        if each.words:
+            check_word(function.label, each.name, value, each.words)
+        if not each.is_array:
             rest.append(value)
     rest += [given[each.name].dtype for each in function.arrays if each.is_index]
     return tuple(rest)

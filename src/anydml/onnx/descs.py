@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import BindingError, DescError, ModelError
-from anydml.files.json_path import show
+from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.directml.described import Described, NoTypeError
@@ -30,7 +30,7 @@ from anydml.onnx.values import Flowing, Tensor, Tensors
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 
-DESCS_HAVE_SIZES = "descs have known sizes"
+DESCS_HAVE_SIZES = "descs must have known sizes"
 
 
 @dataclass(frozen=True)
@@ -42,19 +42,25 @@ class Finding:
         desc: what it is in DirectML, not yet checked against any feature level.
         error: why it can be nothing there.
         unchecked: why nothing can be said.
+        sizes: names of sizes that would have to be given for that.
+        computes: whether it is out of scope: anydml moves elements.
+        operator: the node's, as models write it.
     """
 
     node: str
     desc: OperatorDesc | None = None
     error: ModelError | None = None
     unchecked: str | None = None
+    sizes: tuple[str, ...] = ()
+    computes: bool = False
+    operator: str = ""
 
 
 def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, OperatorDesc]:
     """The DirectML descs of a graph, by node name, in order.
 
     Split and SplitTraining amount to SPLIT, Concat and ConcatTraining to JOIN, Slice to SLICE1, Gather to GATHER (which
-    clamps an index that ONNX refuses); docs/onnx.md has all of them. Nodes that amount to nothing there, as Reshape
+    clamps an index that ONNX refuses); the page on ONNX has all of them. Nodes that amount to nothing there, as Reshape
     does, and those that amount to an operator that anydml has no desc of, as Cast does, are left out.
 
     Args:
@@ -96,9 +102,19 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
         min_dimensions: as `to_descs`.
 
     Raises:
-        ModelError: the model is not valid, or there is not enough memory.
+        ModelError: the model is not valid, no size of an input has a name, or there is not enough memory.
     """
+    known = _size_names(model)
+    wrong = next((name for name in sizes or () if name not in known), None)
+    if wrong is not None:
+        raise ModelError(f"no size of an input is called {wrong}; there are {names(sorted(known))}", field=wrong)
     return _Descriptions(model, min_dimensions, sizes or {}, is_strict=False).findings()
+
+
+def _size_names(model: ModelProto) -> list[str]:
+    """Names that sizes of inputs have, in order."""
+    dims = (dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim)
+    return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
 
 
 class _Descriptions:
@@ -111,6 +127,7 @@ class _Descriptions:
         self._dimensions = dimensions
         self._sizes = sizes
         self._is_strict = is_strict
+        self._missing = tuple(name for name in _size_names(model) if name not in sizes)
         self._budget = Budget()
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
 
@@ -126,19 +143,27 @@ class _Descriptions:
         values.update((value.name, self._input(value)) for value in self._model.graph.input)
         drops = last_use([Names(proto) for _, proto in protos], ())
         for i, ((name, proto), node) in enumerate(zip(protos, nodes, strict=True)):
-            if isinstance(node, Node):
-                try:
-                    yield from self._ours(node, values, needed)
-                except ComputesError as error:
-                    if self._is_strict:
-                        raise
-                    self._foreign(proto, values)
-                    yield Finding(name, unchecked=str(error).removeprefix(f"{node.label}: "))
-            else:
-                self._foreign(proto, values)
-                yield Finding(name, unchecked=node)
+            domain = plain_domain(proto.domain)
+            operator = printable(f"{domain}:" * bool(domain) + proto.op_type)
+            for finding in self._of_node(name, proto, node, values, needed):
+                yield replace(finding, operator=operator)
             for dropped in drops.get(i, ()):
                 values.pop(dropped, None)
+
+    def _of_node(
+        self, name: str, proto: NodeProto, node: Node | str, values: dict[str, Flowing | Unknown], needed: Set[str]
+    ) -> Iterator[Finding]:
+        if isinstance(node, str):
+            self._foreign(proto, values)
+            yield Finding(name, unchecked=node, computes=True)
+            return
+        try:
+            yield from self._ours(node, values, needed)
+        except ComputesError as error:
+            if self._is_strict:
+                raise
+            self._foreign(proto, values)
+            yield Finding(name, unchecked=str(error).removeprefix(f"{node.label}: "), computes=True)
 
     def _read(self, proto: NodeProto, name: str) -> Node | str:
         try:
@@ -172,9 +197,8 @@ class _Descriptions:
             if self._is_strict:
                 message = f"input {show(value.name)} has {has}; give it fixed sizes"
                 raise ModelError(message, field=value.name, rule=DESCS_HAVE_SIZES)
-            named = next((size for size in sizes or () if isinstance(size, str)), None)
-            hint = f"; give --size {printable(named)}=4" if named else ""
-            return Unknown(f"input {show(value.name)}, which has {has}{hint}")
+            is_named = any(isinstance(size, str) for size in sizes or ())
+            return Unknown(f"input {show(value.name)}, which has {has}", self._missing if is_named else ())
         if dtype is None:
             raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
         return Tensor(dtype, shape)
@@ -186,7 +210,9 @@ class _Descriptions:
         if unknown is not None:
             self._forget(node, values, unknown)
             if node.entry.describe is not None or node.operator in ARITHMETIC:
-                yield Finding(node.name, unchecked=f"its sizes depend on {unknown.why}")
+                computes = node.operator in ARITHMETIC
+                why = f"its sizes depend on {unknown.why}"
+                yield Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
             return
         at = Looking()
         try:
@@ -226,7 +252,7 @@ class _Descriptions:
             yield Finding(node.name, error=error)
         except NotKnownError as reason:
             if needed.isdisjoint(node.outputs):
-                yield Finding(node.name, unchecked=str(reason))
+                yield Finding(node.name, unchecked=str(reason), computes=True)
         else:
             if desc is not None:
                 yield Finding(node.name, desc)
@@ -258,12 +284,12 @@ class _Descriptions:
 
     def _foreign(self, proto: NodeProto, values: dict[str, Flowing | Unknown]) -> None:
         inputs = [values.get(name) for name in proto.input]
-        why = next((value.why for value in inputs if isinstance(value, Unknown)), None)
+        unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [None if isinstance(value, Unknown) else value for value in inputs]
         for name, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
             if name:
                 found: Flowing | Unknown | None = tensor or self._as_declared(name)
-                values[name] = found or Unknown(why or f"{show(name)}, whose sizes the model does not say")
+                values[name] = found or unknown or Unknown(f"{show(name)}, whose sizes the model does not say")
 
     def _as_declared(self, name: str) -> Flowing | None:
         value = self._declared.get(name)

@@ -126,7 +126,7 @@ class Node:
         value = default if found is None else self._typed(found, AttributeProto.STRING).s.decode("utf-8", "replace")
         if value not in known:
             message = f"{name} is {show(value)}, but anydml knows {', '.join(known)}"
-            raise self.error(message, name, f"{name} is one of {', '.join(known)}")
+            raise self.error(message, name, f"{name} must be one of {', '.join(known)}")
         return value
 
     def integers(self, name: str) -> list[int] | None:
@@ -148,7 +148,7 @@ class Node:
         if axis is None:
             raise self.error("has no attribute axis", "axis", "axis is required")
         if not -rank <= axis < rank:
-            rule = f"axis is {-rank} to {rank - 1}" if rank else "a scalar has no axis"
+            rule = f"axis must be {-rank} to {rank - 1}" if rank else "a scalar has no axis"
             raise self.error(f"axis is {axis}, but the rank is {rank}", "axis", rule)
         return axis % rank
 
@@ -161,7 +161,7 @@ class Node:
         array = np.asarray(value)
         if array.dtype not in (np.int32, np.int64) or array.ndim != 1:
             what = f"{name} is {array.dtype} of shape {list(array.shape)}"
-            raise self.error(what, name, f"{name} is one-dimensional, INT32 or INT64")
+            raise self.error(what, name, f"{name} must be one-dimensional, INT32 or INT64")
         return [operator.index(item) for item in array.tolist()]
 
     def _typed(self, attribute: AttributeProto, kind: int) -> AttributeProto:
@@ -169,7 +169,7 @@ class Node:
             kinds: Any = AttributeProto.AttributeType
             expected = kinds.Name(kind)
             name = printable(attribute.name)
-            raise self.error(f"attribute {name} is no {expected}", attribute.name, f"{name} is {expected}")
+            raise self.error(f"attribute {name} is no {expected}", attribute.name, f"{name} must be {expected}")
         return attribute
 
 

@@ -107,7 +107,7 @@ def _check_messages(data: bytes, place: JsonPath) -> None:
     count = count_messages(data, ModelProto.DESCRIPTOR, MOST_MESSAGES)
     if count > MOST_MESSAGES:
         reason = f"has more than {MOST_MESSAGES} nodes, attributes, sizes and other parts"
-        raise place.error(reason, rule=f"a model has at most {MOST_MESSAGES} parts")
+        raise place.error(reason, rule=f"a model must have at most {MOST_MESSAGES} parts")
     Budget().ask(str(place), f"loading its {count} parts", count * MESSAGE)
 
 

@@ -159,7 +159,7 @@ def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
         ModelError: it has more bytes than there are addresses.
     """
     if math.prod(shape) * max(1, itemsize) > MOST_BYTES:
-        rule = f"a tensor has at most {MOST_BYTES} B"
+        rule = f"a tensor must have at most {MOST_BYTES} B"
         raise node.error(f"the result of shape {list(shape)} is too large", None, rule)
 
 

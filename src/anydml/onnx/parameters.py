@@ -48,10 +48,10 @@ def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
     if given is None:
         return axis, _equal_parts(node, equal, count, whole, axis)
     if node.version >= 18 and equal is not None:
-        raise node.error("has both split and num_outputs", "num_outputs", "either split or num_outputs is given")
+        raise node.error("has both split and num_outputs", "num_outputs", "either split or num_outputs must be given")
     if len(given) != count:
         message = f"split has {counted(len(given), 'entry')} for {counted(count, 'output')}"
-        raise node.error(message, "split", "split has one entry an output")
+        raise node.error(message, "split", "split must have one entry an output")
     return axis, part_sizes(node.operator, given, whole, axis, "split")
 
 
@@ -59,10 +59,12 @@ def _equal_parts(node: Node, parts: int | None, count: int, whole: int, axis: in
     if node.version < 18:
         return part_sizes(node.operator, count, whole, axis, "outputs")
     if parts is None:
-        raise node.error("has neither split nor num_outputs", "num_outputs", "either split or num_outputs is given")
+        raise node.error(
+            "has neither split nor num_outputs", "num_outputs", "either split or num_outputs must be given"
+        )
     if parts != count:
         message = f"num_outputs is {parts}, but the node has {counted(count, 'output')}"
-        raise node.error(message, "num_outputs", "num_outputs counts the outputs")
+        raise node.error(message, "num_outputs", "num_outputs must count the outputs")
     size = -(-whole // parts)
     last = whole - size * (parts - 1)
     if last < 0:
@@ -101,18 +103,18 @@ def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, st
     walk = [1] * len(first) if by is None else by
     if not len(first) == len(last) == len(along) == len(walk):
         counts = f"starts, ends, axes and steps have {len(first)}, {len(last)}, {len(along)} and {len(walk)} entries"
-        raise node.error(counts, "starts", "starts, ends, axes and steps have one length")
+        raise node.error(counts, "starts", "starts, ends, axes and steps must have one length")
     offsets, sizes, strides, taken = [0] * rank, [*shape], [1] * rank, [*shape]
     seen: set[int] = set()
     for start, end, axis, step in zip(first, last, along, walk, strict=True):
         if not -rank <= axis < rank:
-            raise node.error(f"axes has {axis}, but the rank is {rank}", "axes", f"axes are {-rank} to {rank - 1}")
+            raise node.error(f"axes has {axis}, but the rank is {rank}", "axes", f"axes must be {-rank} to {rank - 1}")
         d = axis % rank
         if d in seen:
-            raise node.error(f"axes {along} has axis {d} twice", "axes", "axes do not repeat")
+            raise node.error(f"axes {along} has axis {d} twice", "axes", "axes must not repeat")
         seen.add(d)
         if step == 0:
-            raise node.error(f"the step of axis {d} is 0", "steps", "a step is never 0")
+            raise node.error(f"the step of axis {d} is 0", "steps", "a step must never be 0")
         indices = _walk(start, end, step, shape[d])
         taken[d] = len(indices)
         strides[d] = step if len(indices) > 1 else 1

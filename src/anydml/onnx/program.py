@@ -46,7 +46,7 @@ class Program:
         self.nodes = read_nodes(model)
         if graph.sparse_initializer:
             name = show(graph.sparse_initializer[0].values.name)
-            raise ModelError(f"initializer {name} is sparse; anydml moves dense tensors", rule="tensors are dense")
+            raise ModelError(f"initializer {name} is sparse; anydml moves dense tensors", rule="tensors must be dense")
         self.defaults = _defaults(graph)
         self.inputs = {value.name: Input(value) for value in graph.input}
         self.outputs = tuple(value.name for value in graph.output)
@@ -80,7 +80,7 @@ class Program:
             raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
         missing = next((name for name in self.inputs if name not in given and name not in self.defaults), None)
         if missing is not None:
-            raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input has a value")
+            raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
         budget = Budget()
         values: dict[str, Flowing] = {name: Tensor.of(array) for name, array in self.defaults.items()}
         values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in given.items())
@@ -122,7 +122,7 @@ class Program:
 def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> Array:
     """A result as an array that nobody else has: Identity hands arrays on as they are."""
     array = stored_array(tensor)
-    if id(array) in foreign or not array.flags.writeable:
+    if id(array) in foreign or not array.flags.writeable or not array.flags.owndata:
         budget.ask(f"output {show(name)}", "a copy of its own", array.nbytes)
         array = array.copy()
         budget.hold(array)
@@ -165,7 +165,7 @@ class Input:
         if self.is_sequence:
             if not isinstance(value, (list, tuple)):
                 message = f"input {show(self.name)} is a {type(value).__name__}, but the graph has a sequence"
-                raise ModelError(message, field=self.name, rule="a sequence is a list of arrays")
+                raise ModelError(message, field=self.name, rule="a sequence must be a list of arrays")
             return [self._check(each, budget) for each in value]
         return self._check(value, budget)
 
@@ -177,7 +177,7 @@ class Input:
             array = array.astype(object)
         if array.dtype != self.dtype:
             message = f"input {show(self.name)} is {array.dtype}, but the graph has {type_name(self.elem_type)}"
-            raise ModelError(message, field=self.name, rule="inputs have the graph's types")
+            raise ModelError(message, field=self.name, rule="inputs must have the graph's types")
         if self.sizes is None:
             return array
         fits = len(array.shape) == len(self.sizes) and all(
@@ -186,7 +186,7 @@ class Input:
         if not fits:
             sizes = sizes_text(self.sizes)
             message = f"input {show(self.name)} has shape {list(array.shape)}, but the graph has {sizes}"
-            raise ModelError(message, field=self.name, rule="inputs have the graph's sizes")
+            raise ModelError(message, field=self.name, rule="inputs must have the graph's sizes")
         return array
 
 

@@ -46,7 +46,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     entry = NODES.get((domain, kind))
     if entry is None:
         raise ModelError(
-            f"{label(name, domain, kind)}: anydml has no such operator; docs/onnx.md has a list of them", kind
+            f"{label(name, domain, kind)}: anydml has no such operator: it has those that move elements", kind
         )
     known = entry.versions
     opset = opsets.get(domain)

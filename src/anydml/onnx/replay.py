@@ -7,12 +7,13 @@ which results they make. Arrays that follow from the model and from shapes alone
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from anydml.engines.protocol import CompiledCall
-from anydml.memory.warm import CACHE, LEAST
+from anydml.memory.results import empty
 from anydml.onnx.values import Array, Sizes, Tensor, Tensors
 
 if TYPE_CHECKING:
@@ -34,12 +35,12 @@ class Step(NamedTuple):
     Attributes:
         run: runs it on what it reads and what it makes.
         sources: arrays that are always the same, or references.
-        results: shapes, dtypes and bytes of what it makes.
+        results: shapes and dtypes of what it makes.
     """
 
     run: Callable[[Sequence[Array]], None]
     sources: tuple[Array | Reference, ...]
-    results: tuple[tuple[Sizes, np.dtype[Any], int], ...]
+    results: tuple[tuple[Sizes, np.dtype[Any]], ...]
 
 
 class Replay:
@@ -58,10 +59,7 @@ class Replay:
         """The outputs, each an array of its own."""
         made: list[Sequence[Array]] = [inputs]
         for run, sources, results in self._steps:
-            arrays = [
-                np.empty(shape, dtype) if size < LEAST else CACHE.array(shape, dtype, size)
-                for shape, dtype, size in results
-            ]
+            arrays = [*starmap(empty, results)]
             read = [made[source[0]][source[1]] if isinstance(source, tuple) else source for source in sources]
             run((*read, *arrays))
             made.append(arrays)
@@ -133,7 +131,7 @@ class Recording:
         for number, target in enumerate(targets):
             self._references[id(target)] = len(self._steps) + 1, number
             self._alive.append(target)
-        results = tuple((target.shape, target.dtype, target.nbytes) for target in targets)
+        results = tuple((target.shape, target.dtype) for target in targets)
         self._steps.append(Step(compiled.run if compiled else _nothing, tuple(every), results))  # type: ignore[arg-type]  # none is None
 
     def replay(self, outputs: Sequence[Flowing]) -> Replay | None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError, DescError
-from anydml.memory.warm import CACHE
+from anydml.memory.results import empty
 from anydml.moves.move import Access, Fill
 from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
@@ -234,7 +234,7 @@ class Running(Moving):
             more = tensor.size * POSITION.itemsize + 2 * 8 * sum(map(len, region.texts)) if region.texts else 0
             self._ask(tensor, more)
             dtype = moved_type(tensor.dtype)
-            targets.append(CACHE.array(tensor.shape, dtype, tensor.size * dtype.itemsize))
+            targets.append(empty(tensor.shape, dtype))
             held.append(Held(self.budget, targets[-1]))
         for tensor in results[len(region.written) :]:
             assert tensor.value is not None, "it is described in the region"

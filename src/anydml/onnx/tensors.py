@@ -79,7 +79,7 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
     label = f"tensor {show(tensor.name)}"
     if tensor.data_location == TensorProto.EXTERNAL:
         message = f"{label} is stored in another file; read the model with onnx.load or anydml.onnx.load"
-        raise ModelError(message, field=tensor.name, rule="tensors are loaded before they are used")
+        raise ModelError(message, field=tensor.name, rule="tensors must be loaded before they are used")
     shape = tensor_shape(tensor)
     budget.ask(label, "reading it", _cost(tensor, shape))
     try:
@@ -91,7 +91,7 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
         reason = printable((str(error) or repr(error)).splitlines()[0])
         kind = type_name(tensor.data_type)
         message = f"{label} ({kind}, sizes {list(shape)}) cannot be read: {reason}"
-        raise ModelError(message, field=tensor.name, rule="sizes, type and data agree") from None
+        raise ModelError(message, field=tensor.name, rule="sizes, type and data must agree") from None
 
 
 def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
     label = f"tensor {show(tensor.name)}"
     check_rank(label, len(tensor.dims), tensor.name)
     if any(size < 0 for size in tensor.dims):
-        raise ModelError(f"{label} has sizes {list(tensor.dims)}", field=tensor.name, rule="sizes are 0 or more")
+        raise ModelError(f"{label} has sizes {list(tensor.dims)}", field=tensor.name, rule="sizes must be 0 or more")
     return tuple(tensor.dims)
 
 
@@ -115,7 +115,7 @@ def check_rank(label: str, rank: int, field: str | None = None) -> None:
     """
     if rank > MOST_DIMENSIONS:
         message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MOST_DIMENSIONS}"
-        raise ModelError(message, field=field, rule=f"tensors have at most {MOST_DIMENSIONS} dimensions")
+        raise ModelError(message, field=field, rule=f"tensors must have at most {MOST_DIMENSIONS} dimensions")
 
 
 def _cost(tensor: TensorProto, shape: tuple[int, ...]) -> int:
@@ -148,7 +148,7 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | No
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         message = f"{label} is a {(kind or 'value without a type').removesuffix('_type')}; anydml moves tensors"
-        raise ModelError(message, field=value.name, rule="inputs are tensors")
+        raise ModelError(message, field=value.name, rule="inputs must be tensors")
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         return tensor.elem_type, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
     given = (axes,) if isinstance(axes, int) else axes
     found = tuple(infer.axis_of(name, rank, axis) for axis in given)
     if len(set(found)) < len(found):
-        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis is there once")
+        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must be there once")
     return found
 
 
@@ -99,6 +100,8 @@ def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) 
 def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     (shape,), (shift, axis) = shapes, arguments
     shifts = (shift,) if isinstance(shift, int) else integers_or_symbols(name, "shift", shift)
+    if axis is None:
+        return Inferred(((sum(shifts),), True), [tuple(shape)])
     axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
     if len(shifts) not in (1, len(axes)):
         message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
@@ -106,35 +109,59 @@ def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     by = [0] * len(shape)
     for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):
         by[each] += count
-    return Inferred((tuple(by),), [tuple(shape)])
+    return Inferred((tuple(by), False), [tuple(shape)])
+
+
+_Cut = tuple[int, int, int]
+"""Of an axis: where a box begins in the source and in the result, and its size."""
+
+
+def _cut(size: int, shift: int) -> list[tuple[_Cut, int]]:
+    """The boxes of an axis whose elements move by 0 to `size`, each with whether it comes around."""
+    return [(cut, around) for around, cut in enumerate([(0, shift, size - shift), (size - shift, 0, shift)]) if cut[2]]
+
+
+def _boxes(sizes: Sizes, shifts: Sizes) -> list[list[_Cut]]:
+    """Along each axis on its own."""
+    cuts = [_cut(size, shift % size) if size else [] for size, shift in zip(sizes, shifts, strict=True)]
+    return [[cut for cut, _ in box] for box in itertools.product(*cuts)]
+
+
+def _flat_boxes(sizes: Sizes, shift: int) -> list[list[_Cut]]:
+    """Along all axes as one: what comes around an axis goes one further along the axis before it."""
+    rest = shift % math.prod(sizes) if 0 not in sizes else 0
+    found: list[tuple[list[_Cut], int]] = [([], 0)]
+    for size in reversed(sizes):
+        rest, digit = divmod(rest, max(size, 1))
+        found = [([cut, *box], more) for box, around in found for cut, more in _cut(size, digit + around)]
+    return [box for box, _ in found]
 
 
 def _lower_roll(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (source,), (output,), (shifts,) = inputs, outputs, parameters
-    cuts = []
-    for size, shift in zip(source.sizes, shifts, strict=True):
-        # Where the first element goes; from there to the end, and what comes around.
-        at = shift % size if size else 0
-        cuts.append([(0, at, size - at), (size - at, 0, at)] if at else [(0, 0, size)])
+    (source,), (output,), (shifts, is_flat) = inputs, outputs, parameters
+    if is_flat and is_packed:
+        # As one axis, which two boxes are enough for.
+        source, output = (Layout.packed((math.prod(each.sizes),), each.element_size) for each in (source, output))
     moves = []
-    for boxes in itertools.product(*cuts):
-        own = sum(start * stride for (start, _, _), stride in zip(boxes, source.strides, strict=True))
-        to = sum(start * stride for (_, start, _), stride in zip(boxes, output.strides, strict=True))
+    for box in _flat_boxes(source.sizes, shifts[0]) if is_flat else _boxes(source.sizes, shifts):
+        own = sum(start * stride for (start, _, _), stride in zip(box, source.strides, strict=True))
+        to = sum(start * stride for (_, start, _), stride in zip(box, output.strides, strict=True))
         ends = Access(1, to, output.strides), Access(0, own, source.strides)
-        moves.append(Move(tuple(count for _, _, count in boxes), *ends, source.element_size))
+        moves.append(Move(tuple(count for _, _, count in box), *ends, source.element_size))
     return tuple(moves)
 
 
 @function(_infer_roll, _lower_roll)
-def roll(x: Array, shift: int | Ints, axis: int | Ints, *, out: Array | None = None) -> Array:
+def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """The elements further along axes; what leaves at the end comes back at the beginning, as `numpy.roll`.
 
     Args:
         x: array of any shape and dtype.
         shift: by how many elements; one number for all axes, or one each. Negative ones go back.
-        axis: one or several, −rank to rank − 1; shifts of one axis that is there twice are added.
+        axis: one or several, −rank to rank − 1; shifts of one axis that is there twice are added. By default, all
+            elements move on as if x had one axis.
         out: array of x's shape and dtype to write to.
 
     Returns:
@@ -160,7 +187,7 @@ def _infer_broadcast(name: str, shapes: Sequence[Sizes], arguments: Parameters) 
     )
     if not fits or not all(holds(n >= 0) for n in whole):
         message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
-        raise DescError(message, name, "shape", "the last sizes are x's, or x's are 1")
+        raise DescError(message, name, "shape", "the last sizes must be x's, or x's 1")
     return Inferred((), [whole])
 
 
@@ -205,7 +232,7 @@ def _infer_stack(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     for i, shape in enumerate(shapes):
         if not are_equal(shape, first):
             message = f"{name}: arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {first}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays have one shape")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one shape")
     check_dimensions(name, "the result", len(first) + 1)
     axis = infer.axis_of(name, len(first) + 1, axis)
     return Inferred((axis,), [(*first[:axis], len(shapes), *first[axis:])])

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
-from anydml.moves import Move, Operand, Program
+from anydml.moves import Constant, Move, Operand, Program
 from anydml.moves.program import AtOnce, Element, Formula, ReadIndex
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
@@ -84,7 +84,7 @@ class OperatorDesc(Rules):
         return sum(len(value) if isinstance(value, tuple) else value is not None for value in values)
 
     @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """Operands that follow inputs and outputs, known from the desc alone."""
         return ()
 
@@ -189,7 +189,7 @@ class OperatorDesc(Rules):
         if empty := [fields for fields in (self.INPUTS, self.OUTPUTS) if {getattr(self, f) for f in fields} == {()}]:
             fields = empty[0]
             names = " and ".join(map(camel, fields))
-            yield self.problem(names, f"{names} has no tensors", "there is at least one")
+            yield self.problem(names, f"{names} has no tensors", "there must be at least one")
         elif not broken:
             yield from self.constraints()
         yield from self._support_problems(level)

@@ -67,7 +67,7 @@ class _DepthSpace(OperatorDesc):
         yield from self._same_kind("input_tensor", "output_tensor")
         block, sizes = self.block_size, self.input_tensor.sizes
         if not 1 <= block <= UINT_MAX:
-            yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize is at least 1 (UINT)")
+            yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize must be at least 1 (UINT)")
             return
         if len(sizes) != 4 or len(self.output_tensor.sizes) != 4:
             # The support table refuses it at every level.
@@ -76,16 +76,16 @@ class _DepthSpace(OperatorDesc):
             by = block * block if d == 1 else block
             if sizes[d] % by:
                 message = f"InputTensor.Sizes[{d}] is {sizes[d]}, which {by} does not divide"
-                rule = "BlockSize² divides the channels" if d == 1 else "BlockSize divides height and width"
+                rule = "BlockSize² must divide the channels" if d == 1 else "BlockSize must divide height and width"
                 yield self.problem(f"InputTensor.Sizes[{d}]", message, rule)
                 return
         n, c, h, w = sizes
         if self.TO_SPACE:
             expected = [n, c // block**2, h * block, w * block]
-            rule = "sizes are N, C / BlockSize², H · BlockSize, W · BlockSize"
+            rule = "sizes must be N, C / BlockSize², H · BlockSize, W · BlockSize"
         else:
             expected = [n, c * block**2, h // block, w // block]
-            rule = "sizes are N, C · BlockSize², H / BlockSize, W / BlockSize"
+            rule = "sizes must be N, C · BlockSize², H / BlockSize, W / BlockSize"
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
+from anydml.core.bands import band
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Fill, Move
 from anydml.moves.program import Element, ReadIndex
-from anydml.operators.bands import band
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
@@ -88,7 +88,7 @@ class _DiagonalMatrix(OperatorDesc):
 
     def _int(self, field: str, value: int) -> Iterator[Problem]:
         if not INT_MIN <= value <= INT_MAX:
-            yield self.problem(field, f"{field} is {value}", "it is −2147483648 to 2147483647 (INT)")
+            yield self.problem(field, f"{field} is {value}", "it must be −2147483648 to 2147483647 (INT)")
 
 
 @record
@@ -198,7 +198,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
             kinds = [*self._same_kind("output_tensor", "input_tensor")]
             yield from kinds
             if not kinds:
-                rule = "sizes are InputTensor's"
+                rule = "sizes must be InputTensor's"
                 yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
         yield from self._scalars("ValueDataType", self.value_data_type, Value=self.value)
         yield from self._int("DiagonalFillBegin", self.diagonal_fill_begin)
@@ -224,7 +224,10 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     (shape,) = shapes
     if len(shape) < 2:
         raise DescError(
-            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x is matrices, of 2 dimensions or more"
+            f"{name}: x has {counted(len(shape), 'dimension')}",
+            name,
+            "x",
+            "x must be matrices, of 2 dimensions or more",
         )
     return Inferred(tuple(arguments), [tuple(shape)])
 

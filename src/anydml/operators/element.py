@@ -42,13 +42,13 @@ class Element:
             # NumPy knows no more than their size: it would take the digits' text for a number's bytes.
             if value:
                 message = f"{name}: {field} is {value!r}, but of {dtype} NumPy knows the size only: fill with 0"
-                raise DescError(message, name, field, f"{field} is an element of x")
+                raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(one.tobytes(), None, dtype)
         try:
             one[()] = value
         except (OverflowError, RuntimeError, TypeError, ValueError) as error:
             message = f"{name}: {field} is {value!r}, which is no element of {dtype}: {error}"
-            raise DescError(message, name, field, f"{field} is an element of x") from None
+            raise DescError(message, name, field, f"{field} must be an element of x") from None
         return cls(b"", one[()], dtype) if dtype.hasobject or dtype.kind == "T" else cls(one.tobytes(), None, dtype)
 
     def __eq__(self, other: object) -> bool:

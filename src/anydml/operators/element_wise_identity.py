@@ -60,11 +60,11 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         kinds = [*self._same_kind("input_tensor", "output_tensor")]
         yield from kinds
         if not kinds:
-            rule = "sizes are InputTensor's"
+            rule = "sizes must be InputTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
         if self.scale_bias is not None:
             message = f"ScaleBias is {list(self.scale_bias)}, but anydml moves data and computes nothing: leave it out"
-            yield self.problem("ScaleBias", message, "ScaleBias is null")
+            yield self.problem("ScaleBias", message, "ScaleBias must be null")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One copy."""

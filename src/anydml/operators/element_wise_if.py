@@ -73,11 +73,11 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
         yield from broken
         if self.condition_tensor.data_type != DataType.UINT8:
             message = f"ConditionTensor.DataType is {self.condition_tensor.data_type}"
-            yield self.problem("ConditionTensor.DataType", message, "ConditionTensor is UINT8")
+            yield self.problem("ConditionTensor.DataType", message, "ConditionTensor must be UINT8")
         if not any(problem.field.endswith(".Sizes") for problem in broken):
             sizes = self.a_tensor.sizes
             for name, tensor in (*self.inputs, *self.outputs):
-                yield from self.sizes_are(name, tensor, sizes, "sizes are ATensor's")
+                yield from self.sizes_are(name, tensor, sizes, "sizes must be ATensor's")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """All of A, then B where the condition is 0."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Move
+from anydml.moves import Access, Computed, Constant, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
@@ -166,10 +166,10 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         return np.frombuffer(start, dtype)[0], np.frombuffer(delta, dtype)[0]
 
     @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """The sequence."""
-        count = math.prod(self.output_tensor.sizes)
-        return (numbers_of(*self._ends(), count),)
+        count, dtype = math.prod(self.output_tensor.sizes), self.value_data_type.dtype
+        return (Computed((count,), dtype, lambda: numbers_of(*self._ends(), count)),)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One copy of the sequence, which is known before anything runs."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.moves import Move
+from anydml.moves import Computed, Constant, Move
 from anydml.operators.element import Element
 from anydml.operators.fill_value import numbers_of, put_numbers
 from anydml.operators.function import Array, Inferred, Parameters, Scalar, Sizes, function
@@ -58,17 +57,15 @@ def _infer_sequence(name: str, shapes: Sequence[Sizes], arguments: Parameters) -
     for field, value in zip(("start", "delta"), arguments, strict=True):
         if isinstance(value, Element) and value.dtype.kind not in "iufc":
             message = f"{name}: x is {value.dtype}, but only numbers make a sequence"
-            raise DescError(message, name, field, "x is of integers, floats or complex numbers")
+            raise DescError(message, name, field, "x must be of integers, floats or complex numbers")
     return Inferred(arguments, [tuple(shape)])
 
 
-def _sequence(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
-) -> tuple[np.ndarray[Any, Any], ...]:
+def _sequence(inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters) -> tuple[Constant, ...]:
     start, delta = (np.frombuffer(each.pattern, each.dtype)[0] for each in parameters)
-    numbers = numbers_of(start, delta, math.prod(outputs[0].sizes))
+    count, dtype = math.prod(outputs[0].sizes), parameters[0].dtype
     # Elements have x's byte order.
-    return (numbers.astype(parameters[0].dtype, copy=False),)
+    return (Computed((count,), dtype, lambda: numbers_of(start, delta, count).astype(dtype, copy=False)),)
 
 
 def _write_sequence(inputs: Sequence[Array], inferred: Inferred, outputs: Sequence[Array]) -> None:

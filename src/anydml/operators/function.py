@@ -12,7 +12,7 @@ The annotations of a stub say what its parameters are; arrays come first, ``out`
     HostInts | None   a 1-D array or list of integers that is read before anything is moved
     int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``; ``int | Ints | None``
     Scalar            the value of an element
-    Literal[…]        one of several words; `OutOfRange` is what an index outside its axis does
+    Literal[…]        one of several words
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
-from anydml.moves import Move
+from anydml.moves import Constant, Move, Outside
 from anydml.tensor import Layout
 
 Array: TypeAlias = Any
@@ -34,14 +32,14 @@ Arrays: TypeAlias = Sequence[Any]
 Ints: TypeAlias = Sequence[int]
 HostInts: TypeAlias = Any
 Scalar: TypeAlias = Any
-OutOfRange: TypeAlias = Literal["clamp", "error"]
 
 Sizes = tuple[int, ...]
 Parameters = tuple[Any, ...]
 F = TypeVar("F", bound=Callable[..., Any])
 
 ARRAY, ARRAYS, INDICES, MASK = "Array", "Arrays", "Indices", "Mask"
-OUT_OF_RANGE: tuple[str, ...] = ("clamp", "error")
+OUTSIDE: dict[str, Outside] = {"error": "refuse", "clamp": "clamp", "skip": "skip"}
+"""What lookups do where an index lies outside its axis, by the words of functions that have a parameter for it."""
 
 
 class Inferred(NamedTuple):
@@ -75,7 +73,7 @@ class Parameter(NamedTuple):
         kind: its annotation; ``"Literal"`` for words.
         has_default: whether it need not be given.
         default: what it is then.
-        words: that it may be, for ``"Literal"`` and ``"OutOfRange"``.
+        words: that it may be, for ``"Literal"``.
     """
 
     name: str
@@ -104,10 +102,13 @@ class Composing(Protocol):
     def sliced(self, x: Any, starts: Sizes, sizes: Sizes, steps: Sizes) -> Any:
         """``result[c] = x[starts + steps·c]``."""
 
+    def reshaped(self, x: Any, shape: Sizes) -> Any:
+        """In row-major order in another shape of as many elements."""
+
     def joined(self, arrays: Sequence[Any], axis: int) -> Any:
         """One after the other."""
 
-    def picked_by(self, x: Any, indices: Any, axis: int, out_of_range: str) -> Any:
+    def picked_by(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
         """Elements along an axis, by indices that count from either end."""
 
 
@@ -121,10 +122,11 @@ class Function:
         label: what errors call it.
         parameters: the stub's, but ``out``.
         infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices` and `Mask`), and
-            its other arguments in order, followed by the dtypes of indices and masks; `OutOfRange` is left out, and a
-            `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
+            its other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`. Sizes
+            may be symbols. Raises DescError.
         lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
             them), and what `infer` made of the arguments; the last argument is True if all are packed.
+        in_place: lowers a call whose `out` is x itself: what is not changed is not moved.
         constants: what the moves read beside the inputs: operands that follow the results, made from the same arguments
             as the moves.
         by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
@@ -134,11 +136,9 @@ class Function:
         written_by_numpy: bytes of results from which `by_numpy` writes them in less time than a program; None: never.
         copies_all: whether NumPy first copies all of an input that is not contiguous.
         lengths: of the inputs, from shapes and parameters, where they are a second result.
-        check: raises IndexError for indices (and the sizes of x, and `infer`'s parameters) that lie outside.
         expand: arguments in which lists of sizes stand for their number.
         compose: in a fused function, the results from what composes, the arrays (indices that are known are NumPy's),
-            what `infer` made of the arguments, and what an index outside its axis does. Without it, what is lowered
-            moves into scratch.
+            and what `infer` made of the arguments. Without it, what is lowered moves into scratch.
     """
 
     stub: Callable[..., Any]
@@ -147,18 +147,16 @@ class Function:
     parameters: tuple[Parameter, ...]
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
     lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
-    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[np.ndarray[Any, Any], ...]] | None = (
-        None
-    )
+    constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
+    in_place: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]] | None = None
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
     new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
     few: int = 0
     written_by_numpy: int | None = None
     copies_all: bool = False
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
-    check: Callable[[str, Any, Sizes, Parameters], None] | None = None
     expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
-    compose: Callable[[Composing, Sequence[Any], Inferred, str], list[Any]] | None = None
+    compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
@@ -242,7 +240,5 @@ def _parameters(stub: Callable[..., Any]) -> tuple[Parameter, ...]:
         if kind.startswith("Literal["):
             words = ast.literal_eval(f"({kind[8:-1]},)")
             kind = "Literal"
-        elif kind == "OutOfRange":
-            words = OUT_OF_RANGE
         found.append(Parameter(name, kind, name in defaults, defaults.get(name), words))
     return tuple(found)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from anydml import infer
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.indices import take
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import (
+    OUTSIDE,
     Array,
     Composing,
     Indices,
     Inferred,
-    OutOfRange,
     Parameters,
     Sizes,
     function,
@@ -30,7 +30,9 @@ from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
 
 
-def gather_moves(source: Layout, indices: Layout, destination: Layout, axis: int, index_dtype: str) -> tuple[Move, ...]:
+def gather_moves(
+    source: Layout, indices: Layout, destination: Layout, axis: int, index_dtype: str, outside: Outside = "clamp"
+) -> tuple[Move, ...]:
     """``destination[lead, i, trail] = source[lead, indices[i], trail]``: one move with one lookup.
 
     Args:
@@ -39,12 +41,13 @@ def gather_moves(source: Layout, indices: Layout, destination: Layout, axis: int
         destination: operand 2, of sizes ``source[:axis] + indices + source[axis+1:]``.
         axis: 0 to rank − 1.
         index_dtype: NumPy's name of the index type.
+        outside: what happens where an index lies outside the axis.
     """
     none = (0,) * len(indices.sizes)
     trail = (0,) * (len(source.sizes) - axis - 1)
     lookup_strides = (0,) * axis + indices.strides + trail
     source_strides = source.strides[:axis] + none + source.strides[axis + 1 :]
-    lookup = Lookup(1, index_dtype, 0, lookup_strides, source.sizes[axis], source.strides[axis])
+    lookup = Lookup(1, index_dtype, 0, lookup_strides, source.sizes[axis], source.strides[axis], outside)
     access = Access(0, 0, source_strides, (lookup,))
     return (Move(destination.sizes, Access(2, 0, destination.strides), access, source.element_size),)
 
@@ -116,10 +119,10 @@ class GatherOperatorDesc(OperatorDesc):
         if self.indices_tensor.data_type not in INDEX_TYPES:
             types = ", ".join(t.name for t in INDEX_TYPES)
             message = f"IndicesTensor.DataType is {self.indices_tensor.data_type}, which cannot index"
-            broken.append(self.problem("IndicesTensor.DataType", message, f"indices are {types}"))
+            broken.append(self.problem("IndicesTensor.DataType", message, f"indices must be {types}"))
         if not 0 <= self.index_dimensions <= count:
             message = f"IndexDimensions is {self.index_dimensions}, but IndicesTensor has {counted(count, 'dimension')}"
-            broken.append(self.problem("IndexDimensions", message, "IndexDimensions is 0 to DimensionCount"))
+            broken.append(self.problem("IndexDimensions", message, "IndexDimensions must be 0 to DimensionCount"))
         yield from broken
         if not any(p.field in ("Axis", "IndexDimensions") or p.field.endswith(".Sizes") for p in broken):
             yield from self._size_problems()
@@ -133,7 +136,7 @@ class GatherOperatorDesc(OperatorDesc):
                 f"its first {ignored} must be 1"
             )
             rule = (
-                "the dimensions before the last IndexDimensions are 1; DirectML leaves others undefined, "
+                "the dimensions before the last IndexDimensions must be 1; DirectML leaves others undefined, "
                 "and its drivers answer differently"
             )
             yield self.problem("IndicesTensor.Sizes", message, rule)
@@ -147,7 +150,7 @@ class GatherOperatorDesc(OperatorDesc):
         expected = (1,) * (count - len(kept)) + tuple(whole[d] for d in kept)
         if expected != self.output_tensor.sizes:
             message = f"OutputTensor.Sizes is {list(self.output_tensor.sizes)}, but must be {list(expected)}"
-            rule = "sizes are InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
+            rule = "sizes must be InputTensor's before Axis, the index sizes, InputTensor's after Axis, right-aligned"
             yield self.problem("OutputTensor.Sizes", message, rule)
 
     def _logical_sizes(self) -> tuple[int, ...]:
@@ -205,53 +208,47 @@ class GatherOperatorDesc(OperatorDesc):
 
 def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     """The indices' sizes instead of the axis'."""
-    axis, index_dtype = arguments
+    axis, out_of_range, index_dtype = arguments
     shape, index_shape = shapes
     rank, count = len(index_shape), math.prod(index_shape)
     axis = infer.picked_axis(name, shape, axis, rank, count, index_dtype)
-    return Inferred((axis, infer.type_name(index_dtype)), [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
+    parameters = axis, infer.type_name(index_dtype), OUTSIDE[out_of_range]
+    return Inferred(parameters, [(*shape[:axis], *index_shape, *shape[axis + 1 :])])
 
 
 def lower_gather(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
     """One move with one lookup."""
-    (source, indices), (destination,), (axis, index_dtype) = inputs, outputs, parameters
-    return gather_moves(source, indices, destination, axis, index_dtype)
+    (source, indices), (destination,), (axis, index_dtype, outside) = inputs, outputs, parameters
+    return gather_moves(source, indices, destination, axis, index_dtype, outside)
 
 
 def _picked(inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    x, indices = inputs
-    return [take(x, indices, inferred.parameters[0])]
+    (x, indices), (axis, _, outside) = inputs, inferred.parameters
+    return [take(x, indices, axis, "gather" if outside == "refuse" else None)]
 
 
 def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
     (x, indices), (output,) = inputs, outputs
     # As a list: what one index picks would be no array, and what it is might be taken to pieces.
-    output[...] = take(x, indices.reshape(-1), inferred.parameters[0]).reshape(output.shape)
+    (taken,) = _picked((x, indices.reshape(-1)), inferred)
+    output[...] = taken.reshape(output.shape)
 
 
-def _check(name: str, indices: Any, shape: Sizes, parameters: Parameters) -> None:
-    """Raise IndexError for an index outside its axis."""
-    axis, *_ = parameters
-    size = shape[axis]
-    if indices.size:
-        low, high = int(indices.min()), int(indices.max())
-        if low < -size or high >= size:
-            outside = low if low < -size else high
-            raise IndexError(f"{name}: index {outside} is out of range for axis {axis} with size {size}")
+def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
+    (x, indices), (axis, _, outside) = inputs, inferred.parameters
+    return [make.picked_by(x, indices, axis, outside)]
 
 
-def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
-    x, indices = inputs
-    return [make.picked_by(x, indices, inferred.parameters[0], outside)]
-
-
-@function(
-    infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, check=_check, compose=_composed
-)
+@function(infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, compose=_composed)
 def gather(
-    x: Array, indices: Indices, axis: int = 0, *, out_of_range: OutOfRange = "clamp", out: Array | None = None
+    x: Array,
+    indices: Indices,
+    axis: int = 0,
+    *,
+    out_of_range: Literal["error", "clamp"] = "error",
+    out: Array | None = None,
 ) -> Array:
     """Elements along an axis picked by indices (DML_OPERATOR_GATHER, without its limits).
 
@@ -259,7 +256,8 @@ def gather(
         x: array of any shape with at least one dimension, and any dtype.
         indices: integers of any type and shape. A negative one counts from the end of the axis.
         axis: −rank to rank − 1.
-        out_of_range: ``"clamp"`` reads the nearest end of the axis, ``"error"`` raises IndexError before writing.
+        out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
+            ``"clamp"`` reads the nearest end of the axis, as DirectML's operator does.
         out: array of the result's shape and x's dtype to write to.
 
     Returns:
@@ -268,7 +266,7 @@ def gather(
     Raises:
         DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
             has more than 64 dimensions.
-        IndexError: with ``out_of_range="error"``, an index is outside.
+        IndexError: an index is outside the axis.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
     Examples:
@@ -276,6 +274,6 @@ def gather(
         array([[3, 4],
                [3, 4],
                [1, 2]])
-        >>> dml.gather(np.arange(5), [99])
+        >>> dml.gather(np.arange(5), [99], out_of_range="clamp")
         array([4])
     """

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, INDEX_TYPES, ONLY_UINT32, TYPES_8_TO_32, indexed_table
 from anydml.records import record
@@ -21,9 +21,11 @@ from anydml.symbols import holds
 from anydml.tensor import Layout, TensorDesc
 
 
-def along_moves(source: Layout, indices: Layout, output: Layout, axis: int, dtype: str) -> tuple[Move, ...]:
+def along_moves(
+    source: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside = "clamp"
+) -> tuple[Move, ...]:
     """``output[c] = source[c with c[axis] := indices[c]]``: operands 0, 1 and 2."""
-    lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis])
+    lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis], outside)
     still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
     return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
 
@@ -75,7 +77,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from self._like_but_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
-            rule = "sizes are IndicesTensor's"
+            rule = "sizes must be IndicesTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.indices_tensor.sizes, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
@@ -97,32 +99,40 @@ class GatherElementsOperatorDesc(OperatorDesc):
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, indices), (axis, dtype) = shapes, arguments
+    (shape, indices), (axis, out_of_range, dtype) = shapes, arguments
     axis = infer.check_along(name, shape, indices, axis)
     if not holds((shape[axis] >= 1) | (math.prod(indices) == 0)):
         message = f"{name}: axis {axis} of x is empty, but there are indices"
-        raise DescError(message, name, "x", "there is an element to read")
-    return Inferred((axis, infer.type_name(dtype)), [tuple(indices)])
+        raise DescError(message, name, "x", "there must be an element to read")
+    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(indices)])
 
 
 def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (source, indices), (output,), (axis, dtype) = inputs, outputs, parameters
-    return along_moves(source, indices, output, axis, dtype)
+    (source, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
+    return along_moves(source, indices, output, axis, dtype, outside)
 
 
 @function(_infer, _lower)
-def gather_elements(x: Array, indices: Indices, axis: int = 0, *, out: Array | None = None) -> Array:
+def gather_elements(
+    x: Array,
+    indices: Indices,
+    axis: int = 0,
+    *,
+    out_of_range: Literal["error", "clamp"] = "error",
+    out: Array | None = None,
+) -> Array:
     """One element for each index, picked along an axis (DML_OPERATOR_GATHER_ELEMENTS, without its limits).
 
-    ``result[c] = x[c with c[axis] := indices[c]]``, as `numpy.take_along_axis` and `torch.gather`; indices outside
-    the axis are clamped.
+    ``result[c] = x[c with c[axis] := indices[c]]``, as `numpy.take_along_axis` and `torch.gather`.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
         indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
         axis: −rank to rank − 1.
+        out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
+            ``"clamp"`` reads the nearest end, as DirectML's operator does.
         out: array of the indices' shape and x's dtype to write to.
 
     Returns:
@@ -130,6 +140,7 @@ def gather_elements(x: Array, indices: Indices, axis: int = 0, *, out: Array | N
 
     Raises:
         DescError: indices are not integers or of another shape, the axis is out of range, or it is empty.
+        IndexError: an index is outside the axis.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
     Examples:

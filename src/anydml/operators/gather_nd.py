@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
@@ -12,7 +12,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.tuples import (
     Counts,
@@ -184,33 +184,42 @@ class GatherNd1OperatorDesc(_GatherNd):
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, indices), (batch_dims, dtype) = shapes, arguments
+    (shape, indices), (batch_dims, out_of_range, dtype) = shapes, arguments
     counts, picked = check_tuples(name, shape, indices, batch_dims)
     indexed = shape[batch_dims : batch_dims + int(indices[-1])]
     if not holds((math.prod(picked) == 0) | (math.prod(indexed) >= 1)):
         message = f"{name}: x.shape is {tuple(shape)}, but there are indices"
-        raise DescError(message, name, "x", "there is an element to read")
-    return Inferred((counts, infer.type_name(dtype)), [picked])
+        raise DescError(message, name, "x", "there must be an element to read")
+    return Inferred((counts, infer.type_name(dtype), OUTSIDE[out_of_range]), [picked])
 
 
 def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (source, indices), (output,), (counts, dtype) = inputs, outputs, parameters
-    access = tuple_access(0, source, indices, counts, dtype, "clamp")
+    (source, indices), (output,), (counts, dtype, outside) = inputs, outputs, parameters
+    access = tuple_access(0, source, indices, counts, dtype, outside)
     return (Move(output.sizes, Access(2, 0, output.strides), access, source.element_size),)
 
 
 @function(_infer, _lower)
-def gather_nd(x: Array, indices: Indices, batch_dims: int = 0, *, out: Array | None = None) -> Array:
+def gather_nd(
+    x: Array,
+    indices: Indices,
+    batch_dims: int = 0,
+    *,
+    out_of_range: Literal["error", "clamp"] = "error",
+    out: Array | None = None,
+) -> Array:
     """Elements or blocks picked by coordinates (DML_OPERATOR_GATHER_ND1, without its limits), as ONNX's GatherND.
 
-    ``result[b, c] = x[b, *indices[b, c]]``; coordinates outside their dimension are clamped.
+    ``result[b, c] = x[b, *indices[b, c]]``. A negative coordinate counts from the end of its dimension.
 
     Args:
         x: array of any shape and dtype.
         indices: integers whose last dimension holds the first coordinates of what is picked.
         batch_dims: leading dimensions that x and indices have in common.
+        out_of_range: ``"error"`` raises IndexError for a coordinate outside its dimension, before anything is written;
+            ``"clamp"`` reads the nearest end, as DirectML's operator does.
         out: array of the result's shape and x's dtype to write to.
 
     Returns:
@@ -219,6 +228,7 @@ def gather_nd(x: Array, indices: Indices, batch_dims: int = 0, *, out: Array | N
     Raises:
         DescError: indices are not integers or have too many coordinates, batch sizes differ, x is empty and indices
             are not, or the result has more than 64 dimensions.
+        IndexError: a coordinate is outside its dimension.
         BindingError: `out` does not fit, or overlaps x or the indices.
 
     Examples:

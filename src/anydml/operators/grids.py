@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anydml.moves import Computed, Constant
 from anydml.operators.enums import AxisDirection
+
+MOST_FOLLOWED = 1 << 20
+"""Coordinates of an axis of which it is worth seeing whether they follow a step; those of longer ones are looked up."""
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -26,8 +30,15 @@ class Grid(NamedTuple):
     of_output: float
     direction: AxisDirection | None
 
+    @property
+    def is_one_to_one(self) -> bool:
+        """Whether each coordinate is its own, also where FLOAT no longer tells one from the next."""
+        return self.scale == 1 and self.of_input == -self.of_output and (2 * self.of_input).is_integer()
+
     def positions(self, count: int, size: int) -> Positions:
         """The input's coordinates for `count` of the output, in FLOAT arithmetic, held inside `size`."""
+        if self.is_one_to_one:
+            return np.minimum(np.arange(count), size - 1)
         with np.errstate(all="ignore"):
             x = (np.arange(count).astype(np.float32) - np.float32(self.of_output)) / np.float32(self.scale)
             x = x - np.float32(self.of_input)
@@ -40,6 +51,8 @@ class Grid(NamedTuple):
 
     def position(self, at: int, size: int) -> int:
         """The same for one coordinate."""
+        if self.is_one_to_one:
+            return min(at, size - 1)
         with np.errstate(all="ignore"):
             x = (np.float32(at) - np.float32(self.of_output)) / np.float32(self.scale) - np.float32(self.of_input)
         if not math.isfinite(x):
@@ -57,12 +70,18 @@ class Axis(NamedTuple):
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
     start: int
-    looked_up: Positions | None
+    looked_up: Constant | None
 
 
-def axis_of(positions: Positions) -> Axis:
-    """Positions as a range, as one whose elements are repeated, or as they are."""
-    count = len(positions)
+def axis_of(grid: Grid, count: int, size: int) -> Axis:
+    """The positions of `count` coordinates in `size` as a range, as one whose elements are repeated, or as they are."""
+    if grid.is_one_to_one and count <= size:
+        return Axis((count,), (1,), 0, None)
+    dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
+    looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
+    if count > MOST_FOLLOWED:
+        return Axis((count,), (0,), 0, looked_up)
+    positions = grid.positions(count, size)
     steps = np.diff(positions)
     start = int(positions[0])
     if count < 2 or (steps == steps[0]).all():
@@ -75,4 +94,4 @@ def axis_of(positions: Positions) -> Axis:
         by = np.diff(firsts)
         if (lines == firsts[:, None]).all() and (by == by[0]).all():
             return Axis((count // times, times), (int(by[0]), 0), start, None)
-    return Axis((count,), (0,), 0, positions)
+    return Axis((count,), (0,), 0, looked_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ import numpy as np
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Move
+from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Arrays, Composing, Inferred, Parameters, Sizes, function
@@ -20,7 +21,7 @@ from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, TYPES_16_AND_32, table
 from anydml.records import record
 from anydml.symbols import are_equal, are_known
-from anydml.tensor import Layout, TensorDesc
+from anydml.tensor import Layout, TensorDesc, packed_strides
 
 
 @record
@@ -103,17 +104,19 @@ def joined_shape(
     for i, shape in enumerate(shapes[1:], 1):
         if dtypes is not None and dtypes[i] != dtypes[0]:
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays have one dtype")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one dtype")
         if not (len(shape) == len(first) and equal(shape[:axis], before) and equal(shape[axis + 1 :], after)):
             shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
             message = f"{name}: {shown} and axis is {axis}"
-            raise DescError(message, name, f"arrays[{i}]", "shapes are equal but along axis")
+            raise DescError(message, name, f"arrays[{i}]", "shapes must be equal but along axis")
     lengths = tuple([shape[axis] for shape in shapes])
     return axis, lengths, (*before, sum(lengths), *after)
 
 
 def infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
     """As long as all together."""
+    if arguments == (None,) and shapes:
+        return Inferred((None,), [(sum(map(math.prod, shapes)),)])
     axis, _, whole = joined_shape(name, shapes, None, *arguments)
     return Inferred((axis,), [whole])
 
@@ -123,10 +126,21 @@ def lower_join(
 ) -> tuple[Move, ...]:
     """One move a part."""
     (whole,), (axis,) = outputs, parameters
+    if axis is None:
+        return tuple(_flat_moves(inputs, whole))
     if is_packed:
         rows, runs = rows_and_runs(inputs, axis)
         return packed_part_moves(rows, runs, into_whole=True)
     return part_moves((len(inputs), whole), tuple(enumerate(inputs)), axis, into_whole=True)
+
+
+def _flat_moves(inputs: Sequence[Layout], whole: Layout) -> Iterator[Move]:
+    (stride,), start = whole.strides, 0
+    for number, each in enumerate(inputs):
+        to = Access(len(inputs), start * stride, tuple(n * stride for n in packed_strides(each.sizes)))
+        if 0 not in each.sizes:
+            yield Move(each.sizes, to, Access(number, 0, each.strides), each.element_size)
+        start += math.prod(each.sizes)
 
 
 def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
@@ -134,18 +148,21 @@ def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any
     np.concatenate(inputs, *inferred.parameters, out=outputs[0])
 
 
-def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     """As one."""
-    return [make.joined(inputs, *inferred.parameters)]
+    (axis,) = inferred.parameters
+    if axis is None:
+        return [make.joined([make.reshaped(each, (math.prod(each.shape),)) for each in inputs], 0)]
+    return [make.joined(inputs, axis)]
 
 
 @function(infer_join, lower_join, by_numpy=concatenate, few=1, compose=compose_join)
-def join(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
+def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> Array:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 
     Args:
         arrays: at least one, of one dtype (strings of any lengths are one), with equal shapes but along `axis`.
-        axis: −rank to rank − 1.
+        axis: −rank to rank − 1; None joins the elements of arrays of any shapes, as `numpy.concatenate`.
         out: array of the joined shape and dtype to write to.
 
     Returns:

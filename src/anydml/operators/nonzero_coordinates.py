@@ -87,9 +87,13 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         """UINT32 outputs; one count; a row an element, as wide as its coordinates need."""
         for name, tensor in self.outputs:
             if tensor.data_type != DataType.UINT32:
-                yield self.problem(f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", f"{name} is UINT32")
+                yield self.problem(
+                    f"{name}.DataType", f"{name}.DataType is {tensor.data_type}", f"{name} must be UINT32"
+                )
         count, found = self.output_count_tensor.sizes, self.output_coordinates_tensor.sizes
-        yield from self.sizes_are("OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes are 1")
+        yield from self.sizes_are(
+            "OutputCountTensor", self.output_count_tensor, (1,) * len(count), "all sizes must be 1"
+        )
         name = "OutputCoordinatesTensor"
         if len(found) < 2:
             message = f"{name} has {len(found)} dimensions"
@@ -97,13 +101,13 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
             return
         rows = math.prod(self.input_tensor.sizes)
         expected = (*(1,) * (len(found) - 2), rows, found[-1])
-        rule = "rows are InputTensor's elements, and sizes before them are 1"
+        rule = "rows must be InputTensor's elements, and sizes before them 1"
         yield from self.sizes_are(name, self.output_coordinates_tensor, expected, rule)
         sizes = self.input_tensor.sizes
         least = max(1, len([*itertools.dropwhile(lambda size: size == 1, sizes)]))
         if not least <= found[-1] <= len(sizes):
             message = f"{name} has {found[-1]} coordinates in a row, but InputTensor.Sizes is {list(sizes)}"
-            rule = f"there are {least} to {len(sizes)}: dimensions, with or without leading sizes of 1"
+            rule = f"there must be {least} to {len(sizes)}: dimensions, with or without leading sizes of 1"
             yield self.problem(f"{name}.Sizes", message, rule)
 
     @property

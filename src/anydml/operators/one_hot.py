@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
@@ -13,7 +13,7 @@ from anydml.fields import check_dimensions
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Coordinate, Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.types import (
     ALL_TYPES,
@@ -77,11 +77,11 @@ class OneHotOperatorDesc(OperatorDesc):
         yield from broken
         if all(size == 1 for size in self.values_tensor.sizes):
             message = f"ValuesTensor.Sizes is {list(self.values_tensor.sizes)}, but it holds OffValue and OnValue"
-            yield self.problem("ValuesTensor.Sizes", message, "there are at least 2 values")
+            yield self.problem("ValuesTensor.Sizes", message, "there must be at least 2 values")
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             sizes = self.output_tensor.sizes
             expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
-            yield from self.sizes_are(*indices, expected, "sizes are OutputTensor's, but 1 along Axis")
+            yield from self.sizes_are(*indices, expected, "sizes must be OutputTensor's, but 1 along Axis")
 
     def _on(self) -> Coordinate:
         """Where On stands."""
@@ -115,23 +115,23 @@ class OneHotOperatorDesc(OperatorDesc):
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (values, shape), (depth, axis, dtype) = shapes, arguments
+    (values, shape), (depth, axis, out_of_range, dtype) = shapes, arguments
     if not are_equal(values, (2,)):
         message = f"{name}: values have shape {tuple(values)}"
-        raise DescError(message, name, "values", "values are two: elsewhere, and where an index points")
+        raise DescError(message, name, "values", "values must be two: elsewhere, and where an index points")
     if depth < 0:
-        raise DescError(f"{name}: depth is {depth}", name, "depth", "depth is 0 or more")
+        raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
     axis = infer.axis_of(name, len(shape) + 1, axis)
-    return Inferred((axis, infer.type_name(dtype)), [(*shape[:axis], depth, *shape[axis:])])
+    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [(*shape[:axis], depth, *shape[axis:])])
 
 
 def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (values, indices), (output,), (axis, dtype) = inputs, outputs, parameters
+    (values, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
     nothing, still = (0,) * len(output.sizes), (0,) * len(indices.sizes)
-    lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
+    lookup = Lookup(1, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
     along = (*output.strides[:axis], *output.strides[axis + 1 :])
     size = output.element_size
     return (
@@ -141,14 +141,24 @@ def _lower(
 
 
 @function(_infer, _lower)
-def one_hot(indices: Indices, values: Array, depth: int, axis: int = -1, *, out: Array | None = None) -> Array:
+def one_hot(
+    indices: Indices,
+    values: Array,
+    depth: int,
+    axis: int = -1,
+    *,
+    out_of_range: Literal["error", "skip"] = "error",
+    out: Array | None = None,
+) -> Array:
     """One value where an index points, another elsewhere (DML_OPERATOR_ONE_HOT, without its limits).
 
     Args:
-        indices: integers of any shape. A negative one counts from the end; those outside point nowhere.
+        indices: integers of any shape. A negative one counts from the end.
         values: array of two elements of any dtype: elsewhere, and where an index points.
         depth: the size of the new axis.
         axis: where it stands in the result, −rank − 1 to rank.
+        out_of_range: ``"error"`` raises IndexError for an index outside the new axis, before anything is written;
+            ``"skip"`` lets it point nowhere, as DirectML's operator does.
         out: array of the result's shape and the values' dtype to write to.
 
     Returns:
@@ -157,6 +167,7 @@ def one_hot(indices: Indices, values: Array, depth: int, axis: int = -1, *, out:
     Raises:
         DescError: indices are not integers, values are not two, depth is negative, the axis is out of range, or the
             result has more than 64 dimensions.
+        IndexError: an index is outside the new axis.
         BindingError: `out` does not fit, or overlaps an input.
 
     Examples:

@@ -53,7 +53,7 @@ class _Padding(OperatorDesc):
         yield from self.one_a_dimension("StartPadding", self.start_padding, count)
         yield from self.one_a_dimension("EndPadding", self.end_padding, count)
         around = zip(self.input_tensor.sizes, self.start_padding, self.end_padding, strict=False)
-        rule = "sizes are InputTensor's plus StartPadding and EndPadding"
+        rule = "sizes must be InputTensor's plus StartPadding and EndPadding"
         yield from self.sizes_are("OutputTensor", self.output_tensor, [*map(sum, around)], rule)
 
     def _support_problems(self, level: FeatureLevel) -> Iterator[Problem]:
@@ -240,10 +240,10 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     for i, (size, before, after) in enumerate(zip(shape, start, end, strict=True)):
         if not holds((before >= 0) & (after >= 0)):
             message = f"{name}: pads of dimension {i} are {before} and {after}"
-            raise DescError(message, name, "pads", "each is 0 or more")
+            raise DescError(message, name, "pads", "each must be 0 or more")
         if mode != "constant" and not holds((size >= 1) | (before + after == 0)):
             message = f"{name}: dimension {i} of x is empty, and mode is {mode!r}"
-            raise DescError(message, name, "x", "there is an element to repeat")
+            raise DescError(message, name, "x", "there must be an element to repeat")
     whole = tuple(before + size + after for size, before, after in zip(shape, start, end, strict=True))
     return Inferred((start, mode, value), [whole])
 

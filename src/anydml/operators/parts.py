@@ -86,9 +86,11 @@ def part_problems(
         for d, (size, expected) in enumerate(zip(part.sizes, tensor.sizes, strict=True)):
             if d != axis and size != expected:
                 message = f"{part_name}.Sizes[{d}] is {size}, but {name}.Sizes[{d}] is {expected}"
-                rule = f"{array} have the sizes of {name} in every dimension but Axis"
+                rule = f"{array} must have the sizes of {name} in every dimension but Axis"
                 yield desc.problem(f"{part_name}.Sizes[{d}]", message, rule)
     total = sum(part.sizes[axis] for _, part in parts)
     if total != tensor.sizes[axis]:
         message = f"{array} sizes along Axis {axis} add up to {total}, but {name}.Sizes[{axis}] is {tensor.sizes[axis]}"
-        yield desc.problem(f"{array}.Sizes[{axis}]", message, f"the sizes of {array} along Axis add up to {name}'s")
+        yield desc.problem(
+            f"{array}.Sizes[{axis}]", message, f"the sizes of {array} along Axis must add up to {name}'s"
+        )

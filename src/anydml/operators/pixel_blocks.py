@@ -19,15 +19,15 @@ _ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_dep
 
 def _blocks(name: str, shape: Sizes, block: int) -> None:
     if len(shape) != 4:
-        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x is N, C, H, W")
+        raise DescError(f"{name}: x has {len(shape)} dimensions", name, "x", "x must be N, C, H, W")
     if block < 1:
-        raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size is at least 1")
+        raise DescError(f"{name}: block_size is {block}", name, "block_size", "block_size must be at least 1")
 
 
 def _divides(name: str, d: int, size: int, by: int) -> None:
     if not holds(size % by == 0):
         message = f"{name}: x.shape[{d}] is {size}, which {by} does not divide"
-        raise DescError(message, name, "block_size", "blocks divide x")
+        raise DescError(message, name, "block_size", "blocks must divide x")
 
 
 def _infer_to_depth(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:

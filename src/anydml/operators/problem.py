@@ -28,7 +28,7 @@ class Problem(Record):
         >>> T = dml.TensorDesc
         >>> problem, = dml.SplitOperatorDesc(T("INT8", [4]), [T("INT8", [4])], axis=1).problems()
         >>> problem.field, problem.rule
-        ('Axis', 'Axis is 0 to InputTensor.DimensionCount − 1')
+        ('Axis', 'Axis must be 0 to InputTensor.DimensionCount − 1')
     """
 
     operator: str

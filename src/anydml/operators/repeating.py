@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from anydml import infer
 from anydml.errors import DescError
-from anydml.moves import Access, Move
+from anydml.moves import Access, Lookup, Move
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
-from anydml.symbols import are_at_least
-from anydml.tensor import Layout
+from anydml.symbols import are_at_least, holds, integers_or_symbols
+from anydml.tensor import Layout, packed_strides
+from anydml.text import counted
 
 
 def repeat_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tuple[Move, ...]:
@@ -26,16 +31,24 @@ def repeat_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tupl
 
 def _inferred(name: str, field: str, shape: Sizes, repeats: Sizes, least: int) -> Inferred:
     if repeats and not are_at_least(least, repeats):
-        raise DescError(f"{name}: {field} is {list(repeats)}", name, field, f"each is at least {least}")
+        raise DescError(f"{name}: {field} is {list(repeats)}", name, field, f"each must be at least {least}")
     return Inferred((repeats,), [tuple(size * n for size, n in zip(shape, repeats, strict=True))])
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape,), (count, axis) = shapes, arguments
-    if count < 0:
-        raise DescError(f"{name}: repeats is {count}", name, "repeats", "repeats is 0 or more")
-    axis = infer.axis_of(name, len(shape), axis)
-    return _inferred(name, "repeats", shape, tuple(count if d == axis else 1 for d in range(len(shape))), 0)
+    (shape,), (given, axis) = shapes, arguments
+    counts = (given,) if isinstance(given, int) else integers_or_symbols(name, "repeats", given)
+    if counts and not are_at_least(0, counts):
+        raise DescError(f"{name}: repeats is {given}", name, "repeats", "repeats must be 0 or more")
+    if axis is not None:
+        axis = infer.axis_of(name, len(shape), axis)
+    size = math.prod(shape) if axis is None else shape[axis]
+    if len(counts) != 1 and not holds(len(counts) == size):
+        message = f"{name}: repeats has {counted(len(counts), 'entry')} for {counted(size, 'element')}"
+        raise DescError(message, name, "repeats", "one number, or one an element")
+    whole = counts[0] * size if len(counts) == 1 else sum(counts)
+    result = (whole,) if axis is None else (*shape[:axis], whole, *shape[axis + 1 :])
+    return Inferred((counts, axis), [result])
 
 
 def _infer_scales(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -50,26 +63,63 @@ def _lower(
     return repeat_moves(source, output, repeats)
 
 
-@function(_infer, _lower)
-def repeat(x: Array, repeats: int, axis: int, *, out: Array | None = None) -> Array:
-    """Each element along an axis several times, one after the other, as `numpy.repeat` by one number.
+def _lower_repeat(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source,), (output,), (counts, axis) = inputs, outputs, parameters
+    own, size = source.strides, source.element_size
+    if len(counts) > 1:
+        at = 0 if axis is None else axis
+        axes = range(len(source.sizes)) if axis is None else (axis,)
+        strides = (*(0,) * at, 8 * len(axes), *(0,) * (len(output.sizes) - at - 1))
+        lookups = tuple(Lookup(2, "int64", 8 * k, strides, source.sizes[d], own[d]) for k, d in enumerate(axes))
+        still = (0,) if axis is None else (*own[:axis], 0, *own[axis + 1 :])
+        return (Move(output.sizes, Access(1, 0, output.strides), Access(0, 0, still, lookups), size),)
+    (count,) = counts
+    if axis is not None:
+        return repeat_moves(source, output, [count if d == axis else 1 for d in range(len(source.sizes))])
+    (stride,) = output.strides
+    to = tuple(n * count * stride for n in packed_strides(source.sizes))
+    return (Move((*source.sizes, count), Access(1, 0, (*to, stride)), Access(0, 0, (*own, 0)), size),)
+
+
+def _table(sizes: Sizes, counts: Sizes, axis: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Which element stands at each place of the result: a row of coordinates each (INT64)."""
+    places = np.repeat(np.arange(len(counts)), counts)
+    if axis is not None:
+        return np.ascontiguousarray(places[:, None], np.int64)
+    return np.ascontiguousarray(np.stack(np.unravel_index(places, sizes), -1), np.int64)
+
+
+def _constants(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
+) -> tuple[np.ndarray[Any, Any], ...]:
+    (source,), (counts, axis) = inputs, parameters
+    return (_table(source.sizes, counts, axis),) if len(counts) > 1 else ()
+
+
+@function(_infer, _lower_repeat, constants=_constants)
+def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array | None = None) -> Array:
+    """Each element along an axis several times, one after the other, as `numpy.repeat`.
 
     Args:
-        x: array of any shape with at least one dimension, and any dtype.
-        repeats: how often, 0 or more.
-        axis: −rank to rank − 1.
+        x: array of any shape and dtype.
+        repeats: how often, 0 or more: one number for all elements along `axis`, or one each.
+        axis: −rank to rank − 1; by default, x counts as an array of one axis, as which it is repeated.
         out: array of the result's shape and x's dtype to write to.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: `repeats` is negative, or the axis is out of range.
+        DescError: `repeats` are negative, or neither one nor one an element, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
-        >>> dml.repeat(np.array([1, 2]), 2, axis=0)
+        >>> dml.repeat(np.array([1, 2]), 2)
         array([1, 1, 2, 2])
+        >>> dml.repeat(np.array([[1], [2]]), [1, 3], axis=0).ravel()
+        array([1, 2, 2, 2])
     """
 
 

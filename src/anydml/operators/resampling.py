@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Constant, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import AxisDirection, InterpolationMode
@@ -63,20 +63,20 @@ class ResampleBase(OperatorDesc):
             for i, value in enumerate(values):
                 is_scale = field == "Scales"
                 if not math.isfinite(np.float32(value)) or (is_scale and not np.float32(value) > 0):
-                    rule = "it is a number above 0" if is_scale else "it is a finite number"
+                    rule = "it must be a number above 0" if is_scale else "it must be a finite number"
                     yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", rule)
         if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
             message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
-            yield self.problem("InterpolationMode", message, "InterpolationMode is NEAREST_NEIGHBOR")
+            yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
     def _axes(self) -> list[Axis]:
         each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
-        return [axis_of(grid.positions(count, size)) for grid, count, size in each]
+        return [axis_of(grid, count, size) for grid, count, size in each]
 
     @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """The input's coordinates along each axis in which they follow no one step."""
-        return tuple(axis.looked_up.astype(np.uint32) for axis in self._axes() if axis.looked_up is not None)
+        return tuple(axis.looked_up for axis in self._axes() if axis.looked_up is not None)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move: strides where coordinates follow one step, stand still or repeat, constant lookups elsewhere."""
@@ -91,8 +91,9 @@ class ResampleBase(OperatorDesc):
             own = source.strides[d]
             offset += axis.start * own
             if axis.looked_up is not None:
-                along = tuple(4 if k == len(to) else 0 for k in range(len(sizes)))
-                lookups.append(Lookup(2 + len(lookups), "uint32", 0, along, source.sizes[d], own))
+                dtype = axis.looked_up.dtype
+                along = tuple(dtype.itemsize if k == len(to) else 0 for k in range(len(sizes)))
+                lookups.append(Lookup(2 + len(lookups), dtype.name, 0, along, source.sizes[d], own))
             to += [output.strides[d] * math.prod(axis.sizes[k + 1 :]) for k in range(len(axis.sizes))]
             steps += [step * own for step in axis.steps]
         read = Access(0, offset, tuple(steps), tuple(lookups))

@@ -11,7 +11,7 @@ import numpy as np
 from anydml import infer
 from anydml.errors import DescError
 from anydml.feature_level import FeatureLevel, SupportTable
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Computed, Constant, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
@@ -26,9 +26,16 @@ UNSIGNED = (DataType.UINT64, DataType.UINT32)
 """Types of lengths."""
 
 
-def _places(size: int) -> np.ndarray[Any, Any]:
+def _places(size: int) -> Constant:
     """For a size of n: n times n, which is outside, then 0 to n − 1. From place L + n on, backwards: L − 1 … 0."""
-    return np.concatenate([np.full(size, size, np.uint32), np.arange(size, dtype=np.uint32)])
+    dtype = _place_dtype(size)
+    return Computed(
+        (2 * size,), dtype, lambda: np.concatenate([np.full(size, size, dtype), np.arange(size, dtype=dtype)])
+    )
+
+
+def _place_dtype(size: int) -> np.dtype[Any]:
+    return np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
 
 
 def turned(
@@ -45,9 +52,11 @@ def turned(
     (read, own), (operand, where, dtype), (_, to) = source, lengths, output
     size = own.sizes[axis]
     still = (*where.strides[:axis], 0, *where.strides[axis + 1 :])
-    length = Lookup(operand, dtype, 0, still, size + 1, 4)
-    back = tuple(-4 if d == axis else 0 for d in range(len(own.sizes)))
-    place = Lookup(3, "uint32", (size - 1) * 4, back, size, own.strides[axis], "skip", (length,))
+    place_dtype = _place_dtype(size)
+    step = place_dtype.itemsize
+    length = Lookup(operand, dtype, 0, still, size + 1, step)
+    back = tuple(-step if d == axis else 0 for d in range(len(own.sizes)))
+    place = Lookup(3, place_dtype.name, (size - 1) * step, back, size, own.strides[axis], "skip", (length,))
     strides = (*own.strides[:axis], 0, *own.strides[axis + 1 :])
     write = Access(output[0], 0, to.strides)
     return (copied(source, output), Move(to.sizes, write, Access(read, 0, strides, (place,)), own.element_size))
@@ -108,11 +117,11 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             sizes = self.input_tensor.sizes
             expected = (*sizes[: self.axis], 1, *sizes[self.axis + 1 :])
-            yield from self.sizes_are(*lengths, expected, "sizes are InputTensor's, but 1 along Axis")
-            yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes are InputTensor's")
+            yield from self.sizes_are(*lengths, expected, "sizes must be InputTensor's, but 1 along Axis")
+            yield from self.sizes_are("OutputTensor", self.output_tensor, sizes, "sizes must be InputTensor's")
 
     @property
-    def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
+    def constants(self) -> tuple[Constant, ...]:
         """Where elements are found by how far they are from the length."""
         return (_places(self.input_tensor.sizes[self.axis]),)
 
@@ -137,13 +146,11 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     expected = (*shape[:axis], 1, *shape[axis + 1 :])
     if not are_equal(lengths, expected):
         message = f"{name}: lengths have shape {list(lengths)}, but must have {list(expected)}"
-        raise DescError(message, name, "lengths", "lengths have x's shape, but 1 along axis")
+        raise DescError(message, name, "lengths", "lengths must have x's shape, but 1 along axis")
     return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
 
 
-def _constants(
-    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters
-) -> tuple[np.ndarray[Any, Any], ...]:
+def _constants(inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters) -> tuple[Constant, ...]:
     return (_places(inputs[0].sizes[parameters[0]]),)
 
 

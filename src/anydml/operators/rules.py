@@ -10,7 +10,7 @@ from anydml.operators.scalars import Scalar, scalar_problem
 from anydml.operators.texts import Printed
 from anydml.operators.types import INDEX_TYPES
 from anydml.tensor import UINT_MAX, DataType, TensorDesc
-from anydml.text import counted
+from anydml.text import a, counted
 
 
 class Rules(Printed):
@@ -40,13 +40,15 @@ class Rules(Printed):
         for name, tensor in others:
             if tensor.data_type != model.data_type:
                 message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
-                yield self.problem(f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} have one DataType")
+                yield self.problem(
+                    f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} must have one DataType"
+                )
             yield from self._same_dimensions(first, model, name, tensor)
 
     def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
         if len(tensor.sizes) != len(model.sizes):
             counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
-            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} have one DimensionCount")
+            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have one DimensionCount")
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
         """A tensor has these sizes."""
@@ -56,42 +58,42 @@ class Rules(Printed):
 
     def _like_but_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
         expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
-        yield from self.sizes_are(name, tensor, expected, "sizes are InputTensor's, but along Axis any")
+        yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, but along Axis any")
 
     def _index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
         if tensor.data_type not in types:
             message = f"{name}.DataType is {tensor.data_type}, which cannot index"
-            yield self.problem(f"{name}.DataType", message, f"indices are {', '.join(t.name for t in types)}")
+            yield self.problem(f"{name}.DataType", message, f"indices must be {', '.join(t.name for t in types)}")
 
     def _scalars(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
         """DML_SCALAR_UNIONs of the output's type, which `field` repeats."""
         output = next(self._named(self.OUTPUTS))[1].data_type
         if data_type != output:
             message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
-            yield self.problem(field, message, f"{field} is OutputTensor.DataType")
+            yield self.problem(field, message, f"{field} must be OutputTensor.DataType")
             return
         for name, value in values.items():
             if wrong := scalar_problem(value, data_type):
-                yield self.problem(name, f"{name} {wrong}", f"{name} is a {data_type}")
+                yield self.problem(name, f"{name} {wrong}", f"{name} must be {a(str(data_type))}")
 
     def _axis(self, axis: int, dimensions: int, tensor: str = "InputTensor") -> Iterator[Problem]:
         if not 0 <= axis < dimensions:
             message = f"Axis is {axis}, but {tensor} has {counted(dimensions, 'dimension')}"
-            yield self.problem("Axis", message, f"Axis is 0 to {tensor}.DimensionCount − 1")
+            yield self.problem("Axis", message, f"Axis must be 0 to {tensor}.DimensionCount − 1")
 
     def _signed_axis(self, axis: int, tensor: TensorDesc) -> Iterator[Problem]:
         rank = len(tensor.sizes)
         if not -rank <= axis < rank:
-            yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis is {-rank} to {rank - 1}")
+            yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis must be {-rank} to {rank - 1}")
 
     def _host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
         """A one-dimensional INT64 tensor with one entry a part."""
         if tensor.data_type != DataType.INT64:
             message = f"{name}.DataType is {tensor.data_type}"
-            yield self.problem(f"{name}.DataType", message, f"{name} is INT64")
+            yield self.problem(f"{name}.DataType", message, f"{name} must be INT64")
         if tensor.sizes != (count,):
             message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
-            yield self.problem(f"{name}.Sizes", message, f"{name} has one dimension, one entry a part")
+            yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry a part")
 
     def one_a_dimension(
         self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
@@ -104,4 +106,4 @@ class Rules(Printed):
             return
         for i, value in enumerate(values):
             if not 0 <= value <= UINT_MAX:
-                yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it is 0 to 4294967295 (UINT)")
+                yield self.problem(f"{field}[{i}]", f"{field}[{i}] is {value}", "it must be 0 to 4294967295 (UINT)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
@@ -12,7 +12,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.types import (
@@ -93,9 +93,9 @@ class ScatterOperatorDesc(OperatorDesc):
         yield from broken
         if not any(p.field == "Axis" or p.field.endswith(".Sizes") for p in broken):
             yield from self._like_but_axis("IndicesTensor", self.indices_tensor, self.input_tensor, self.axis)
-            rule = "sizes are IndicesTensor's"
+            rule = "sizes must be IndicesTensor's"
             yield from self.sizes_are("UpdatesTensor", self.updates_tensor, self.indices_tensor.sizes, rule)
-            rule = "sizes are InputTensor's"
+            rule = "sizes must be InputTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
@@ -126,46 +126,61 @@ class ScatterOperatorDesc(OperatorDesc):
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, updates, indices), (axis, dtype) = shapes, arguments
+    (shape, updates, indices), (axis, out_of_range, dtype) = shapes, arguments
     axis = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
         raise DescError(message, name, "updates", "one index an update")
-    return Inferred((axis, infer.type_name(dtype)), [tuple(shape)])
+    return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(shape)])
+
+
+def _updated(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (_, updates, indices), (output,), (axis, dtype, outside) = inputs, outputs, parameters
+    lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
+    still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
+    to = Access(3, 0, still, (lookup,))
+    return (Move(updates.sizes, to, Access(1, 0, updates.strides), updates.element_size),)
 
 
 def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (source, updates, indices), (output,), (axis, dtype) = inputs, outputs, parameters
-    lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], "skip")
-    still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
-    return (
-        copied((0, source), (3, output)),
-        Move(updates.sizes, Access(3, 0, still, (lookup,)), Access(1, 0, updates.strides), updates.element_size),
-    )
+    return copied((0, inputs[0]), (3, outputs[0])), *_updated(inputs, outputs, parameters, is_packed)
 
 
-@function(_infer, _lower)
-def scatter(x: Array, indices: Indices, updates: Array, axis: int = 0, *, out: Array | None = None) -> Array:
+@function(_infer, _lower, in_place=_updated)
+def scatter(
+    x: Array,
+    indices: Indices,
+    updates: Array,
+    axis: int = 0,
+    *,
+    out_of_range: Literal["error", "skip"] = "error",
+    out: Array | None = None,
+) -> Array:
     """A copy with elements put along an axis (DML_OPERATOR_SCATTER, without its limits), as `torch.scatter`.
 
     ``result = x; result[c with c[axis] := indices[c]] = updates[c]``, one after the other in row-major order: the last
-    of several updates of an element stays. Indices outside the axis are skipped.
+    of several updates of an element stays.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
         indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
         updates: array of the indices' shape and x's dtype.
         axis: −rank to rank − 1.
-        out: array of x's shape and dtype to write to.
+        out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
+            ``"skip"`` leaves its update out, as DirectML's operator does here.
+        out: array of x's shape and dtype to write to; x itself, which is changed then by the updates alone.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
         DescError: indices are not integers or of another shape, dtypes differ, or the axis is out of range.
-        BindingError: `out` does not fit, or overlaps an input.
+        IndexError: an index is outside the axis.
+        BindingError: `out` does not fit, or overlaps an input in another way.
 
     Examples:
         >>> dml.scatter(np.zeros(4, int), np.array([2, 0]), np.array([7, 8]))

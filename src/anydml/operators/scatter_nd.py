@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anydml import infer
 from anydml.errors import DescError
@@ -12,7 +12,7 @@ from anydml.feature_level import FeatureLevel, SupportTable
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
-from anydml.operators.function import Array, Indices, Inferred, Parameters, Sizes, function
+from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied
 from anydml.operators.tuples import (
@@ -105,7 +105,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
         if all(p.field.endswith(".DataType") for p in broken):
             sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
             yield from picked_problems(self, ("UpdatesTensor", self.updates_tensor), sizes)
-            rule = "sizes are InputTensor's"
+            rule = "sizes must be InputTensor's"
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
@@ -127,42 +127,58 @@ class ScatterNdOperatorDesc(OperatorDesc):
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    (shape, updates, indices), (dtype,) = shapes, arguments
+    (shape, updates, indices), (out_of_range, dtype) = shapes, arguments
     counts, picked = check_tuples(name, shape, indices, 0)
     if not are_equal(updates, picked):
         message = f"{name}: updates have shape {tuple(updates)}, but must have {tuple(picked)}"
         raise DescError(message, name, "updates", "one update, or block of them, an index")
-    return Inferred((counts, infer.type_name(dtype)), [tuple(shape)])
+    return Inferred((counts, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(shape)])
+
+
+def _updated(
+    inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
+) -> tuple[Move, ...]:
+    (source, updates, indices), (output,), (counts, dtype, outside) = inputs, outputs, parameters
+    to = tuple_access(3, output, indices, counts, dtype, outside, by=2)
+    own = Access(1, 0, updates.strides)
+    return (Move(updates.sizes, to, own, source.element_size),)
 
 
 def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    (source, updates, indices), (output,), (counts, dtype) = inputs, outputs, parameters
-    to = tuple_access(3, output, indices, counts, dtype, "skip", by=2)
-    own = Access(1, 0, updates.strides)
-    return copied((0, source), (3, output)), Move(updates.sizes, to, own, source.element_size)
+    return copied((0, inputs[0]), (3, outputs[0])), *_updated(inputs, outputs, parameters, is_packed)
 
 
-@function(_infer, _lower)
-def scatter_nd(x: Array, indices: Indices, updates: Array, *, out: Array | None = None) -> Array:
+@function(_infer, _lower, in_place=_updated)
+def scatter_nd(
+    x: Array,
+    indices: Indices,
+    updates: Array,
+    *,
+    out_of_range: Literal["error", "skip"] = "error",
+    out: Array | None = None,
+) -> Array:
     """A copy with elements or blocks put at coordinates (DML_OPERATOR_SCATTER_ND, without its limits).
 
     ``result = x; result[*indices[c]] = updates[c]``, one after the other in row-major order: the last of several
-    updates of an element stays. Coordinates outside their dimension are skipped.
+    updates of an element stays. A negative coordinate counts from the end of its dimension.
 
     Args:
         x: array of any shape and dtype.
         indices: integers whose last dimension holds the first coordinates of where an update goes.
         updates: array of shape ``indices.shape[:-1] + x.shape[indices.shape[-1]:]`` and x's dtype.
-        out: array of x's shape and dtype to write to.
+        out_of_range: ``"error"`` raises IndexError for a coordinate outside its dimension, before anything is written;
+            ``"skip"`` leaves its update out, as DirectML's operator does here.
+        out: array of x's shape and dtype to write to; x itself, which is changed then by the updates alone.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
         DescError: indices are not integers or have too many coordinates, or shapes or dtypes do not fit together.
-        BindingError: `out` does not fit, or overlaps an input.
+        IndexError: a coordinate is outside its dimension.
+        BindingError: `out` does not fit, or overlaps an input in another way.
 
     Examples:
         >>> dml.scatter_nd(np.zeros((2, 2), int), np.array([[0, 1]]), np.array([5]))

@@ -83,16 +83,16 @@ class SliceOperatorDesc(OperatorDesc):
         yield from self.one_a_dimension("Strides", self.strides, count)
         if self.sizes != self.output_tensor.sizes:
             message = f"Sizes is {list(self.sizes)}, but OutputTensor.Sizes is {list(self.output_tensor.sizes)}"
-            yield self.problem("Sizes", message, "Sizes equals OutputTensor.Sizes")
+            yield self.problem("Sizes", message, "Sizes must equal OutputTensor.Sizes")
         inputs, windows = self.input_tensor.sizes, zip(self.offsets, self.sizes, self.strides, strict=False)
         for i, (whole, (offset, size, stride)) in enumerate(zip(inputs, windows, strict=False)):
             if stride < 1:
-                yield self.problem(f"Strides[{i}]", f"Strides[{i}] is {stride}", "each stride is at least 1")
+                yield self.problem(f"Strides[{i}]", f"Strides[{i}] is {stride}", "each stride must be at least 1")
             elif (last := offset + (size - 1) * stride) >= whole:
                 message = (
                     f"Offsets[{i}] + (Sizes[{i}] − 1)·Strides[{i}] is {last}, but InputTensor.Sizes[{i}] is {whole}"
                 )
-                yield self.problem(f"Sizes[{i}]", message, "the last element taken lies inside the input")
+                yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; Strides multiply the source's."""
@@ -124,14 +124,14 @@ def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None
     for i, (whole, start, size, step) in enumerate(zip(shape, starts, result, steps, strict=True)):
         if not holds((start >= 0) & (size >= 0) & (step >= 1)):
             values = f"offsets[{i}] is {start}, sizes[{i}] {size}, strides[{i}] {step}"
-            rule = "offsets count from 0, sizes are 0 or more, strides 1 or more"
+            rule = "offsets count from 0, sizes must be 0 or more, strides 1 or more"
             raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
         # For a size of 0 the first says what the second says for others.
         if not holds((start <= whole) & (last < whole)):
             shown = last if holds(size != 0) else start - 1
             message = f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {shown}, but x.shape[{i}] is {whole}"
-            raise DescError(message, name, f"sizes[{i}]", "the last element taken lies inside x")
+            raise DescError(message, name, f"sizes[{i}]", "the last element taken must lie inside x")
     return starts, result, steps
 
 
@@ -161,7 +161,7 @@ def _range(start: int, size: int, step: int) -> Any:
     return builtins.slice(start, end if end >= 0 else None, step) if size else builtins.slice(0)
 
 
-def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     """A window."""
     (x,), (starts, steps), (shape,) = inputs, inferred.parameters, inferred.shapes
     if 0 in shape:

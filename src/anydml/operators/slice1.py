@@ -52,17 +52,19 @@ def window_problems(
     both = zip(whole[1].sizes, taken[1].sizes, strict=False)
     for i, ((available, n), (offset, size, stride)) in enumerate(zip(both, window, strict=False)):
         if size < 1:
-            yield desc.problem(f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window is not empty")
+            yield desc.problem(
+                f"InputWindowSizes[{i}]", f"InputWindowSizes[{i}] is {size}", "the window must not be empty"
+            )
         if offset + size > available:
             message = (
                 f"InputWindowOffsets[{i}] + InputWindowSizes[{i}] is {offset + size}, "
                 f"but {whole[0]}.Sizes[{i}] is {available}"
             )
-            rule = "the window lies inside the input" if whole[0] == "InputTensor" else "the window lies inside"
+            rule = "the window must lie inside the input" if whole[0] == "InputTensor" else "the window must lie inside"
             yield desc.problem(f"InputWindowSizes[{i}]", message, rule)
         if stride == 0 or not INT_MIN <= stride <= INT_MAX:
             message = f"InputWindowStrides[{i}] is {stride}"
-            yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride is an INT and never 0")
+            yield desc.problem(f"InputWindowStrides[{i}]", message, "a stride must be an INT and never 0")
         elif size >= 1 and n > (most := max_copied_elements(size, stride)):
             message = f"{taken[0]}.Sizes[{i}] is {n}, but a window of {size} with stride {stride} gives at most {most}"
             name = taken[0].removesuffix("Tensor")
@@ -166,10 +168,10 @@ def taken_window(
     for i, (whole, offset, size, step) in enumerate(zip(shape, offsets, sizes, steps, strict=True)):
         if not holds((offset >= 0) & (size >= 0) & (offset + size <= whole)):
             message = f"{name}: window {offset} … {offset + size} of dimension {i}, but x.shape[{i}] is {whole}"
-            raise DescError(message, name, f"window_sizes[{i}]", "the window lies inside x")
+            raise DescError(message, name, f"window_sizes[{i}]", "the window must lie inside x")
         if not holds(step != 0):
             message = f"{name}: window_strides[{i}] is 0"
-            raise DescError(message, name, f"window_strides[{i}]", "a stride is never 0")
+            raise DescError(message, name, f"window_strides[{i}]", "a stride must never be 0")
     # Floor division makes this 0 for an empty window.
     most = tuple(map(max_copied_elements, sizes, steps))
     if output_sizes is None:

@@ -138,11 +138,11 @@ def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any
     for i, (count, size, start, step) in enumerate(zip(shape, result, places, strides, strict=True)):
         if not holds((size >= 0) & (step != 0)):
             message = f"{name}: sizes[{i}] is {size}, steps[{i}] {step}"
-            raise DescError(message, name, f"sizes[{i}]", "sizes >= 0, and a step is never 0")
+            raise DescError(message, name, f"sizes[{i}]", "sizes >= 0, and a step must never be 0")
         last = start + (count - 1) * step
         if not holds((count == 0) | ((start >= 0) & (start < size) & (last >= 0) & (last < size))):
             message = f"{name}: x goes to {start} … {last} of dimension {i}, but sizes[{i}] is {size}"
-            raise DescError(message, name, f"starts[{i}]", "every element lies inside the result")
+            raise DescError(message, name, f"starts[{i}]", "every element must lie inside the result")
     return result, places, strides
 
 
@@ -150,7 +150,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     (shape,), (sizes, offsets, window, strides) = shapes, arguments
     result = infer.vector(name, "sizes", sizes, len(shape))
     if result and not are_at_least(0, result):
-        raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each is 0 or more")
+        raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
     offsets, window, strides, _ = taken_window(name, result, offsets, window, strides, shape)
     return Inferred((copy_start(offsets, window, strides), strides), [result])
 

@@ -109,7 +109,7 @@ def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parame
     return infer.part_sizes(name, sizes, shape[axis], axis), axis
 
 
-def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred, outside: str) -> list[Any]:
+def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
     """Cut off one after the other."""
     (x,), (axis,) = inputs, inferred.parameters
     sizes = [shape[axis] for shape in inferred.shapes]

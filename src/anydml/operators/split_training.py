@@ -117,7 +117,7 @@ def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_
     """
     if len(shape) != 1 or (shape[0] and not is_integer):
         message = f"{name}: split is {dtype} of shape {tuple(shape)}"
-        raise DescError(message, name, "split", "split is a 1-D array of integers")
+        raise DescError(message, name, "split", "split must be a 1-D array of integers")
     count = None if num_outputs is None else integer(name, "num_outputs", num_outputs)
     if not shape[0]:
         if count is None:
@@ -126,7 +126,7 @@ def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_
         return count
     if count not in (None, shape[0]):
         message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {count}"
-        raise DescError(message, name, "num_outputs", "split has one entry an output")
+        raise DescError(message, name, "num_outputs", "split must have one entry an output")
     return None
 
 

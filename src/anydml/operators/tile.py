@@ -71,7 +71,9 @@ class TileOperatorDesc(OperatorDesc):
         yield from self._same_kind("input_tensor", "output_tensor")
         yield from self.one_a_dimension("Repeats", self.repeats, len(self.input_tensor.sizes))
         expected = tuple(size * n for size, n in zip(self.input_tensor.sizes, self.repeats, strict=False))
-        yield from self.sizes_are("OutputTensor", self.output_tensor, expected, "sizes are InputTensor's times Repeats")
+        yield from self.sizes_are(
+            "OutputTensor", self.output_tensor, expected, "sizes must be InputTensor's times Repeats"
+        )
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; the source stands still from one repetition to the next."""
@@ -88,7 +90,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     (shape,), (repeats,) = shapes, arguments
     repeats = integers_or_symbols(name, "repeats", repeats)
     if repeats and not are_at_least(0, repeats):
-        raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each is 0 or more")
+        raise DescError(f"{name}: repeats is {list(repeats)}", name, "repeats", "each must be 0 or more")
     rank = max(len(repeats), len(shape))
     check_dimensions(name, "the result", rank)
     repeats = (1,) * (rank - len(repeats)) + repeats

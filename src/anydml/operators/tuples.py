@@ -39,10 +39,10 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
         if not 1 <= count <= rank:
             broken = True
             message = f"{field} is {count}, but the tensors have {counted(rank, 'dimension')}"
-            yield desc.problem(field, message, f"{field} is 1 to DimensionCount")
+            yield desc.problem(field, message, f"{field} must be 1 to DimensionCount")
     if not broken and not 0 <= counts.batch < min(counts.input, counts.indices):
         broken = True
-        rule = "BatchDimensionCount is less than InputDimensionCount and IndicesDimensionCount"
+        rule = "BatchDimensionCount must be less than InputDimensionCount and IndicesDimensionCount"
         yield desc.problem("BatchDimensionCount", f"BatchDimensionCount is {counts.batch}", rule)
     if broken:
         return
@@ -53,16 +53,18 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
         if any(size != 1 for size in sizes[: rank - count]):
             message = f"{field}.Sizes is {list(sizes)}, but its first {rank - count} must be 1"
             kind = field.removesuffix("Tensor")
-            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount are 1")
+            yield desc.problem(f"{field}.Sizes", message, f"dimensions before the last {kind}DimensionCount must be 1")
     own, index = _sizes(data, indices, counts)
     if own[: counts.batch] != index[: counts.batch]:
         message = f"IndicesTensor.Sizes has the batch {list(index[: counts.batch])}, but InputTensor.Sizes has "
         message += f"{list(own[: counts.batch])}"
-        yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes agree")
+        yield desc.problem("IndicesTensor.Sizes", message, "the first BatchDimensionCount sizes must agree")
     most = counts.input - counts.batch
     if index[-1] > most:
         message = f"IndicesTensor.Sizes[{rank - 1}] is {index[-1]}, for {counted(most, 'dimension')}"
-        yield desc.problem("IndicesTensor.Sizes", message, "an index has at most as many coordinates as there are")
+        yield desc.problem(
+            "IndicesTensor.Sizes", message, "an index must have at most as many coordinates as there are"
+        )
 
 
 def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
@@ -77,9 +79,9 @@ def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: t
     count = len(picked.sizes)
     if len(sizes) > count:
         message = f"the picked sizes {list(sizes)} do not fit {name}'s {counted(count, 'dimension')}"
-        yield desc.problem(f"{name}.Sizes", message, "the picked sizes have at most DimensionCount dimensions")
+        yield desc.problem(f"{name}.Sizes", message, "the picked sizes must have at most DimensionCount dimensions")
         return
-    rule = "sizes are IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
+    rule = "sizes must be IndicesTensor's but the last, then InputTensor's that are not indexed, right-aligned"
     yield from desc.sizes_are(name, picked, (1,) * (count - len(sizes)) + sizes, rule)
 
 
@@ -149,16 +151,18 @@ def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tu
     if not 0 <= batch_dims < len(indices) or batch_dims > len(shape):
         have = f"x has {counted(len(shape), 'dimension')} and indices {len(indices)}"
         message = f"{name}: batch_dims is {batch_dims}, but {have}"
-        raise DescError(message, name, "batch_dims", "batch_dims is less than the indices' dimensions, at most x's")
+        raise DescError(
+            message, name, "batch_dims", "batch_dims must be less than the indices' dimensions, at most x's"
+        )
     if not are_equal(shape[:batch_dims], indices[:batch_dims]):
         message = f"{name}: indices have the batch {tuple(indices[:batch_dims])}, but x {tuple(shape[:batch_dims])}"
-        raise DescError(message, name, "indices", "the first batch_dims sizes agree")
+        raise DescError(message, name, "indices", "the first batch_dims sizes must agree")
     length = int(indices[-1])
     if length > len(shape) - batch_dims:
         message = (
             f"{name}: indices have {counted(length, 'coordinate')} for {counted(len(shape) - batch_dims, 'dimension')}"
         )
-        raise DescError(message, name, "indices", "an index has at most as many coordinates as there are")
+        raise DescError(message, name, "indices", "an index must have at most as many coordinates as there are")
     picked = (*indices[:-1], *shape[batch_dims + length :])
     check_dimensions(name, "the result", len(picked))
     return Counts(len(shape), len(indices), batch_dims), picked

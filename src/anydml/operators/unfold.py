@@ -91,7 +91,7 @@ class UnfoldOperatorDesc(OperatorDesc):
         if self.output_tensor.data_type != self.input_tensor.data_type:
             message = f"OutputTensor.DataType is {self.output_tensor.data_type}, but InputTensor.DataType is "
             message += str(self.input_tensor.data_type)
-            yield self.problem("OutputTensor.DataType", message, "InputTensor and OutputTensor have one DataType")
+            yield self.problem("OutputTensor.DataType", message, "InputTensor and OutputTensor must have one DataType")
         broken: list[Problem] = []
         for field, values, least in (
             ("WindowSizes", self.window_sizes, 1),
@@ -108,17 +108,17 @@ class UnfoldOperatorDesc(OperatorDesc):
             broken += self.one_a_dimension(field, values, len(spatial))
             for i, value in enumerate(values):
                 if value == 0 < least:
-                    broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it is at least 1"))
+                    broken.append(self.problem(f"{field}[{i}]", f"{field}[{i}] is 0", "it must be at least 1"))
         yield from broken
         if broken or len(sizes) < 3:
             return
         for i, reach in enumerate(self._reach()):
             if reach < 0:
                 message = f"WindowSizes[{i}] is {self.window_sizes[i]}, which does not fit the padded image"
-                yield self.problem(f"WindowSizes[{i}]", message, "the dilated window fits the padded image")
+                yield self.problem(f"WindowSizes[{i}]", message, "the dilated window must fit the padded image")
                 return
         expected = (sizes[0], sizes[1] * math.prod(self.window_sizes), math.prod(self._blocks()))
-        rule = "sizes are N, C · the window's elements, the window's positions"
+        rule = "sizes must be N, C · the window's elements, the window's positions"
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def _reach(self) -> list[int]:
@@ -201,7 +201,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     rank = len(shape) - 2
     if rank < 1:
         raise DescError(
-            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x is N, C and at least one more"
+            f"{name}: x has {counted(len(shape), 'dimension')}", name, "x", "x must be N, C and at least one more"
         )
     windows = _spatial(name, "window_sizes", windows, rank, 1)
     strides = _spatial(name, "strides", (1,) * rank if strides is None else strides, rank, 1)
@@ -212,7 +212,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
         reach = size + pads[i] + pads[rank + i] - d * (w - 1) - 1
         if not holds(reach >= 0):
             message = f"{name}: window_sizes[{i}] is {w}, which does not fit the padded dimension"
-            raise DescError(message, name, f"window_sizes[{i}]", "the dilated window fits the padded x")
+            raise DescError(message, name, f"window_sizes[{i}]", "the dilated window must fit the padded x")
         blocks.append(reach // s + 1)
     whole = shape[0], shape[1] * math.prod(windows), math.prod(blocks)
     return Inferred((windows, strides, dilations, pads[:rank], pads[rank:]), [whole])

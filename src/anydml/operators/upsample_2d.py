@@ -67,15 +67,15 @@ class Upsample2dOperatorDesc(OperatorDesc):
         yield from self._same_kind("input_tensor", "output_tensor")
         for name, scale in (("Width", self.scale_size.width), ("Height", self.scale_size.height)):
             if not 1 <= scale <= UINT_MAX:
-                yield self.problem(f"ScaleSize.{name}", f"ScaleSize.{name} is {scale}", "it is at least 1 (UINT)")
+                yield self.problem(f"ScaleSize.{name}", f"ScaleSize.{name} is {scale}", "it must be at least 1 (UINT)")
         sizes = self.input_tensor.sizes
         if len(sizes) >= 2:
             expected = (*sizes[:-2], sizes[-2] * self.scale_size.height, sizes[-1] * self.scale_size.width)
-            rule = "sizes are InputTensor's, the last two times ScaleSize"
+            rule = "sizes must be InputTensor's, the last two times ScaleSize"
             yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
         if self.interpolation_mode != InterpolationMode.NEAREST_NEIGHBOR:
             message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
-            yield self.problem("InterpolationMode", message, "InterpolationMode is NEAREST_NEIGHBOR")
+            yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """One move; the source stands still while a row or a column is repeated."""

@@ -1,4 +1,4 @@
-"""PyDirectML's builder: ``import anydml.pydirectml as dml`` runs a script's data movement.
+"""PyDirectML's builder: imported in the place of ``pydirectml``, it runs a script's data movement.
 
 Names and signatures are those of Microsoft's `pydirectml` module, with DirectMLX's `Split` as `split`. What computes is
 there, and says that it does. Differences: data has the tensor's data type, where `pydirectml` knows FLOAT32 only;

@@ -204,4 +204,6 @@ def _seen_as(tensor: Tensor, buffer: np.ndarray[Any, Any]) -> np.ndarray[Any, An
 
 
 def _unbound(field: str, what: str) -> BindingError:
-    return BindingError(f"compute: {field} {what}", "compute", field, "each input that a model needs is bound once")
+    return BindingError(
+        f"compute: {field} {what}", "compute", field, "each input that a model needs must be bound once"
+    )

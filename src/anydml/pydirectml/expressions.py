@@ -80,7 +80,7 @@ class Expression:
             BindingError: it is none.
         """
         if self.source.node is not None:
-            raise BindingError("Binding: expr is no input", "Binding", "expr", "expr is what input_tensor gave")
+            raise BindingError("Binding: expr is no input", "Binding", "expr", "expr must be what input_tensor gave")
         return self.source.number
 
     def get_output_desc(self) -> TensorDesc:
@@ -126,7 +126,7 @@ class Binding:
         field = f"input {self.index}"
         if math.ceil(array.nbytes / 4) * 4 != tensor.size_in_bytes:
             message = f"Binding: {field} has {tensor.size_in_bytes} bytes, but data has {array.nbytes}"
-            raise BindingError(message, "Binding", field, "data has TotalTensorSizeInBytes bytes")
+            raise BindingError(message, "Binding", field, "data must have TotalTensorSizeInBytes bytes")
         self.bytes = np.zeros(tensor.size_in_bytes, np.uint8)
         self.bytes[: array.nbytes] = array.view(np.uint8)
 

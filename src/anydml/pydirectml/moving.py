@@ -94,7 +94,7 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
         dml.TensorDesc of type 1 and shape [1,1,4,6] with flags 0
     """
     if not input:
-        raise DescTypeError("join: input has no expressions", "join", "input", "there is at least one")
+        raise DescTypeError("join: input has no expressions", "join", "input", "there must be at least one")
     axis = integer("join", "axis", axis)
     sizes = [*input[0].tensor.sizes]
     if 0 <= axis < len(sizes):

@@ -145,7 +145,7 @@ def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, A
             return given
     message = "TensorDesc takes (data_type, sizes, tensor_policy), (data_type, flags, sizes, tensor_policy), "
     message += f"(data_type, sizes, strides) or (data_type, flags, sizes, strides, {', '.join(_LAST)})"
-    raise DescTypeError(message, "TensorDesc", None, "arguments are those of one of four signatures")
+    raise DescTypeError(message, "TensorDesc", None, "arguments must be those of one of four signatures")
 
 
 def _fits(given: dict[str, Any]) -> bool:

@@ -67,13 +67,15 @@ class Work:
 
     Attributes:
         moves: in order, without lookups.
-        sizes: bytes of the operands that lie in files, by number.
-        units: bytes of an element, by operand.
-        constants: bytes of the operands that lie in memory.
+        used: its operands' numbers, in order.
+        sizes: bytes of the operands that lie in files, by number, of all work.
+        units: bytes of an element, by operand, of all work.
+        constants: bytes of the operands that lie in memory, of all work.
         rows: copies beside the moves, of other bytes.
     """
 
     moves: tuple[Move, ...]
+    used: tuple[int, ...]
     sizes: Mapping[int, int]
     units: Mapping[int, int]
     constants: Mapping[int, np.ndarray[Any, Any]]
@@ -99,10 +101,10 @@ class Work:
             found.append("source")
         return tuple(found)
 
-    @cached_property
-    def used(self) -> tuple[int, ...]:
-        """Its operands' numbers."""
-        return tuple(sorted({*self.sizes, *self.constants}))
+    @property
+    def held(self) -> list[int]:
+        """The constants' numbers."""
+        return [k for k in self.used if k in self.constants]
 
     def shape(self) -> Hashable:
         """What this work has in common with other work that differs by its files alone."""
@@ -188,7 +190,7 @@ def laid_out(work: Work, cut: Cut, operand: int, area: Rectangle) -> Layout:
     for k, move in zip(waiting, placed, strict=True):
         inside[k] = move
     own = _own_transfer(operand, pitch, area, width)
-    constants = {number: 2 + k for k, number in enumerate(sorted(work.constants))}
+    constants = {number: 2 + k for k, number in enumerate(work.held)}
     own_moves = tuple(_renumbered(move, constants) for move in inside)
     if side == "destination":
         copied = None

@@ -172,19 +172,28 @@ class ChunkWriter:
         self._made: set[Path] = set()
 
     def write(self, chunk: Sequence[int], flat: Array) -> None:
-        """Write a chunk, whole, as bytes; what lies outside of the array is the fill value already."""
-        layout = self.layout
-        elements = flat.view(layout.dtype)
-        if not layout.is_own:
-            own = layout.box(chunk)
-            inside = elements.reshape(layout.chunk)[tuple(slice(0, e - a) for a, e in own)]
-            self._array[tuple(slice(a, e) for a, e in own)] = inside
-            return
+        """Write a chunk, whole, as bytes; what lies outside of the array is the fill value already.
+
+        Raises:
+            ModelError: a codec does not take the elements.
+        """
+        layout, elements = self.layout, flat.view(self.layout.dtype)
         path = self.folder / layout.name(chunk)
+        try:
+            if not layout.is_own:
+                own = layout.box(chunk)
+                inside = elements.reshape(layout.chunk)[tuple(slice(0, e - a) for a, e in own)]
+                self._array[tuple(slice(a, e) for a, e in own)] = inside
+                return
+            data = as_bytes(flat) if self._coder is None else memoryview(self._coder.encode(elements))
+        except OSError:
+            raise
+        except Exception as error:
+            # Codecs raise whatever their libraries do.
+            raise JsonPath(str(path)).error(f"cannot be encoded: {str(error)[:200]}") from None
         if path.parent not in self._made:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._made.add(path.parent)
-        data = as_bytes(flat) if self._coder is None else memoryview(self._coder.encode(elements))
         with path.open("wb", buffering=0) as file:
             left = data.cast("B")
             while left:

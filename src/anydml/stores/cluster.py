@@ -90,7 +90,7 @@ def connected(scheduler: str) -> Iterator[Any]:
     try:
         import distributed
     except ImportError:
-        raise ModelError(f"{scheduler}: is a Dask scheduler, which needs: pip install 'anydml[dask]'") from None
+        raise ModelError(f'{scheduler}: is a Dask scheduler, which needs: pip install "anydml[dask]"') from None
     try:
         client = distributed.Client(scheduler, timeout=SECONDS_TO_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
@@ -157,10 +157,10 @@ def _everywhere(plan: Runnable) -> Runnable:
     found: Any = copy.copy(plan)
     found.inputs = tuple(replace(each, path=_absolute(each.path)) for each in plan.inputs)
     found.outputs = tuple(map(target, plan.outputs))
+    found.folder = None if plan.folder is None else _absolute(plan.folder)
+    found.others = {_absolute(path): content for path, content in plan.others.items()}
     if isinstance(plan, Planned):
         found.files = tuple(files.values())
-        found.folder = None if plan.folder is None else _absolute(plan.folder)
-        found.others = {_absolute(path): content for path, content in plan.others.items()}
     return found  # type: ignore[no-any-return]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from anydml.errors import BindingError
 from anydml.operators.base import OperatorDesc
 from anydml.stores.far import far_strides
 from anydml.stores.plans import GridPlan, Plan
-from anydml.stores.store import Store
+from anydml.stores.staging import Content
+from anydml.stores.store import Checkpoint, Store
 from anydml.stores.targets import Target
 from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import ZarrTarget
@@ -26,9 +28,16 @@ MEMORY = "256MB"
 
 
 def plan_function(
-    function: Callable[..., Any], name: str, inputs: Any, outputs: Any, memory: int | str, overwrite: bool
+    function: Callable[..., Any],
+    name: str,
+    inputs: Any,
+    outputs: Any,
+    memory: int | str,
+    overwrite: bool,
+    folder: Path | None = None,
+    others: dict[Path, Content] | None = None,
 ) -> Plan | GridPlan:
-    """As `Fused.plan` says."""
+    """As `Fused.plan` says; `folder` and `others` are those of the plans."""
     stores: list[Any] = []
     trace = Trace(name, TracedNdarray)
     is_chunked = any(isinstance(leaf, (ZarrStore, ZarrTarget)) for leaf in leaves((inputs, outputs)))
@@ -45,6 +54,11 @@ def plan_function(
     arguments = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     given = [rebuilt(each, traced, f"inputs[{k}]") for k, each in enumerate(arguments)]
     if not stores:
+        whole = next((each for each in leaves(inputs) if isinstance(each, Checkpoint)), None)
+        if whole is not None:
+            which = f"pick one by its name, such as [{min(whole)!r}]" if whole else "it has none"
+            message = f"{name}: inputs is a checkpoint of {counted(len(whole), 'tensor')}: {which}"
+            raise BindingError(message, name, "inputs")
         raise BindingError(f"{name}: inputs have no store: open one by anydml.stores.open", name, "inputs")
     like = [np.empty(0, store.dtype) for store in stores]
     try:
@@ -65,10 +79,10 @@ def plan_function(
         ) from None
     if is_chunked:
         values = [result.array.value for result in results]
-        return GridPlan(name, trace.composer, values, stores, targets, memory, overwrite)
+        return GridPlan(name, trace.composer, values, stores, targets, memory, overwrite, folder, others)
     for result in results:
         trace.composer.output(f"result {result.number}", result.array.value)
-    return Plan(trace.composer.program(), stores, targets, memory, overwrite)
+    return Plan(trace.composer.program(), stores, targets, memory, overwrite, folder, others)
 
 
 def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -76,7 +90,7 @@ def _check_target(name: str, field: str, target: Any, shape: tuple[int, ...], dt
         raise BindingError(f"{name}: {field} is {target!r:.80}: describe a file by anydml.stores.create", name, field)
     if target.shape != shape or target.dtype != dtype:
         message = f"{name}: {field} is {target.dtype} {target.shape}, but the result is {dtype} {shape}"
-        raise BindingError(message, name, field, "outputs have the results' shapes and dtypes")
+        raise BindingError(message, name, field, "outputs must have the results' shapes and dtypes")
 
 
 def plan(
@@ -129,7 +143,7 @@ def plan(
         dtype = tensor.data_type.dtype
         if each.shape != tuple(tensor.sizes) or each.dtype != dtype:
             message = f"{name}: {field} is {each.dtype} {each.shape}, but the tensor is {dtype} {tuple(tensor.sizes)}"
-            raise BindingError(message, name, field, "files have the tensors' sizes and types")
+            raise BindingError(message, name, field, "files must have the tensors' sizes and types")
         strides = each.strides if isinstance(each, Store) else Layout.packed(each.shape, dtype.itemsize).strides
         layouts.append(Layout(each.shape, strides, dtype.itemsize))
     return Plan(desc.program(layouts), inputs, outputs, memory, overwrite)

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.block_shapes import middle, shapes
 from anydml.stores.grid_blocks import Choice, GridBlock, block_of
 from anydml.stores.grid_totals import totals_of
-from anydml.stores.identities import identity
+from anydml.stores.identities import identities_of
 from anydml.stores.planning import LEAST, SLOTS, Totals
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import parse_size
+from anydml.stores.staging import Content
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.stores.zarr_format import ZarrStore, metadata_of
@@ -51,12 +53,17 @@ class GridPlanned:
         outputs: Sequence[Target | ZarrTarget],
         memory: int | str = "256MB",
         overwrite: bool = False,
+        folder: Path | None = None,
+        others: dict[Path, Content] | None = None,
     ) -> None:
         self.name = name
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.memory = parse_size(memory)
         self.overwrite = overwrite
-        self.resumed = 0
+        self.folder = folder
+        self.others = dict(others or {})
+        self.resumed, self.was_there = 0, False
+        self.remarks: list[str] = []
         self.constants = {
             number: operand.value for number, operand in composer._operands.items() if operand.role == "constant"
         }
@@ -64,7 +71,7 @@ class GridPlanned:
         ranks = [store.ndim for store in self.inputs]
         self.mappings = [Mapping(name, value, ranks, self._indices) for value in values]
         self._known.clear()
-        self.identities = {path: identity(path) for path in sorted({store.path for store in self.inputs})}
+        self.identities = identities_of([*(store.path for store in self.inputs), *self.others.values()])
         for store in self.inputs:
             if isinstance(store, ZarrStore) and metadata_of(store.path) != store.metadata:
                 raise BindingError(f"{name}: {store.path} has changed since it was opened: open it again", name)
@@ -79,8 +86,7 @@ class GridPlanned:
     def _indices(self, operand: int) -> np.ndarray[Any, Any]:
         """The elements of a constant, or of an input that holds indices."""
         if operand >= CONSTANT:
-            value: Any = self.constants[operand]
-            return value  # type: ignore[no-any-return]
+            return np.asarray(self.constants[operand])
         if operand not in self._known:
             store = self.inputs[operand - INPUT]
             if store.nbytes > self.memory:
@@ -226,11 +232,13 @@ class GridPlanned:
         for mapping in self.mappings:
             state.update(repr(mapping.value).encode())
         for value in self.constants.values():
-            state.update(b"" if value is None else value.tobytes())
+            state.update(b"" if value is None else np.asarray(value).tobytes())
         for target in self.outputs:
             state.update(repr((os.path.realpath(path_of(target)), target.shape, str(target.dtype))).encode())
             if isinstance(target, ZarrTarget):
                 state.update(repr(sorted(target.metadata.items())).encode())
+        for path, content in self.others.items():
+            state.update(repr((os.path.realpath(path), content)).encode())
         return state.hexdigest()
 
     def __str__(self) -> str:
@@ -247,5 +255,6 @@ class GridPlanned:
                 f"  buffers {bytes_text(totals.block_bytes + self.threads * self.need)} of {bytes_text(self.memory)}: "
                 f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of "
                 f"{counted(self.threads, 'thread')}",
+                *(f"  {remark}" for remark in self.remarks),
             ]
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from anydml.moves import Move
 from anydml.moves.simplify import simplify
+from anydml.stores.apart import path_of
 from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, parts, read_box, word, write_box
 from anydml.stores.chunk_files import ChunkReader, ChunkWriter
@@ -21,11 +22,11 @@ from anydml.stores.grid import UNIT, GridPlanned
 from anydml.stores.opened import Opened, Task
 from anydml.stores.plain_file import PlainFile
 from anydml.stores.regions import Box, Region
-from anydml.stores.staging import PART, beside
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.stores.transfers import LINE
 from anydml.stores.zarr_format import ZarrStore
+from anydml.stores.zarr_staging import Stagings
 from anydml.stores.zarr_target import ZarrTarget
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,11 +40,12 @@ class GridBlocks:
 
     Args:
         plan: whose outputs have been begun.
-        folder: for decoded chunks.
+        staging: where they lie meanwhile; decoded chunks lie beside.
     """
 
-    def __init__(self, plan: GridPlanned, folder: Path) -> None:
+    def __init__(self, plan: GridPlanned, staging: Stagings) -> None:
         self.plan = plan
+        folder = staging.journal.parent
         self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._room = np.empty(plan.totals.block_bytes, np.uint8)
@@ -52,7 +54,7 @@ class GridBlocks:
         with ExitStack() as undone:
             self._opened = undone.enter_context(Opened(plan.threads))
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
-            self._writers = [self._writer(target) for target in plan.outputs]
+            self._writers = [self._writer(target, staging) for target in plan.outputs]
             undone.pop_all()
 
     def _reader(self, number: int, store: Store | ZarrStore, folder: Path) -> Any:
@@ -62,10 +64,9 @@ class GridBlocks:
         self._opened.more.callback(reader.close)
         return reader
 
-    def _writer(self, target: Target | ZarrTarget) -> Any:
-        if isinstance(target, ZarrTarget):
-            return ChunkWriter(target.layout, beside(target.path, PART))
-        return self._opened.file(beside(target.file.path, PART), True)
+    def _writer(self, target: Target | ZarrTarget, staging: Stagings) -> Any:
+        part = staging.part(path_of(target))
+        return ChunkWriter(target.layout, part) if isinstance(target, ZarrTarget) else self._opened.file(part, True)
 
     def __enter__(self) -> GridBlocks:
         return self
@@ -186,7 +187,7 @@ class GridBlocks:
         numbers: dict[int, int] = {}
         layouts = [(k, array.strides) for k, array in enumerate(held)]
         found = mapping.moves(mapping.within(own), strides, regions, layouts, len(regions), numbers)
-        constants: list[Any] = [self.plan.constants[number] for number in numbers]
+        constants: list[Any] = [np.asarray(self.plan.constants[number]) for number in numbers]
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
         run_moves(moves, operands, len(regions), self._engine, None if self._is_small else self._compiled)

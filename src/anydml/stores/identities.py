@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,15 @@ def identity(path: Path) -> tuple[Any, ...]:
         raise BindingError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
+def identities_of(paths: Iterable[object]) -> dict[Path, tuple[Any, ...]]:
+    """What tells that files and folders have changed; what is no path is left out.
+
+    Raises:
+        BindingError: one cannot be read.
+    """
+    return {path: identity(path) for path in sorted({path for path in paths if isinstance(path, Path)})}
+
+
 def check_unchanged(name: str, identities: Mapping[Path, tuple[Any, ...]]) -> None:
     """Refuse inputs that are not what they were.
 
@@ -39,9 +48,13 @@ def _of(found: os.stat_result) -> tuple[int, int, int, int]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _of_folder(path: Path) -> tuple[int, str]:
-    """How many files, and a digest of the names, bytes and times of all of them."""
-    found, waiting = [], [str(path)]
+def _of_folder(path: Path) -> tuple[int, int]:
+    """How many files, and a sum of digests of their names, bytes and times, wherever the folder is.
+
+    A folder may have more files than there is memory for their names, and has them in no order.
+    """
+    count, total = 0, 0
+    waiting, start = [str(path)], len(str(path))
     # Links may lead back to a folder that was seen already.
     seen: set[tuple[int, int]] = set()
     while waiting:
@@ -55,5 +68,6 @@ def _of_folder(path: Path) -> tuple[int, str]:
                 if each.is_dir():
                     waiting.append(each.path)
                 else:
-                    found.append((each.path, *_of(each.stat())[1:]))
-    return len(found), hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
+                    text = repr((each.path[start:], *_of(each.stat())[1:]))
+                    count, total = count + 1, total + int.from_bytes(hashlib.sha256(text.encode()).digest())
+    return count, total % (1 << 256)

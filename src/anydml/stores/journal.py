@@ -85,6 +85,11 @@ class Journal:
             done = done[: max(synced, default=0)]
         return set(done), False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block was written, by this run or an earlier one."""
+        return not self._count
+
     def restart(self, digest: str) -> None:
         """Forget what was finished: the files that it was written to are gone."""
         os.ftruncate(self._file, 0)

@@ -20,12 +20,14 @@ INDEX = ".safetensors.index.json"
 """What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
 
 
-def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
+def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
     """Open arrays in files, of which nothing but their headers is read.
 
     Args:
         path: a .npy file, a .safetensors file, an index (….safetensors.index.json), a folder with an index or with
             .safetensors files, or the folder of a Zarr array.
+        follow: whether .safetensors files of a folder may be links that lead out of it. Those that an index names
+            never are, but for links into the cache of Hugging Face's hub.
 
     Returns:
         A `Store` of a .npy file; a `ZarrStore` of a Zarr array; else a `Checkpoint`, which has a `Store` by name for
@@ -49,7 +51,7 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
     except (OSError, ValueError) as error:
         raise place.error(f"is no path: {error}") from None
     if is_folder:
-        return open_zarr(found) if is_zarr(found) else _folder(found, place)
+        return open_zarr(found) if is_zarr(found) else _folder(found, place, follow)
     if not is_file:
         raise place.error("is no file" if found.exists() else "does not exist")
     if found.name.lower().endswith(".npy"):
@@ -65,24 +67,34 @@ def open(path: str | os.PathLike[str]) -> Any:  # read as anydml.stores.open
     )
 
 
-def _folder(path: Path, place: JsonPath) -> Checkpoint:
+def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     try:
-        inside = sorted(path.iterdir())
+        every = sorted(path.iterdir())
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror or error}") from None
-    indexes = [each for each in inside if each.name.endswith(INDEX)]
+    indexes = [each for each in every if each.name.endswith(INDEX)]
     usual = path / f"model{INDEX}"
     if usual in indexes or len(indexes) == 1:
         index = usual if usual in indexes else indexes[0]
         return _indexed(index, JsonPath(str(index)))
     if indexes:
         raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
-    files = [each for each in inside if each.name.endswith(".safetensors") and each.is_file()]
+    files = safetensors_of(path, follow)
     if not files:
-        known = [each.name for each in inside if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
+        known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
         hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
         raise place.error(f"is no Zarr array, and has neither an index nor .safetensors files: {hint}")
     return together(path, files, place)
+
+
+def safetensors_of(folder: Path, follow: bool) -> list[Path]:
+    """The .safetensors files of a folder, by name.
+
+    Raises:
+        ModelError: one is a link that leads out of the folder, and is not to be followed.
+    """
+    files = sorted(each for each in folder.iterdir() if each.name.endswith(".safetensors") and each.is_file())
+    return files if follow else [inside(folder, each.name, JsonPath(str(each))) for each in files]
 
 
 def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
@@ -123,7 +135,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
         if not isinstance(written, str):
             raise (place / "weight_map" / name).error(f"is {show(written)}, where a file's name is expected")
         if written not in files:
-            files[written] = _inside(index.parent, written, place / "weight_map" / name)
+            files[written] = inside(index.parent, written, place / "weight_map" / name)
     found = together(index.parent, [files[written] for written in sorted(files)], place)
     for name, written in weight_map.items():
         if name not in found.stores or found[name].path != files[written]:
@@ -133,7 +145,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
     return found
 
 
-def _inside(folder: Path, written: str, place: JsonPath) -> Path:
+def inside(folder: Path, written: str, place: JsonPath) -> Path:
     """A file that an index names; a link may lead to where the cache of Hugging Face's hub keeps its files."""
     try:
         root, path = folder.resolve(), folder / written

@@ -19,11 +19,12 @@ from anydml.stores.blocks import Cut, Work, count_of
 from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.covered import Covered
 from anydml.stores.cutting import Rectangle
-from anydml.stores.identities import identity
+from anydml.stores.identities import identities_of, identity
 from anydml.stores.indices import MOST_RUNS, resolved
 from anydml.stores.layouts import Layouts
 from anydml.stores.rows import Rows
 from anydml.stores.sizes import parse_size
+from anydml.stores.staging import Content
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.text import bytes_text, counted
@@ -70,7 +71,7 @@ class Planned:
         memory: int | str = "256MB",
         overwrite: bool = False,
         folder: Path | None = None,
-        others: Mapping[Path, bytes] | None = None,
+        others: Mapping[Path, Content] | None = None,
     ) -> None:
         self.program = program
         self.name = program.name
@@ -80,8 +81,9 @@ class Planned:
         self.overwrite = overwrite
         self.folder = folder
         self.others = dict(others or {})
-        self.resumed = 0
-        constants = sum(constant.nbytes for constant in program.constants)
+        self.resumed, self.was_there = 0, False
+        self.remarks: list[str] = []
+        constants = program.constant_bytes
         free = self.memory - constants
         if free < LEAST:
             part = f", of which {bytes_text(constants)} are constants" if constants else ""
@@ -95,7 +97,8 @@ class Planned:
                 f"{self.name}: a step needs its whole input at once ({why}): write what comes before it to a file, "
                 "and plan the rest from there"
             )
-        self.identities = {path: identity(path) for path in sorted({store.path for store in self.inputs})}
+        self.sources = {store.path for store in self.inputs}
+        self.identities = identities_of([*self.sources, *self.others.values()])
         self.files = _unique(target.file for target in self.outputs)
         self._check_apart()
         self.buffers = SLOTS if free >= 1 << 20 else 1
@@ -172,20 +175,20 @@ class Planned:
                 state.update(repr((rows.destination, rows.source)).encode())
                 for numbers in (rows.to, rows.at, rows.lengths):
                     state.update(numbers.tobytes())
-            for constant in work.constants.values():
-                state.update(constant.tobytes())
+            for number in work.held:
+                state.update(work.constants[number].tobytes())
         for file in self.files:
             state.update(repr((os.path.realpath(file.path), file.size)).encode() + file.start)
         for path, content in self.others.items():
-            state.update(repr(os.path.realpath(path)).encode() + content)
+            state.update(repr((os.path.realpath(path), content)).encode())
         return state.hexdigest()
 
     def __str__(self) -> str:
         totals = self.totals
-        used = self.buffers * (totals.block_bytes + SPARE) + sum(each.nbytes for each in self.program.constants)
+        used = self.buffers * (totals.block_bytes + SPARE) + self.program.constant_bytes
         return "\n".join(
             [
-                f"{self.name}: {counted(len(self.inputs), 'array')} of {counted(len(self.identities), 'file')} to "
+                f"{self.name}: {counted(len(self.inputs), 'array')} of {counted(len(self.sources), 'file')} to "
                 f"{counted(len(self.outputs), 'array')} of {counted(len(self.files), 'file')}, "
                 f"in {counted(len(self.blocks), 'block')}",
                 f"  reads {bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
@@ -193,6 +196,7 @@ class Planned:
                 f"  writes {bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
                 f"  buffers {bytes_text(used)} of {bytes_text(self.memory)}: {self.buffers} of "
                 f"{bytes_text(totals.block_bytes)}",
+                *(f"  {remark}" for remark in self.remarks),
             ]
         )
 
@@ -241,13 +245,7 @@ def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target],
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
-        yield Work(
-            tuple(own),
-            {k: sizes[k] for k in used if k < count},
-            {k: units[k] for k in used if k < count},
-            {k: constants[k] for k in used if k >= count},
-            tuple(rows),
-        )
+        yield Work(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows))
 
 
 def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:

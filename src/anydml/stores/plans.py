@@ -26,13 +26,16 @@ class Plan(Planned):
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         overwrite: whether files that exist may be replaced.
         folder: which the outputs' files are in, if they are to appear together, as a folder.
-        others: small files that are to lie beside the outputs, such as an index, by their paths.
+        others: small files that are to lie beside the outputs, such as an index, by their paths: their contents, or the
+            paths of files that are copied.
 
     Attributes:
         blocks: in the order in which they are begun.
         totals: what they will do.
         buffers: how many blocks are in memory at once.
         resumed: after `run`, blocks that an earlier run had finished.
+        was_there: after `run`, whether the same plan had written all before, and nothing was left to do.
+        remarks: what users are told beside that, a line each.
 
     Raises:
         BindingError: stores do not fit the program, the memory is too small, or an output exists or is an input.
@@ -62,7 +65,9 @@ class Plan(Planned):
     def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
         """Read, move and write all blocks, and give the files their names.
 
-        What was begun under the same plan and then stopped goes on where it was; no finished block is read again.
+        What was begun under the same plan and then stopped goes on where it was; no finished block is read again. Where
+        the same plan has written the outputs already, and neither they nor the inputs have changed since, nothing is
+        done, unless `overwrite` is given.
 
         Args:
             progress: whether to show on stderr how far it is: a bar on a terminal, a line every ten seconds elsewhere;
@@ -90,6 +95,8 @@ class GridPlan(GridPlanned):
         outputs: targets, in the order of the values.
         memory: bytes for all buffers together.
         overwrite: whether outputs that exist may be replaced.
+        folder: which the outputs are in, if they are to appear together.
+        others: small files that are to lie beside the outputs, as `Plan` has them.
 
     Attributes:
         blocks: in the order in which they are begun.
@@ -97,6 +104,8 @@ class GridPlan(GridPlanned):
         threads: that read, move and write at once.
         kept: numbers of the inputs whose decoded chunks are kept in a file meanwhile.
         resumed: after `run`, blocks that an earlier run had finished.
+        was_there: after `run`, whether the same plan had written all before, and nothing was left to do.
+        remarks: what users are told beside that, a line each.
 
     Raises:
         BindingError: the memory is too small, or an output exists or is an input.
@@ -112,13 +121,13 @@ class GridPlan(GridPlanned):
     def staging(self) -> Stagings:
         """Where files and arrays lie until they have their names."""
         arrays = [each for each in self.outputs if isinstance(each, ZarrTarget)]
-        return Stagings(self.files, arrays, self.overwrite)
+        return Stagings(self.files, arrays, self.overwrite, self.folder, self.others)
 
     def blocks_writer(self) -> GridBlocks:
         """What writes blocks of outputs that were begun."""
         from anydml.stores.grid_running import GridBlocks
 
-        return GridBlocks(self, self.staging().journal.parent)
+        return GridBlocks(self, self.staging())
 
     def run(self, progress: bool | Callable[[int], None] = False, scheduler: str | None = None) -> None:
         """As `Plan.run`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from anydml.files.json_path import JsonPath
 from anydml.stores.functions import MEMORY, plan_function
 from anydml.stores.opening import open as open_store
 from anydml.stores.plans import GridPlan, Plan
+from anydml.stores.rechunking_groups import rechunk_group, whole_axes
 from anydml.stores.store import Checkpoint
-from anydml.stores.targets import new_npy
+from anydml.stores.targets import Target, new_npy
+from anydml.stores.zarr_folders import is_zarr_group
 from anydml.stores.zarr_format import ZarrStore
-from anydml.stores.zarr_target import new_zarr
+from anydml.stores.zarr_metadata import said_besides
+from anydml.stores.zarr_target import ZarrTarget, new_zarr
 from anydml.text import counted
 
 OF_OTHERS = (".safetensors", ".npz", ".h5", ".hdf5", ".nc", ".nc4", ".pt", ".pth", ".onnx", ".zip", ".tif", ".tiff")
@@ -28,23 +31,27 @@ _PART = re.compile(r"(?P<one>-?\d{1,18})|(?P<start>-?\d{1,18})?:(?P<stop>-?\d{1,
 def rechunk(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    chunks: Sequence[int] | None = None,
+    chunks: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
     permute: Sequence[int] | None = None,
     slices: str | None = None,
     flip: Sequence[int] = (),
     codec: str | None = None,
     memory: int | str = MEMORY,
     overwrite: bool = False,
+    shards: Sequence[int] | None = None,
 ) -> Plan | GridPlan:
-    """Plan to write an array again: a Zarr array or a .npy file, as either of them.
+    """Plan to write an array again: a Zarr array or a .npy file, as either of them; or a Zarr group, as another one.
 
-    What is asked for is done in this order: slices, flips, permutation. From Zarr to Zarr, version, codecs, fill value,
-    names of axes and attributes are kept.
+    What is asked for is done in this order: slices, flips, permutation. From Zarr to Zarr, all metadata are kept that
+    nothing else is asked for: version, codecs, filters, shards, fill value, names of axes and attributes. What cannot
+    be kept is among the remarks of the plan. Of a group some arrays get other chunks; the others, such as coordinates,
+    are copied file by file, and consolidated metadata say what is there.
 
     Args:
-        source: the folder of a Zarr array, or a .npy file.
+        source: the folder of a Zarr array or group, or a .npy file.
         target: a .npy file where its name ends so; else the folder of a Zarr array.
-        chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source.
+        chunks: sizes of a chunk of the result, −1 for a whole axis; by default those of the source. For a group, sizes
+            for all arrays of so many axes that are no coordinates, or sizes by the names of arrays.
         permute: axis k of the result is axis ``permute[k]`` of the source.
         slices: as Python writes them, one an axis: ``"0:10,:,::2"``; a single number takes its axis away, and one that
             takes nothing of an axis is refused.
@@ -52,6 +59,7 @@ def rechunk(
         codec: as `create`.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         overwrite: whether an output that exists may be replaced.
+        shards: sizes of a shard, empty for a file a chunk; by default those of the source, rounded up to whole chunks.
 
     Returns:
         The plan; nothing is read or written before its `run`.
@@ -67,8 +75,14 @@ def rechunk(
         >>> stores.open("x.zarr").shape
         (2, 3)
     """
-    store = open_store(source)
     place = JsonPath(str(os.fspath(source)))
+    if is_zarr_group(Path(source)):
+        if permute is not None or slices is not None or flip or Path(target).suffix.lower() in (".npy", *OF_OTHERS):
+            raise place.error("is a group, whose arrays can have other chunks and codecs in another group, and no more")
+        return rechunk_group(Path(source), Path(target), chunks, shards, codec, memory, overwrite)
+    store = open_store(source)
+    if isinstance(chunks, Mapping):
+        raise place.error("is no group: give its chunks without names")
     if isinstance(store, Checkpoint):
         raise place.error("is a checkpoint, which anydml reshard writes again")
     index = _index(slices, store.shape, place)
@@ -89,7 +103,7 @@ def rechunk(
     output = Path(target)
     new: Any
     if output.suffix.lower() == ".npy":
-        if chunks is not None or codec is not None:
+        if chunks is not None or codec is not None or shards is not None:
             raise JsonPath(str(output)).error(
                 "is a .npy file, which has no chunks and no codecs: name a folder such as x.zarr, or leave those away"
             )
@@ -100,11 +114,23 @@ def rechunk(
         )
     else:
         like = store if isinstance(store, ZarrStore) else None
-        if chunks is not None and len(chunks) == len(shape):
-            chunks = [size if n == -1 else n for n, size in zip(chunks, shape, strict=True)]
-            chunks = [max(1, n) if size == 0 else n for n, size in zip(chunks, shape, strict=True)]
-        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order])
-    return plan_function(function, "rechunk", store, new, memory, overwrite)
+        chunks = None if chunks is None else whole_axes(chunks, shape)
+        new = new_zarr(output, shape, store.dtype, chunks, like, codec, [kept[k] for k in order], shards)
+    plan = plan_function(function, "rechunk", store, new, memory, overwrite)
+    if isinstance(store, ZarrStore):
+        plan.remarks = _remarks(store, new, shards)
+    return plan
+
+
+def _remarks(store: ZarrStore, new: Target | ZarrTarget, shards: Sequence[int] | None) -> list[str]:
+    """What is not kept, without having been asked for."""
+    if isinstance(new, Target):
+        lost = said_besides(store.metadata)
+        return [f"leaves out what a .npy file has no place for: {', '.join(lost[:10])}"
+                + f" and {len(lost) - 10} more" * (len(lost) > 10)] if lost else []  # fmt: skip
+    if shards is None and new.chunks != new.layout.chunk != store.layout.chunk and store.ndim == len(new.shape):
+        return [f"makes shards of {[*new.layout.chunk]}, whole chunks, of those of {[*store.layout.chunk]}"]
+    return []
 
 
 def _axis(axis: int, rank: int, what: str, place: JsonPath) -> int:

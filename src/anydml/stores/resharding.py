@@ -14,15 +14,17 @@ from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.applying import Described, Tensors, apply_rule, for_none
 from anydml.stores.axes import Axes, Axis
+from anydml.stores.extras import extras_beside, said_of
 from anydml.stores.layout import Action, Layout, Rule, read_layout
 from anydml.stores.layout_in_python import Function, apply_python, read_python
 from anydml.stores.opening import INDEX
 from anydml.stores.plans import Plan
 from anydml.stores.sizes import parse_size
 from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
+from anydml.stores.staging import Content
 from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
-from anydml.text import counted
+from anydml.text import bytes_text, counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
@@ -44,6 +46,8 @@ def reshard(
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",
     overwrite: bool = False,
+    extras: bool = True,
+    follow: bool = True,
 ) -> Plan:
     """Plan to write a safetensors checkpoint as another one.
 
@@ -58,6 +62,9 @@ def reshard(
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         shard_size: bytes of tensors in a file at most, but for single tensors that have more.
         overwrite: whether an output that exists may be replaced.
+        extras: whether small files beside the tensors, such as config.json and a tokenizer's, are copied where input
+            and output are folders.
+        follow: as `anydml.stores.open`.
 
     Returns:
         The plan; nothing is written before its `run`.
@@ -90,7 +97,7 @@ def reshard(
         found = Layout((), Axes(own_axes))
     else:
         found = read_layout(path)
-    tensors, metadata = read_sources(inputs, found.axes)
+    tensors, metadata = read_sources(inputs, found.axes, follow)
     trace = Trace("reshard", TracedNdarray)
     composer = trace.composer
     stores: list[Store] = []
@@ -103,7 +110,7 @@ def reshard(
     if not described:
         raise JsonPath(str(out)).error("would have no tensor")
     metadata.setdefault("format", "pt")
-    others: dict[Path, bytes] = {}
+    others: dict[Path, Content] = {}
     if tp is not None:
         parts = [*_ranks(composer, described, found.axes, tp, out, metadata)]
     elif is_file:
@@ -112,8 +119,15 @@ def reshard(
         parts = [*_shards(described, out, metadata, most)]
         if len(parts) > 1:
             others[out / f"model{INDEX}"] = _index(parts)
+    copied, left = extras_beside(inputs[0]) if extras else ([], [])
+    if is_file:
+        copied, left = [], [*(each.name for each in copied), *left]
+    others |= {out / each.name: each for each in copied}
     targets = _outputs(composer, parts)
-    return Plan(composer.program(), stores, targets, memory, overwrite, None if is_file else out, others)
+    plan = Plan(composer.program(), stores, targets, memory, overwrite, None if is_file else out, others)
+    size = f", {bytes_text(sum(each.stat().st_size for each in copied))}"
+    plan.remarks = said_of("copies", [each.name for each in copied], size) + said_of("leaves behind", left)
+    return plan
 
 
 def consolidate(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from anydml.stores.planning import Totals
-from anydml.stores.staging import Staging
+from anydml.stores.staging import Content, Staging
 from anydml.stores.zarr_staging import Stagings
 
 
@@ -34,6 +34,10 @@ class Runnable(Protocol):
     identities: dict[Path, tuple[Any, ...]]
     totals: Totals
     resumed: int
+    overwrite: bool
+    was_there: bool
+    folder: Path | None
+    others: dict[Path, Content]
 
     @property
     def inputs(self) -> Sequence[Any]:

@@ -86,7 +86,7 @@ class FileBlocks:
         for transfer in layout.reads:
             self._transfer(transfer, written if transfer.is_direct else read, True)
         if layout.moves:
-            constants = [work.constants[k] for k in sorted(work.constants)]
+            constants = [work.constants[k] for k in work.held]
             self._move(layout.moves, [read, *constants, written])
         if layout.copied is not None:
             layout.copied.run(read, written)

@@ -111,7 +111,9 @@ def parse_json(text: bytes, place: JsonPath, what: str) -> Any:
     except UnicodeDecodeError as error:
         raise place.error(f"has a {what} that is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
-        raise place.error(f"has a {what} that is no JSON: {error.msg} at character {error.pos}") from None
+        raise place.error(
+            f"has a {what} that is no JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+        ) from None
     except ValueError:
         raise place.error(f"has a {what} with a number of too many digits") from None
 

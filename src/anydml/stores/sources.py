@@ -21,7 +21,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.axes import Axes, Axis
-from anydml.stores.opening import INDEX, open, together
+from anydml.stores.opening import INDEX, open, safetensors_of, together
 from anydml.stores.safetensors_header import parse_json
 from anydml.stores.store import Checkpoint, Store
 from anydml.text import counted
@@ -57,12 +57,15 @@ class Tensor:
     pieces: tuple[Piece, ...]
 
 
-def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_sources(
+    paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True
+) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of a checkpoint, and its metadata.
 
     Args:
         paths: a checkpoint; or, where there are several, one for each tensor-parallel rank, in their order.
         axes: along which ranks are joined.
+        follow: as `open` has it.
 
     Raises:
         ModelError: a file is broken, or shards do not make whole tensors.
@@ -72,25 +75,24 @@ def read_sources(paths: Sequence[str | os.PathLike[str]], axes: Axes) -> tuple[d
         twice = next((path for k, path in enumerate(paths) if real[k] in real[:k]), None)
         if twice is not None:
             raise JsonPath(str(twice)).error("is given twice: each input is one tensor-parallel rank")
-        ranks = [_checkpoint(path) for path in paths]
+        ranks = [_checkpoint(path, follow) for path in paths]
         return _joined(ranks, axes), _plain(ranks)
     path = Path(paths[0])
     if not path.is_dir() or any(each.name.endswith(INDEX) for each in path.iterdir()):
-        checkpoint = _checkpoint(path)
+        checkpoint = _checkpoint(path, follow)
         return _whole(checkpoint), _plain([checkpoint])
-    files = sorted(each for each in path.iterdir() if each.name.endswith(".safetensors") and each.is_file())
-    opened = [together(file, [file], JsonPath(str(file))) for file in files]
+    opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)
     if opened and all(RANK in each.metadata for each in opened):
         ranks = _in_order(opened)
         return _joined(ranks, axes.with_known(_recorded(ranks[0]))), _plain(ranks)
-    checkpoint = _checkpoint(path)
+    checkpoint = _checkpoint(path, follow)
     return _whole(checkpoint), _plain([checkpoint])
 
 
-def _checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    found = open(path)
+def _checkpoint(path: str | os.PathLike[str], follow: bool) -> Checkpoint:
+    found = open(path, follow)
     if not isinstance(found, Checkpoint):
         raise JsonPath(str(path)).error("is no checkpoint: name a .safetensors file, or a folder with such files")
     return found

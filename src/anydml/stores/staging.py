@@ -11,10 +11,15 @@ from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.journal import locked, sync_folder
+from anydml.stores.marks import is_marked, mark
 from anydml.stores.targets import NewFile
 
 PART = ".anydml-part"
 JOURNAL = ".anydml-journal"
+
+
+Content = bytes | Path
+"""What a small file is to have: these bytes, or those of another file."""
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -28,13 +33,13 @@ class Staging:
 
     Args:
         files: in which elements are written.
-        others: contents of small files.
+        others: small files, by their contents or by the files that they are copies of.
         folder: which all of them are in, if they are to appear together.
         overwrite: whether what has the final names may go.
     """
 
     def __init__(
-        self, files: Sequence[NewFile], others: Mapping[Path, bytes], folder: Path | None, overwrite: bool
+        self, files: Sequence[NewFile], others: Mapping[Path, Content], folder: Path | None, overwrite: bool
     ) -> None:
         self.files = files
         self.others = others
@@ -46,7 +51,7 @@ class Staging:
 
     def part(self, path: Path) -> Path:
         """Where a file lies until it has its name."""
-        return beside(path, PART) if self.folder is None else beside(self.folder, PART) / path.name
+        return beside(path, PART) if self.folder is None else beside(self.folder, PART) / path.relative_to(self.folder)
 
     def check_free(self) -> None:
         """Refuse names that are taken.
@@ -66,7 +71,8 @@ class Staging:
                 continue
             if not final.is_dir() or final.is_symlink():
                 raise place.error("is no folder, and is not replaced")
-            other = [each.name for each in final.iterdir() if not _is_ours(each)]
+            own = {path.name for path in self.others}
+            other = [each.name for each in final.iterdir() if not (_is_ours(each) or each.name in own)]
             if other:
                 raise place.error(
                     f"has {names(sorted(other))} beside safetensors files; it is not replaced: move those"
@@ -118,7 +124,11 @@ class Staging:
             finally:
                 os.close(descriptor)
         for path, content in self.others.items():
-            self.part(path).write_bytes(content)
+            self.part(path).parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Path):
+                shutil.copyfile(content, self.part(path))
+            else:
+                self.part(path).write_bytes(content)
 
     def sync(self) -> None:
         """Bring all files to the disk."""
@@ -131,12 +141,17 @@ class Staging:
         if self.folder is not None:
             sync_folder(beside(self.folder, PART))
 
-    def finish(self) -> None:
-        """Give all files their names; those that have them already keep them."""
+    def is_of(self, digest: str) -> bool:
+        """Whether the plan with a digest has written all that has the final names."""
+        return all(is_marked(final, digest) for final in self.top)
+
+    def finish(self, digest: str) -> None:
+        """Give all files their names, as those of the plan with a digest; those that have them already keep them."""
         for final in self.top:
             part, real = beside(final, PART), Path(os.path.realpath(final))
             if not part.exists():
                 continue
+            mark(part, digest)
             if self.folder is not None and real.exists():
                 old = beside(final, ".anydml-old")
                 shutil.rmtree(old, ignore_errors=True)

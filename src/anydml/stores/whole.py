@@ -42,6 +42,9 @@ def _run(plan: Runnable, progress: bool | Callable[[int], None], write: Write) -
         check_unchanged(plan.name, plan.identities)
         digest = plan.digest()
         if not os.path.exists(staging.journal):
+            plan.was_there = not plan.overwrite and staging.is_of(digest)
+            if plan.was_there:
+                return
             staging.check_free()
         journal = Journal(staging.journal, digest, staging.sync)
     except OSError as error:
@@ -65,12 +68,17 @@ def _run(plan: Runnable, progress: bool | Callable[[int], None], write: Write) -
             staging.sync()
             journal.whole()
         staging.settle()
-        staging.finish()
+        staging.finish(digest)
         is_over = True
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise place.error(f"cannot be written: {where}{error.strerror or error}; the same command goes on") from None
     finally:
+        if not is_over and journal.is_empty and not journal.is_whole:
+            # There is nothing to go on with.
+            staging.settle()
+            staging.drop()
+            is_over = True
         journal.close(is_over)
 
 

@@ -16,12 +16,21 @@ def is_zarr(path: Path) -> bool:
 
 def is_zarr_array(path: Path) -> bool:
     """Whether a folder is a Zarr array, and no group, which may hold others."""
+    return _kind(path) == "array"
+
+
+def is_zarr_group(path: Path) -> bool:
+    """Whether a folder is a Zarr group."""
+    return _kind(path) == "group"
+
+
+def _kind(path: Path) -> str | None:
     if (path / ".zgroup").is_file():
-        return False
+        return "group"
     try:
         said = json.loads((path / "zarr.json").read_bytes())
     except FileNotFoundError:
-        return (path / ".zarray").is_file()
-    except (OSError, ValueError):
-        return False
-    return isinstance(said, dict) and said.get("node_type") == "array"
+        return "array" if (path / ".zarray").is_file() else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(said.get("node_type")) if isinstance(said, dict) else None

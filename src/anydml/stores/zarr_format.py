@@ -33,7 +33,7 @@ def require_zarr(place: JsonPath) -> Any:
         ModelError: it is not installed, or too old.
     """
     if importlib.util.find_spec("zarr") is None:
-        raise place.error("is a Zarr array, which zarr-python reads: pip install 'anydml[stores]'")
+        raise place.error('is a Zarr array, which zarr-python reads: pip install "anydml[stores]"')
     import zarr
 
     if int(zarr.__version__.partition(".")[0]) < 3:
@@ -187,7 +187,23 @@ class ZarrStore(InChunks):
 
 def zarr_array(path: Path, mode: Any = "r") -> Any:
     """zarr-python's array of a folder."""
-    return require_zarr(JsonPath(str(path))).open_array(str(path), mode=mode)
+    return _opened(require_zarr(JsonPath(str(path))).open_array, str(path), mode)
+
+
+def in_memory(metadata: Mapping[str, bytes]) -> Any:
+    """zarr-python's array of metadata that lie in no folder."""
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+
+    made = default_buffer_prototype().buffer.from_bytes
+    files = {name: made(text) for name, text in metadata.items()}
+    return _opened(zarr.open_array, zarr.storage.MemoryStore(files), "r+")
+
+
+def _opened(function: Any, store: Any, mode: str) -> Any:
+    """What zarr-python opens; what it warns of is for whoever writes such metadata."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return function(store, mode=mode)
 
 
 def open_zarr(path: Path) -> ZarrStore:
@@ -200,9 +216,7 @@ def open_zarr(path: Path) -> ZarrStore:
     zarr = require_zarr(place)
     if (path / "zarr.json").is_file() or (path / ".zarray").is_file():
         try:
-            # What it warns of is for whoever writes such metadata.
-            with warnings.catch_warnings(action="ignore", category=UserWarning):
-                array = zarr.open(str(path), mode="r")
+            array = _opened(zarr.open, str(path), "r")
         except Exception as error:
             # Broken metadata raise whatever their reader happens to meet.
             raise place.error(f"has metadata that zarr-python does not read: {str(error)[:200]}") from None
@@ -260,7 +274,7 @@ def layout_of(array: Any) -> Chunks:
         separator,
         version == 3 and encoding.get("name", "default") == "default",
         codec,
-        is_own and 0 not in array.chunks and bool(array.shape),
+        is_own and 0 not in array.chunks,
         fill.tobytes(),
         inner,
     )

@@ -6,13 +6,14 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from itertools import islice
 from pathlib import Path
 
 from anydml.files.json_path import JsonPath, names
 from anydml.stores.journal import sync_folder
-from anydml.stores.staging import JOURNAL, PART, Staging, beside
+from anydml.stores.staging import JOURNAL, PART, Content, Staging, beside, open_file
 from anydml.stores.targets import NewFile
 from anydml.stores.zarr_folders import is_zarr_array
 from anydml.stores.zarr_target import ZarrTarget
@@ -26,13 +27,22 @@ _OWN = re.compile(r"zarr\.json|\.z(array|attrs|metadata)|c|(c[./])?\d+([./]\d+)*
 
 
 class ZarrStaging(Staging):
-    """The folder of one Zarr array."""
+    """The folder of Zarr arrays: of one, or of a group.
 
-    def __init__(self, target: ZarrTarget, overwrite: bool) -> None:
-        others = {target.path / name: text for name, text in target.metadata.items()}
-        super().__init__([], others, target.path, overwrite)
-        self.path = target.path
-        self.part_folder = beside(target.path, PART)
+    Args:
+        path: the folder.
+        targets: the arrays.
+        others: what else is in it, such as what describes groups.
+        overwrite: whether an array that is there may go.
+    """
+
+    def __init__(
+        self, path: Path, targets: Sequence[ZarrTarget], others: Mapping[Path, Content], overwrite: bool
+    ) -> None:
+        described = {each.path / name: text for each in targets for name, text in each.metadata.items()}
+        super().__init__([], {**others, **described}, path, overwrite)
+        self.path = path
+        self.part_folder = beside(path, PART)
 
     def check_free(self) -> None:
         """Refuse a name that is taken by anything but a Zarr array that may be replaced.
@@ -54,22 +64,27 @@ class ZarrStaging(Staging):
     def is_there(self) -> bool:
         """Whether the folder is as an earlier run began it."""
         try:
-            return all(self.part(path).read_bytes() == text for path, text in self.others.items())
+            return all(
+                self.part(path).stat().st_size == text.stat().st_size
+                if isinstance(text, Path)
+                else self.part(path).read_bytes() == text
+                for path, text in self.others.items()
+            )
         except OSError:
             return False
 
     def sync(self) -> None:
         """Bring all files to the disk."""
-        files = [path for path in self.part_folder.rglob("*") if path.is_file()]
-        if len(files) < MANY_FILES or not _sync_disk(self.part_folder):
-            for path in files:
-                descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
+        are_many = next(islice(_inside(self.part_folder), MANY_FILES, None), None) is not None
+        if not are_many or not _sync_disk(self.part_folder):
+            for name in _inside(self.part_folder):
+                descriptor = open_file(self.part_folder / name)
                 try:
                     os.fsync(descriptor)
                 finally:
                     os.close(descriptor)
-        for folder in {self.part_folder, *(path.parent for path in files)}:
-            sync_folder(folder)
+            for folder, _, _ in os.walk(self.part_folder):
+                sync_folder(Path(folder))
 
 
 class Stagings:
@@ -79,14 +94,29 @@ class Stagings:
         files: plain files.
         arrays: Zarr arrays.
         overwrite: whether what has the final names may go.
+        folder: in which all arrays are to appear together, if they are.
+        others: what else is in that folder.
     """
 
-    def __init__(self, files: Sequence[NewFile], arrays: Sequence[ZarrTarget], overwrite: bool) -> None:
-        self.every: list[Staging] = [ZarrStaging(target, overwrite) for target in arrays]
+    def __init__(
+        self,
+        files: Sequence[NewFile],
+        arrays: Sequence[ZarrTarget],
+        overwrite: bool,
+        folder: Path | None = None,
+        others: Mapping[Path, Content] | None = None,
+    ) -> None:
+        groups = [(target.path, [target]) for target in arrays] if folder is None else [(folder, [*arrays])]
+        self.every: list[Staging] = [ZarrStaging(path, own, others or {}, overwrite) for path, own in groups]
+        self._of = {target.path: each for each, (_, own) in zip(self.every, groups, strict=True) for target in own}
         if files:
             self.every.append(Staging(files, {}, None, overwrite))
         self.top = [path for each in self.every for path in each.top]
         self.journal = beside(self.top[0], JOURNAL)
+
+    def part(self, path: Path) -> Path:
+        """As `Staging.part`, of a file, or of an array's folder."""
+        return self._of[path].part(path) if path in self._of else beside(path, PART)
 
     def check_free(self) -> None:
         """As `Staging.check_free`, of all that has no part that waits for its name."""
@@ -119,10 +149,14 @@ class Stagings:
         for each in self.every:
             each.sync()
 
-    def finish(self) -> None:
+    def is_of(self, digest: str) -> bool:
+        """As `Staging.is_of`."""
+        return all(each.is_of(digest) for each in self.every)
+
+    def finish(self, digest: str) -> None:
         """As `Staging.finish`."""
         for each in self.every:
-            each.finish()
+            each.finish(digest)
 
     def drop(self) -> None:
         """As `Staging.drop`."""

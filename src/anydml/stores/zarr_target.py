@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from anydml.files.json_path import JsonPath
-from anydml.stores.zarr_format import InChunks, ZarrStore, layout_of, require_zarr, zarr_array
+from anydml.stores.decoding import coder_of
+from anydml.stores.zarr_format import InChunks, ZarrStore, in_memory, layout_of, require_zarr
+from anydml.stores.zarr_metadata import Asked, changed, of_dtype, smallest
 from anydml.text import counted
-
-DIMENSIONS = "_ARRAY_DIMENSIONS"
-"""The attribute by which xarray names the axes of arrays of version 2."""
 
 HIGHEST = {"zstd": 22, "gzip": 9, "blosc": 9}
 """Codecs, and their highest levels."""
@@ -49,94 +48,111 @@ def new_zarr(
     like: Any = None,
     codec: str | None = None,
     axes: Sequence[int] | None = None,
+    shards: Sequence[int] | None = None,
 ) -> ZarrTarget:
-    """Describe a Zarr array.
+    """Describe a Zarr array, by whose codecs one element was encoded and decoded.
 
     Args:
         path: its folder.
         shape: sizes.
         dtype: of the elements.
-        chunks: sizes of a chunk; by default those of `like` where it has this shape, else Zarr's choice.
-        like: a `ZarrStore` whose version, codecs, fill value, names of axes and attributes are kept.
+        chunks: sizes of a chunk; by default those of `like` where it has these axes, else Zarr's choice.
+        like: a `ZarrStore`, whose metadata are kept but for what is given.
         codec: ``none``, ``zstd``, ``gzip`` or ``blosc``, with a level behind a colon if need be; by default `like`'s,
             or Zarr's choice.
-        axes: which of `like`'s axes each axis is; by default they are the same.
+        axes: which of `like`'s axes each axis is; by default they are the same where there are as many.
+        shards: sizes of a shard, empty for none; by default those of `like`, rounded up to whole chunks, or none.
 
     Raises:
-        ModelError: Zarr has no such array, or zarr-python is not installed.
+        ModelError: Zarr has no such array, its codecs do not work, or zarr-python is not installed.
     """
-    place = JsonPath(str(path))
-    zarr = require_zarr(place)
-    if chunks is not None and (
-        len(chunks) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in chunks)
-    ):
-        raise place.error(
-            f"chunks are {tuple(chunks)}, where {counted(len(shape), 'size')} from 1 are expected, "
-            f"one an axis of {tuple(shape)}"
-        )
-    options: dict[str, Any] = {"shape": tuple(shape), "dtype": np.dtype(dtype)}
-    if isinstance(like, ZarrStore):
-        options |= _kept(like, tuple(shape), [*range(len(shape))] if axes is None else [*axes], chunks is None)
-    if chunks is not None:
+    place, dtype = JsonPath(str(path)), np.dtype(dtype)
+    require_zarr(place)
+    for name, given in (("chunks", chunks), ("shards", shards or None)):
+        if given is not None and (
+            len(given) != len(shape) or any(not isinstance(n, (int, np.integer)) or n < 1 for n in given)
+        ):
+            raise place.error(
+                f"{name} are {tuple(given)}, where {counted(len(shape), 'size')} from 1 are expected, "
+                f"one an axis of {tuple(shape)}"
+            )
+    if chunks is not None and not shards:
         # A chunk is no larger than the array.
-        options["chunks"] = tuple(max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True))
-    if options.get("zarr_format", 3) == 3 and not options["dtype"].isnative:
-        # The name of a dtype of version 3 does not say in which order its bytes are; the codec before all others does.
-        endian = "little" if sys.byteorder == "big" else "big"
-        options.setdefault("serializer", zarr.codecs.BytesCodec(endian=endian))
-    if codec is not None:
-        options["compressors"] = _compressors(codec, options.get("zarr_format", 3), place)
-    files: dict[str, Any] = {}
+        chunks = [max(1, min(int(n), int(size))) for n, size in zip(chunks, shape, strict=True)]
+    compressors = None if codec is None else _compressors(codec, like, place)
     try:
-        array = zarr.create_array(store=zarr.storage.MemoryStore(files), **options)
+        if not isinstance(like, ZarrStore):
+            kept, axes = _plain(shape, dtype, 3, chunks), range(len(shape))
+        else:
+            kept = dict(like.metadata)
+            if like.dtype != dtype:
+                fill = np.frombuffer(like.layout.fill, like.dtype)[0]
+                kept = of_dtype(kept, _plain((), dtype, like.layout.version, (), fill_value=fill))
+            if axes is None and len(shape) == like.ndim:
+                axes = range(like.ndim)
+            if axes is None and chunks is None:
+                chunks = in_memory(_plain(shape, dtype, 3, None)).chunks
+        files = changed(kept, shape, Asked(axes, chunks, shards, compressors))
+        layout = layout_of(in_memory(files))
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as error:
+        raise place.error(f"cannot be a Zarr array of {dtype} {tuple(shape)}: {str(error)[:200]}") from None
+    _check_codecs(files, place)
+    return ZarrTarget(path, layout, files)
+
+
+def _plain(
+    shape: Sequence[int], dtype: np.dtype[Any], version: int, chunks: Sequence[int] | None, **more: Any
+) -> dict[str, bytes]:
+    """Metadata by Zarr's choice."""
+    import zarr
+
+    if version == 3 and not dtype.isnative:
+        # The name of a dtype of version 3 does not say in which order its bytes are; the codec before all others does.
+        more["serializer"] = zarr.codecs.BytesCodec(endian="little" if sys.byteorder == "big" else "big")
+    files: dict[str, Any] = {}
+    zarr.create_array(
+        store=zarr.storage.MemoryStore(files), shape=tuple(shape), dtype=dtype, zarr_format=version,
+        chunks="auto" if chunks is None else tuple(chunks), **more,
+    )  # fmt: skip
+    return {name: text.to_bytes() for name, text in files.items()}
+
+
+def _check_codecs(files: Mapping[str, bytes], place: JsonPath) -> None:
+    """Encode and decode an element, before anything is written.
+
+    Raises:
+        ModelError: a codec cannot be made as the metadata say, or does not work.
+    """
+    try:
+        array = in_memory(smallest(files)).with_config({"write_empty_chunks": True})
+        array[...] = np.zeros((), array.dtype)
+        array[...]
         layout = layout_of(array)
-    except (TypeError, ValueError, KeyError) as error:
-        raise place.error(f"cannot be a Zarr array of {options['dtype']} {tuple(shape)}: {str(error)[:200]}") from None
-    return ZarrTarget(path, layout, {name: text.to_bytes() for name, text in files.items()})
+        if layout.is_own and layout.codec is not None:
+            coder = coder_of(layout.codec)
+            coder.decode(coder.encode(np.zeros(1, layout.dtype)))
+    except Exception as error:
+        # Codecs raise whatever their libraries do.
+        raise place.error(
+            f"cannot be written, for its codecs do not work ({type(error).__name__}: {str(error)[:200]}): name another "
+            "by --codec (codec=)"
+        ) from None
 
 
-def _kept(like: ZarrStore, shape: tuple[int, ...], axes: list[int], are_chunks_kept: bool) -> dict[str, Any]:
-    """What an array takes over from another."""
-    array = zarr_array(like.path)
-    is_same = axes == [*range(array.ndim)]
-    found: dict[str, Any] = {"zarr_format": like.layout.version, "compressors": array.compressors}
-    found["fill_value"] = array.fill_value
-    if array.filters and (is_same or all(not hasattr(each, "order") for each in array.filters)):
-        found["filters"] = array.filters
-    attributes = dict(array.attrs)
-    if len(attributes.get(DIMENSIONS) or ()) == array.ndim:
-        attributes[DIMENSIONS] = [attributes[DIMENSIONS][k] for k in axes]
-    found["attributes"] = attributes
-    if like.layout.version == 3:
-        if array.metadata.dimension_names is not None:
-            found["dimension_names"] = [array.metadata.dimension_names[k] for k in axes]
-        found["serializer"] = array.serializer
-        found["chunk_key_encoding"] = array.metadata.chunk_key_encoding.to_dict()
-    else:
-        separator = like.layout.separator
-        found["chunk_key_encoding"] = {"name": "v2", "separator": separator}
-        found["order"] = array.order
-    if are_chunks_kept and len(axes) == array.ndim:
-        found["chunks"] = tuple(array.chunks[k] for k in axes)
-        if array.shards is not None:
-            found["shards"] = tuple(array.shards[k] for k in axes)
-    return found
-
-
-def _compressors(codec: str, version: int, place: JsonPath) -> Any:
+def _compressors(codec: str, like: Any, place: JsonPath) -> list[dict[str, Any]]:
+    """Configurations of a codec that users name."""
     name, colon, level = codec.partition(":")
     if name not in ("none", *HIGHEST) or (colon and (not level.isdecimal() or len(level) > 3)):
         raise place.error(f"codec is {codec!r:.40}, where none, zstd, gzip or blosc is expected, such as zstd:3")
     if name == "none":
-        return None
+        return []
     if level and int(level) > HIGHEST[name]:
         raise place.error(f"codec is {codec!r:.40}, but levels of {name} end at {HIGHEST[name]}")
-    if version == 2:
-        import numcodecs
-
-        options = {"clevel" if name == "blosc" else "level": int(level)} if level else {}
-        return numcodecs.get_codec({"id": name, **options})
+    options = {"clevel" if name == "blosc" else "level": int(level)} if level else {}
+    if isinstance(like, ZarrStore) and like.layout.version == 2:
+        return [coder_of({"id": name, **options}).get_config()]
     import zarr.codecs
 
     kinds = {"zstd": zarr.codecs.ZstdCodec, "gzip": zarr.codecs.GzipCodec, "blosc": zarr.codecs.BloscCodec}
-    return kinds[name](**({"clevel" if name == "blosc" else "level": int(level)} if level else {}))
+    found: dict[str, Any] = kinds[name](**options).to_dict()
+    return [found]

@@ -1,10 +1,10 @@
 """The operators in PyTorch's own registry: ``torch.ops.anydml.*``, once this package is imported.
 
-They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times) and
-under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The functions here
-have the same names, take the arguments of those but for ``out``, call the operators, and work under all of
-``torch.func`` and in forward mode too, outside of ``torch.compile``. All are derived from the operators' files. A
-gradient is made of the operators, too: see `gradients` for those of the first, and `generic` for all others.
+They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times), in
+forward mode and under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The
+functions here have the same names, take the arguments of those but for ``out``, call the operators, and work under all
+of ``torch.func`` too, outside of ``torch.compile``. All are derived from the operators' files. A gradient is made of
+the operators, too: see `gradients` for those of the first, and `generic` for all others.
 """
 
 from __future__ import annotations

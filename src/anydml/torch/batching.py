@@ -31,8 +31,11 @@ def split_training(
     return parts, [0] * len(parts)
 
 
-def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
+def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int | None = 0) -> tuple[Any, Any]:
     """The axis moves one further; what is not batched is repeated."""
+    if axis is None:
+        moved = [each.reshape(info.batch_size, -1) for each in _in_front_each(info, in_dims[0], arrays)]
+        return call("join", moved, 1), 0
     arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
     return call("join", arrays, axis), 0
 
@@ -82,11 +85,15 @@ def in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
 
 
 def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any], axis: int) -> tuple[list[Any], int]:
-    moved = [
+    moved = _in_front_each(info, batches, arrays)
+    return moved, _behind_batch(moved[0], axis)
+
+
+def _in_front_each(info: Any, batches: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+    return [
         array.expand(info.batch_size, *array.shape) if batch is None else array.movedim(batch, 0)
         for array, batch in zip(arrays, batches, strict=True)
     ]
-    return moved, _behind_batch(moved[0], axis)
 
 
 def _behind_batch(x: Any, axis: int) -> int:

@@ -44,12 +44,18 @@ def called(function: Function) -> Callable[..., Any]:
     return on_tensors
 
 
+def _is_list(value: Any) -> bool:
+    return value is None or hasattr(value, "__iter__")
+
+
 def _call(function: Function, given: list[Any]) -> Any:
     x = given[0]
     for k, parameter in enumerate(function.parameters):
         value = given[k]
         if parameter.kind in ("Array", "Indices", "Mask") and not isinstance(value, torch.Tensor) and k:
             given[k] = torch.as_tensor(value, device=x.device)
+        elif parameter.kind.startswith("int | Ints") and function.expand is None and not _is_list(value):
+            given[k] = [value]
         elif parameter.kind == "HostInts | None" and not isinstance(value, torch.Tensor):
             given[k] = torch.as_tensor([] if value is None else value, device="cpu")
     if function.expand is not None and any(

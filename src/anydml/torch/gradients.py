@@ -13,8 +13,9 @@ from anydml.torch.transforms import call
 def _keep_axis(ctx: Any, inputs: Any, output: Any) -> None:
     x, axis = inputs[0], inputs[1 if isinstance(inputs[0], Sequence) else 2]
     arrays = x if isinstance(x, Sequence) else [x]
-    ctx.axis = axis_of("gradient", arrays[0].ndim, axis)
-    ctx.lengths = [array.shape[ctx.axis] for array in arrays]
+    ctx.axis = None if axis is None else axis_of("gradient", arrays[0].ndim, axis)
+    ctx.lengths = [array.numel() if axis is None else array.shape[ctx.axis] for array in arrays]
+    ctx.shapes = [array.shape for array in arrays]
 
 
 def _keep_slice(ctx: Any, inputs: Any, output: Any) -> None:
@@ -56,7 +57,10 @@ def split_training_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
 
 def join_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     """Split."""
-    return first(ctx, call("split", grad, ctx.lengths, ctx.axis))
+    parts = call("split", grad, ctx.lengths, ctx.axis or 0)
+    if ctx.axis is None:
+        parts = [part.reshape(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
+    return first(ctx, parts)
 
 
 def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:

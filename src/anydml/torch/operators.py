@@ -6,16 +6,21 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
+from torch._library.autograd import make_autograd_impl
 
 from anydml import functions
-from anydml.arrays.pytorch import TorchAdapter
+from anydml.arrays.pytorch import TorchAdapter, is_dual
+from anydml.arrays.quick import is_native
+from anydml.core import native
 from anydml.functions.arguments import all_parts
-from anydml.functions.derived import derived, peeking
+from anydml.functions.derived import derived
 from anydml.functions.operations import OPERATIONS, Operation, operation
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
+from anydml.torch.tangents import KEYS, carrying
 
 EVERY: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
 """What is registered, by name."""
@@ -34,7 +39,6 @@ _TYPES = {
     "int | None": "int?",
     "Scalar": "Scalar",
     "Literal": "str",
-    "OutOfRange": "str",
 }
 _RETURNS = {"Array": "Tensor", "list[Array]": "Tensor[]", "tuple[Array, HostInts]": "(Tensor, Tensor)"}
 
@@ -62,21 +66,19 @@ def _operation(function: Function) -> Operation:
 
 def kernel(function: Function) -> Callable[..., Any]:
     """What moves the memory of tensors."""
-    own = function.name not in FUNCTIONS
+    own, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
     run = derived(function, _operation(function)) if own else getattr(functions, function.name)
 
     def move(*arguments: Any) -> Any:
         given = function.bound(arguments)
-        named = {}
         x = given[0]
         for k, (parameter, value) in enumerate(zip(function.parameters, given, strict=True)):
             if parameter.kind == "Arrays":
                 given[k] = [_real(each) for each in value]
             elif parameter.is_array:
                 given[k] = _real(value)
-            elif parameter.kind == "OutOfRange":
-                named[parameter.name] = value
-        given = [value for value, each in zip(given, function.parameters, strict=True) if each.name not in named]
+        named = {each.name: value for each, value in zip(function.parameters[count:], given[count:], strict=True)}
+        given = given[:count]
         if function.has_parts and not x.is_cpu:
             named["out"] = _parts(function, x, given[1:])
         return run(*given, **named)
@@ -85,10 +87,11 @@ def kernel(function: Function) -> Callable[..., Any]:
 
 
 def _real(tensor: Any) -> Any:
-    if not tensor.requires_grad and not torch.compiler.is_compiling():
+    records = tensor.requires_grad or is_dual(tensor)
+    if not records and not torch.compiler.is_compiling():
         return tensor
     # Not the tensor itself: while PyTorch compiles, the functions would call the operators again.
-    return TorchAdapter(tensor.detach() if tensor.requires_grad else tensor)
+    return TorchAdapter(tensor.detach() if records else tensor)
 
 
 def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:
@@ -110,44 +113,61 @@ _LIBRARY = torch.library.Library("anydml", "IMPL")
 
 
 def quicken(function: Function) -> None:
-    """Have calls that neither record nor are recorded done before PyTorch looks for who does them.
+    """Have tangents carried, and calls that neither record nor are recorded done before PyTorch looks who does them.
 
     Python's calls of ``torch.ops.anydml`` are, before they become PyTorch's; and those that are, before it goes its own
     way from autograd to a kernel, which takes ten times as long. All else goes that way.
     """
-    of_name = f"anydml::{function.name}"
-    peek, whole = peeking(function, _operation(function)), peeking(function, _operation(function), is_whole=True)
-    # What `torch.library.get_kernel` calls; versions without it go PyTorch's own way.
-    computed = getattr(torch._C, "_dispatch_get_computed_kernel_for_dispatch_key", None)
-    if peek is None or whole is None or computed is None:
+    registered = OPERATORS[function.name]
+    general = carrying(function, make_autograd_impl(registered._opoverload, registered))
+    compiled = native(function.name)
+    on_cpu, *rest = KEYS
+    for key in rest:
+        _LIBRARY.impl(function.name, general, key, with_keyset=True)
+    if compiled is None:
+        _LIBRARY.impl(function.name, general, on_cpu, with_keyset=True)
         return
-    general = computed(of_name, "AutogradCPU").call_boxed
+    others = [k for k, each in enumerate(function.parameters) if k and _TYPES[each.kind] == "Tensor"]
     modes, is_compiling = torch._C._len_torch_dispatch_stack, torch.compiler.is_compiling
     is_profiled, recorder = torch._C._autograd._profiler_enabled, torch._C._get_tracing_state
 
+    def peek(arguments: tuple[Any, ...]) -> Any:
+        """The results of a call that compiled code does, or None: then nothing was done."""
+        if not 0 < len(arguments) <= len(function.parameters):
+            return None
+        x = arguments[0]
+        if function.is_of_lists:
+            x = x[0] if type(x) in (list, tuple) and x else None
+        # PyTorch says what is wrong with what is no tensor.
+        if type(x) is np.ndarray or any(type(arguments[k]) in (np.ndarray, list) for k in others if k < len(arguments)):
+            return None
+        return compiled(*function.bound(arguments), None) if is_native(x) else None
+
     def quick(keys: Any, *arguments: Any) -> Any:
         if not modes() and not is_compiling():
-            found = peek(*arguments)
+            found = peek(arguments)
             if found is not None:
                 return found
         return general(keys, *arguments)
 
-    _LIBRARY.impl(function.name, quick, "AutogradCPU", with_keyset=True)
+    _LIBRARY.impl(function.name, quick, on_cpu, with_keyset=True)
     functions_modes = getattr(torch._C, "_len_torch_function_stack", None)
-    packet = getattr(torch.ops.anydml, function.name)
+    packet, overload = getattr(torch.ops.anydml, function.name), registered._opoverload
     dispatched = getattr(packet, "_op", None)
     if functions_modes is None or dispatched is None:
         return
 
     def called(*arguments: Any, **named: Any) -> Any:
-        if not (named or is_profiled()):
-            found = whole(*arguments)
-            if found is None and not (modes() or functions_modes() or is_compiling() or recorder() is not None):
-                found = peek(*arguments)
+        if is_compiling():
+            # The compiler does not see through what follows, but knows the operator.
+            return overload(*arguments, **named)
+        is_seen = named or is_profiled() or modes() or functions_modes() or recorder() is not None
+        if not is_seen:
+            found = peek(arguments)
             if found is not None:
                 return found
         return dispatched(*arguments, **named)
 
     packet._op = called
     # TorchScript knows an operator by what its packet calls.
-    torch.jit._builtins._register_builtin(called, of_name)
+    torch.jit._builtins._register_builtin(called, f"anydml::{function.name}")

@@ -11,7 +11,7 @@ from anydml.arrays.pytorch import TorchAdapter
 from anydml.arrays.receive import check_place
 from anydml.functions.arguments import check_word
 from anydml.infer import axis_of, picked_axis
-from anydml.operators.function import OUT_OF_RANGE
+from anydml.operators.registry import FUNCTIONS
 from anydml.torch.batching import in_front
 from anydml.torch.gradients import first
 from anydml.torch.shapes import is_integer
@@ -37,11 +37,11 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 
 
 def _batch(
-    info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "clamp"
+    info: Any, in_dims: Any, x: Any, indices: Any, axis: int = 0, out_of_range: str = "error"
 ) -> tuple[Any, Any]:
     """A batch of tensors, of indices, or of both: then sample b reads behind the first b samples' elements."""
     of_x, of_indices, *_ = in_dims
-    check_word(NAME, "out_of_range", out_of_range, OUT_OF_RANGE)
+    check_word(NAME, "out_of_range", out_of_range, FUNCTIONS[NAME].parameter("out_of_range").words)
     check_place(NAME, "indices", TorchAdapter(indices), TorchAdapter(x), "x")
     axis = _checked_axis(x, of_x, indices, of_indices, axis)
     if of_indices is None:

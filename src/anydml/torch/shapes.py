@@ -38,9 +38,6 @@ def fake(function: Function) -> Callable[..., Any]:
         arrays = first if function.is_of_lists else [first]
         _check(function, given)
         shapes = inferred(function, given).shapes
-        for parameter, value in zip(function.parameters, given, strict=True):
-            if parameter.kind == "OutOfRange":
-                check_word(function.label, parameter.name, value, parameter.words)
         data = [value for value, each in zip(given, function.parameters, strict=True) if each.kind == "Array"]
         like = (data or arrays)[0]
         results = [like.new_empty(shape) for shape in shapes]
@@ -73,7 +70,7 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
         elif parameter.kind == "Mask":
             indices.append(tuple(value.shape))
             dtypes.append(np.dtype(np.bool_))
-        elif parameter.kind != "OutOfRange":
+        else:
             rest.append(tuple(value) if isinstance(value, list) else value)
     return function.infer(function.label, [*data, *indices], (*rest, *dtypes))
 
@@ -104,12 +101,13 @@ def _check(function: Function, given: Sequence[Any]) -> None:
         elif parameter.kind == "Indices":
             if not is_integer(value.dtype, value.shape):
                 message = f"{label}: {field} are {_name(value.dtype)}, but only integers count: convert them first"
-                raise DescError(message, label, field, f"{field} are integers")
+                raise DescError(message, label, field, f"{field} must be integers")
         elif first_data is None:
             first_data = field, value.dtype
         elif value.dtype != first_data[1]:
             message = f"{label}: {field} is {_name(value.dtype)}, but {first_data[0]} is {_name(first_data[1])}"
-            raise DescError(message, label, field, "all arrays have one dtype")
+            message += ": convert one of them"
+            raise DescError(message, label, field, "all arrays must have one dtype")
 
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:

@@ -1,8 +1,7 @@
-"""The operators under torch.func and in forward mode, which PyTorch gives to autograd.Functions alone.
+"""The operators under torch.func, which PyTorch gives to autograd.Functions alone.
 
-What is registered by `torch.library` is refused by torch.func.grad, and loses tangents without a word. So a call under
-such a transform goes through a function that has gradients, tangents and batches, and whose innermost call is again the
-registered operator.
+What is registered by `torch.library` is refused by torch.func.grad. So a call under such a transform goes through a
+function that has gradients, tangents and batches, and whose innermost call is again the registered operator.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from anydml.operators.function import Function
+from anydml.torch.tangents import linear
 
 _ops = torch.ops.anydml
 
@@ -62,11 +61,9 @@ def spread(function: Function, found: Any) -> list[Any]:
 
 
 def _is_transformed() -> bool:
-    # PyTorch has no public name for either. Inside of kernels, whose calls are the dispatcher's, the key is excluded.
-    under_func = torch._C._are_functorch_transforms_active() and not torch._C._dispatch_tls_is_dispatch_key_excluded(
-        _FUNC
-    )
-    return bool(under_func or forward_ad._current_level >= 0)
+    # PyTorch has no public name for it. Inside of kernels, whose calls are the dispatcher's, the key is excluded.
+    is_active: bool = torch._C._are_functorch_transforms_active()
+    return is_active and not torch._C._dispatch_tls_is_dispatch_key_excluded(_FUNC)
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,6 @@ class _Call:
         if self.function.is_of_lists:
             return [True] * count
         return [each.kind == "Array" for each in self.function.parameters[:count]]
-
-    def linear(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments of the call that moves tangents: what is filled has none."""
-        given = self.arguments(values)
-        kinds = [each.kind for each in self.function.parameters]
-        return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, given, strict=True))
 
 
 class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types are read from PyTorch
@@ -130,7 +121,7 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
             _or_zeros(tangent, like) if is_data else next(saved)
             for tangent, like, is_data in zip(tangents, ctx.like, made.are_data(len(tangents)), strict=True)
         ]
-        found = call(made.function.name, *made.linear(values))
+        found = call(made.function.name, *linear(made.function, made.arguments(values)))
         if made.function.lengths is not None:
             return found[0], None
         return tuple(found) if isinstance(found, list) else found

@@ -168,6 +168,9 @@ class Fused:
         elif taken := taken_apart(arguments, keywords):
             self._forms.keep(taken, plan)
 
+    def __repr__(self) -> str:
+        return f"<fused {self._name}>"
+
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """The program that a call with these arguments runs."""
         return self._asked(arguments, keywords).program

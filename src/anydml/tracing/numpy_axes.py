@@ -7,8 +7,10 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from anydml.moves.compose import strided
 from anydml.tracing import shaping
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
@@ -45,7 +47,22 @@ def reshape(x: TracedArray, /, shape: Any = None, order: Any = "C", *, copy: Any
         sizes[sizes.index(-1)] = x.count // rest
     if min(sizes, default=0) < 0 or math.prod(sizes) != x.count:
         raise broken(f"cannot reshape {x!r} into shape {wanted}")
+    if copy is not None and not copy and not _is_view(x, sizes, order):
+        raise broken(f"{x!r} cannot be reshaped into {wanted} without a copy: leave copy=False out")
     return transpose(shaping.reshaped(transpose(x), sizes[::-1])) if is_turned else shaping.reshaped(x, sizes)
+
+
+def _is_view(x: TracedArray, sizes: Sequence[int], order: Any) -> bool:
+    """Whether NumPy would reshape an array without a copy, as far as it is known how its elements lie."""
+    if (found := strided(x.value)) is None:
+        return not x.count
+    # Nothing is read: only its layout counts.
+    like = np.lib.stride_tricks.as_strided(np.empty(1, f"V{x.itemsize}"), x.shape, found[1].strides)
+    try:
+        like.reshape(sizes, order=order, copy=False)
+    except ValueError:
+        return False
+    return True
 
 
 def ravel(x: TracedArray, order: Any = "C") -> TracedArray:

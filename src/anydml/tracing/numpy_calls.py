@@ -42,6 +42,23 @@ def _array(call: Callable[..., Any]) -> Callable[..., Any]:
     return given
 
 
+def _where(trace: Trace, condition: Any, *chosen: Any) -> TracedArray:
+    """As NumPy's of two arrays of one dtype, or of one and a number that it holds."""
+    if len(chosen) != 2:
+        raise refused("numpy.where of a condition alone", "shapes would depend on elements")
+    x, y = (
+        np.asarray(each, other.dtype) if type(each) in (bool, int, float, complex) and _holds(other, each) else each
+        for each, other in (chosen, chosen[::-1])
+    )
+    traced: Any = next(each for each in (condition, x, y) if isinstance(each, TracedArray))
+    found: TracedArray = traced.anydml_functions.where(condition, x, y)
+    return found
+
+
+def _holds(array: Any, number: Any) -> bool:
+    return hasattr(array, "dtype") and np.result_type(array.dtype, number) == array.dtype
+
+
 def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The same, where callers may give the array by name."""
 
@@ -144,7 +161,9 @@ def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
     """As NumPy's."""
     axis = normalize_axis_index(axis, x.ndim)
     # Counted back from the last axis, not from the place after it.
-    start = normalize_axis_index(start + x.ndim if start < 0 else start, x.ndim + 1)
+    if not -x.ndim <= start <= x.ndim:
+        raise broken(f"start is {start}, but must be {-x.ndim} to {x.ndim}")
+    start += x.ndim * (start < 0)
     return numpy_axes.moveaxis(x, axis, start - (axis < start))
 
 
@@ -262,6 +281,7 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     np.empty_like: _named(_like(None), "prototype"),
     np.full_like: _named(_full_like, "a"),
     np.copy: _named(_copy, "a"),
+    np.where: _where,
     np.ascontiguousarray: _contiguous,
     np.shape: _named(lambda x: x.shape, "a"),
     np.ndim: _named(lambda x: x.ndim, "a"),

@@ -76,8 +76,10 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0) -> list[TracedArray]:
     """As NumPy's."""
     size = x.shape[normalize_axis_index(axis, x.ndim)]
-    if not hasattr(indices_or_sections, "__len__") and size % operator.index(indices_or_sections):
-        raise broken("array split does not result in an equal division")
+    if not hasattr(indices_or_sections, "__len__"):
+        count = operator.index(indices_or_sections)
+        if count > 0 and size % count:
+            raise broken("array split does not result in an equal division")
     return array_split(x, indices_or_sections, axis)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from anydml.errors import DescError
 from anydml.fields import integer, integers
 from anydml.functions import arguments as own_arguments
+from anydml.moves.compose import SCRATCH, operand_of
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
@@ -42,16 +43,11 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     values = [given.get(each.name, each.default) for each in function.parameters]
     label = function.label
     trace, arrays, indices = _inputs(function, values)
-    outside = "clamp"
     rest: list[Any] = []
     for each, value in zip(function.parameters, values, strict=True):
         if each.words:
             own_arguments.check_word(label, each.name, value, each.words)
-        if each.kind == "OutOfRange":
-            outside = value
-            if value != "clamp" and function.compose is None:
-                raise refused(f"{label} with {each.name}={value!r}", "it is 'clamp'")
-        elif not each.is_array:
+        if not each.is_array:
             rest.append(_number(label, each, value, arrays[0]))
     rest += [each.element if isinstance(each, TracedArray) else each.dtype for each in indices]
     inputs = [*arrays, *indices]
@@ -59,12 +55,18 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     inferred = function.infer(label, shapes, tuple(rest))
     if function.compose is not None:
         with refusing.named(label):
-            results = function.compose(shaping, inputs, inferred, outside)
+            results = function.compose(shaping, inputs, inferred)
     elif function.name in _COMPOSED:
         numpys, keywords = _COMPOSED[function.name](*values)
         given_arrays = (arrays,) if function.is_of_lists else tuple(arrays)
         return numpy_calls.called(trace, numpys, given_arrays, keywords)
     else:
+        for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
+            # What may be refused is looked at before anything moves.
+            found = operand_of(each.value)
+            if "refuse" in inferred.parameters and each.count and (found is None or found[0] >= SCRATCH):
+                hint = f"pass {parameter.name} as an argument, or out_of_range={_other_word(function)!r}"
+                raise refusing.broken(f"{label}: indices out of range are found before anything moves: {hint}")
         make = function.constants
         made = trace.composer.moved(
             [each.value for each in inputs],
@@ -78,6 +80,10 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
     if function.lengths is not None:
         return results[0], np.array(function.lengths(shapes, inferred.parameters), np.int64)
     return results if function.has_parts else results[0]
+
+
+def _other_word(function: Function) -> str:
+    return function.parameter("out_of_range").words[-1]
 
 
 def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Any]]:
@@ -113,7 +119,7 @@ _COMPOSED: dict[str, Callable[..., tuple[Any, dict[str, Any]]]] = {
     "flip": lambda x, axis: (np.flip, {"axis": axis if axis is None or isinstance(axis, int) else tuple(axis)}),
     "pad": _padding,
     "permute_dims": lambda x, axes: (np.transpose, {"axes": tuple(axes)}),
-    "repeat": lambda x, repeats, axis: (np.repeat, {"repeats": repeats, "axis": axis}),
+    "repeat": lambda x, repeats, axis: (np.repeat, {"repeats": np.asarray(repeats, np.int64), "axis": axis}),
     "roll": lambda x, shift, axis: (np.roll, {"shift": shift, "axis": axis}),
     "stack": lambda arrays, axis: (np.stack, {"axis": axis}),
     "tile": lambda x, repeats: (np.tile, {"reps": tuple(repeats)}),
@@ -132,7 +138,7 @@ def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
         shaping.check_looked_up(found, "clamp")
     elif dtype.kind not in "iu":
         message = f"{function.label}: {field} are {dtype}, but only integers count: convert them first"
-        raise DescError(message, function.label, field, f"{field} are integers")
+        raise DescError(message, function.label, field, f"{field} must be integers")
     if is_traced:
         return trace.array(found)
     known = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)

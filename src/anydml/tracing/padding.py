@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anydml.tracing.refusing import broken, refused
-from anydml.tracing.shaping import MOST_RUNS, cut, filled, joined, picked
+from anydml.tracing.shaping import broadcast, cut, filled, joined, reshaped
 from anydml.tracing.trace import TracedArray
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
@@ -42,9 +42,53 @@ def pad(x: TracedArray, pad_width: Any, mode: Any = "constant", **arguments: Any
     _no_more(arguments)
     for axis, (before, after) in enumerate(counts):
         if before or after:
-            order = np.pad(np.arange(x.shape[axis]), (before, after), mode)
-            x = picked(x, order, axis, MOST_RUNS)
+            if not x.shape[axis]:
+                raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+            x = extended(x, axis, before, after, mode)
     return x
+
+
+def extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
+    """An axis that is not empty, with elements of its own before and behind it; less of it where counts are negative.
+
+    Args:
+        x: what is extended.
+        axis: 0 to rank − 1.
+        before: elements before the first one.
+        after: elements behind the last one.
+        mode: one of `MODES`.
+    """
+    size = x.shape[axis]
+    start, end = -before, size + after
+    if mode == "edge" or size == 1:
+        around = [again(cut(x, axis, 0, 1), axis, 0, min(end, 0) - start)]
+        around.append(again(cut(x, axis, size - 1, 1), axis, 0, end - max(start, size)))
+    else:
+        period = x
+        count = {"symmetric": size, "reflect": size - 2, "wrap": 0}[mode]
+        if count:
+            period = joined([x, cut(x, axis, count - (mode == "symmetric"), count, -1)], axis)
+        around = [again(period, axis, a, b - a) for a, b in ((start, min(end, 0)), (max(start, size), end))]
+    low, high = max(start, 0), min(end, size)
+    return joined([around[0], cut(x, axis, low, high - low) if high > low else cut(x, axis, 0, 0), around[1]], axis)
+
+
+def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
+    """`count` elements of an axis that begins anew at its end, from `start` on; none where the count is negative."""
+    if count <= 0:
+        return cut(x, axis, 0, 0)
+    size = x.shape[axis]
+    start %= size
+    first = min(count, size - start) if start else 0
+    whole, rest = divmod(count - first, size)
+    parts = [cut(x, axis, start, first)] if first else []
+    if whole:
+        apart = reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+        repeated = broadcast(apart, (*x.shape[:axis], whole, *x.shape[axis:]))
+        parts.append(reshaped(repeated, (*x.shape[:axis], whole * size, *x.shape[axis + 1 :])))
+    if rest:
+        parts.append(cut(x, axis, 0, rest))
+    return joined(parts, axis)
 
 
 def constant(x: TracedArray, axis: int, count: int, number: Any) -> TracedArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import starmap
@@ -16,8 +15,9 @@ from anydml.binding import check_overlap, check_strides, check_writeable
 from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
 from anydml.errors import BindingError
 from anydml.functions.planning import check_size
-from anydml.memory.warm import CACHE, LEAST
+from anydml.memory.results import empty
 from anydml.moves import Program
+from anydml.moves.indices import as_signed
 from anydml.tracing.form_source import is_deep
 from anydml.tracing.forms import Form
 from anydml.tracing.quick import QuickCall
@@ -81,8 +81,6 @@ class Plan:
         self.shapes = [(result.array.shape, result.array.element) for result in results]
         for shape, element in self.shapes:
             check_size(trace.name, shape, element)
-        sized = [(shape, element, math.prod(shape) * element.itemsize) for shape, element in self.shapes]
-        self._sized = sized if max([size for _, _, size in sized], default=0) >= LEAST else None
         self._trace = trace
         self._engine = engine
         self.is_one = isinstance(tree, Result)
@@ -98,7 +96,7 @@ class Plan:
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
-        kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + sum(a.nbytes for a in self.program.constants)
+        kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
         # Twice: the engine's program, and its tables in a single step.
         return kept + 2 * (self.compiled.weight if self.compiled else 0)
 
@@ -118,7 +116,7 @@ class Plan:
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """New results."""
         if adapters[0] is None and self._is_numpys:
-            arrays = [*starmap(CACHE.array, self._sized)] if self._sized else [*starmap(np.empty, self.shapes)]
+            arrays = [*starmap(empty, self.shapes)]
             self._dispatch(self.compiled, (*inputs, *arrays))
             return arrays[0] if self.is_one else self._put_together(arrays)
         given, operands = [], []
@@ -154,7 +152,9 @@ class Plan:
             pairs = [*paired(self.tree, out, Result, "out")]
         except ValueError as error:
             message = f"{self.name}: {error} is not of the structure of the results: {_shown(self.tree)}"
-            raise BindingError(message, self.name, "out", "out has one array a result, in the same structure") from None
+            raise BindingError(
+                message, self.name, "out", "out must have one array a result, in the same structure"
+            ) from None
         fields, given, targets = [], [], []
         for leaf, field, target in pairs:
             adapter = adapters[leaf.like] if leaf.like is not None else None
@@ -162,7 +162,7 @@ class Plan:
             shape, dtype = self.shapes[leaf.number]
             if operand.shape != shape or (operand.dtype != dtype and adapter is None):
                 message = f"{self.name}: {field} is {operand.dtype} {operand.shape}, but the result is {dtype} {shape}"
-                raise BindingError(message, self.name, field, "out has the result's shape and dtype")
+                raise BindingError(message, self.name, field, "out must have the result's shape and dtype")
             check_strides(self.name, field, operand)
             check_writeable(self.name, field, operand)
             fields.append(field)
@@ -182,7 +182,10 @@ class Plan:
     def _dispatch(self, compiled: CompiledCall | None, operands: tuple[Array, ...]) -> None:
         if compiled is None or (compiled is self.compiled and self._quick.run(operands)):
             return
-        compiled.run(operands)
+        try:
+            compiled.run(operands)
+        except IndexError as error:
+            raise as_signed(error, self._trace.unsigned) from None
 
     def _put_together(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         if self._is_flat:

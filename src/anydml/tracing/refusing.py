@@ -15,8 +15,8 @@ from anydml.errors import AnydmlError, FuseError, FuseIndexError
 
 RULE = "anydml moves elements and does not compute"
 
-CLAMPING = "anydml.gather"
-"""What takes indices that are traced wherever they come from, as it clamps them."""
+CLAMPING = 'anydml.gather with out_of_range="clamp"'
+"""What takes indices that are traced wherever they come from: it finds none out of range."""
 
 _INSIDE = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
 """Where lines are not the caller's."""

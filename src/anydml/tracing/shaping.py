@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
 from anydml.moves.compose import SCRATCH
-from anydml.moves.move import Fill, every_lookup
+from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.value import Value
 from anydml.tracing.refusing import CLAMPING, broken, refused
 from anydml.tracing.trace import TracedArray
@@ -124,18 +124,18 @@ def picked(x: TracedArray, indices: Any, axis: int, few: int = FEW_RUNS) -> Trac
     return looked_up(x, [(axis, x.trace.array(indices))])
 
 
-def picked_by(x: TracedArray, indices: Any, axis: int, out_of_range: str) -> TracedArray:
+def picked_by(x: TracedArray, indices: Any, axis: int, outside: Outside) -> TracedArray:
     """Elements along an axis, by indices that are traced or NumPy's INT64 or UINT64.
 
     Args:
         x: what is picked from.
         indices: negative ones count from the end.
         axis: 0 to rank − 1.
-        out_of_range: ``"clamp"``, or ``"error"`` for IndexError.
+        outside: ``"clamp"``, or ``"refuse"`` for IndexError.
     """
     if not is_known(indices):
-        return looked_up(x, [(axis, indices)], "refuse" if out_of_range == "error" else "clamp")
-    if out_of_range == "clamp" and indices.size:
+        return looked_up(x, [(axis, indices)], outside)
+    if outside == "clamp" and indices.size:
         size = x.shape[axis]
         is_signed = indices.dtype.kind == "i"
         indices = np.clip(indices, -size, size - 1) if is_signed else np.minimum(indices, np.uint64(size - 1))
@@ -181,9 +181,7 @@ def _runs(indices: np.ndarray[Any, np.dtype[np.int64]], few: int) -> list[tuple[
     return runs
 
 
-def looked_up(
-    x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Literal["clamp", "refuse"] = "refuse"
-) -> TracedArray:
+def looked_up(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:
     """Elements picked by one index along each of several axes; indices are of one shape.
 
     Raises:
@@ -204,7 +202,7 @@ def looked_up(
     return x.made(x.trace.composer.pick_points(x.value, values, outside))
 
 
-def along(x: TracedArray, indices: TracedArray, axis: int, outside: Literal["clamp", "refuse"]) -> TracedArray:
+def along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> TracedArray:
     """NumPy's take_along_axis: shapes agree but for the axis."""
     check_looked_up(indices, outside)
     if not indices.count:

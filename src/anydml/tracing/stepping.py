@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK, kind_of
-from anydml.functions.steps import MOST_ALIKE, GuestStep, Step, is_plain, makers_of
 from anydml.tracing.form_source import Arrays, is_deep, opener
 from anydml.tracing.forms import Taken, taken_apart
 from anydml.tracing.plan import Plan
+from anydml.tracing.steps import MOST_ALIKE, GuestStep, Step, is_plain, makers_of
 
 MISSED: Any = object()
 """What is given where there is no step that fits."""

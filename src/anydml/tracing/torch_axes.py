@@ -44,9 +44,12 @@ def flip(x: TracedArray, dims: Any) -> TracedArray:
 
 def roll(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
     """As torch.roll."""
-    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
-        return numpy_calls.roll(x, shifts)
-    return numpy_calls.roll(x, shifts, dims)
+    by, along = (
+        [*each] if isinstance(each, (list, tuple)) else [each] for each in (shifts, () if dims is None else dims)
+    )
+    if len(by) != (len(along) or 1):
+        raise broken(f"torch.roll by {len(by)} shifts along {len(along)} dims: there must be one shift a dim")
+    return numpy_calls.roll(x, by, along) if along else numpy_calls.roll(x, by[0])
 
 
 def rot90(x: TracedArray, k: int = 1, dims: Sequence[int] = (0, 1)) -> TracedArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from anydml.tracing import numpy_joins, shaping
 from anydml.tracing.numpy_axes import expand_dims, raised
-from anydml.tracing.padding import constant
+from anydml.tracing.padding import constant, extended
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.torch_axes import dimension
 from anydml.tracing.trace import Trace, TracedArray
@@ -125,7 +125,7 @@ def pad(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any =
         if size + before + after < 0:
             raise broken(f"pad {counts} leaves less than nothing of dimension {axis} of {x!r}")
         if mode != "constant":
-            x = shaping.picked(x, _around(mode, size, before, after), axis, shaping.MOST_RUNS)
+            x = _extended(x, axis, before, after, mode)
             continue
         start, end = max(-before, 0), size - max(-after, 0)
         x = shaping.cut(x, axis, start if end > start else 0, max(end - start, 0))
@@ -135,21 +135,25 @@ def pad(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any =
     return x
 
 
-def _around(mode: str, size: int, before: int, after: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Which elements stand along a padded dimension."""
-    places = np.arange(-before, size + after)
-    most = {"replicate": max(before, after), "reflect": size - 1, "circular": size}
-    if mode not in most:
+_MODES = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+"""What NumPy calls modes of PyTorch's."""
+
+
+def _extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
+    """An axis with elements of its own around it, where PyTorch has the mode and allows so many."""
+    if mode not in _MODES:
         raise refused(f"pad in mode {mode!r}")
-    if not size or max(before, after) > most[mode]:
+    if mode == "circular" and min(before, after) < 0:
+        # What is left of the dimension goes round.
+        left = x.shape[axis] + min(before, 0) + min(after, 0)
+        x = shaping.cut(x, axis, max(-before, 0), max(left, 0))
+        before, after = max(before, 0), max(after, 0)
+    size, most = x.shape[axis], max(before, after)
+    if not before and not after:
+        return x
+    if not size or most > {"replicate": most, "reflect": size - 1, "circular": size}[mode]:
         raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
-    if mode == "replicate":
-        return np.clip(places, 0, size - 1)
-    if mode == "circular":
-        return places % size
-    period = max(2 * (size - 1), 1)
-    turned = places % period
-    return np.where(turned < size, turned, period - turned)
+    return extended(x, axis, before, after, _MODES[mode])
 
 
 def _parts(x: TracedArray, axis: int, sizes: Sequence[int]) -> tuple[TracedArray, ...]:

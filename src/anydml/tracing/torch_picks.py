@@ -124,8 +124,11 @@ def unfold(trace: Trace, input: Any, *arguments: Any, **named: Any) -> TracedArr
 
 
 def _windows(x: TracedArray, dimension: int, size: int, step: int) -> TracedArray:
-    place = dimension + max(x.ndim, 1) * (dimension < 0)
-    x = shaping.reshaped(x, x.shape or (1,))
+    if not x.ndim:
+        # The one dimension becomes that of the window.
+        found = _windows(shaping.reshaped(x, (1,)), dimension, size, step)
+        return shaping.reshaped(found, found.shape[1:])
+    place = dimension + x.ndim * (dimension < 0)
     length = operator.index(size)
     if not 0 <= place < x.ndim or not 0 <= length <= x.shape[place] or step < 1:
         raise broken(f"windows of {size} by {step} along dimension {dimension} of {x!r}")
@@ -234,6 +237,7 @@ def _from_zero(indices: Any) -> Any:
         if name not in ("int32", "int64"):
             return indices
         # As unsigned ones they are beyond any size.
+        indices.trace.are_unsigned(indices.value, 8 * indices.itemsize)
         return indices.trace.made(indices.value, np.dtype(f"u{name}"))
     if indices.size and int(indices.min()) < 0:
         raise broken(f"index {int(indices.min())} is out of range", FuseIndexError)

@@ -12,6 +12,7 @@ from anydml.errors import FuseAttributeError
 from anydml.functions.arguments import is_movable
 from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
+from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
 
@@ -33,6 +34,7 @@ class Trace:
         self.device = device
         self.composer = Composer(name)
         self.is_over = False
+        self.unsigned: dict[str, int] = {}
         self._constants = 0
 
     def array(self, array: Any) -> TracedArray:
@@ -46,6 +48,12 @@ class Trace:
     def made(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
         """An array of this trace: see `TracedArray`."""
         return self.kind(self, value, dtype, like)
+
+    def are_unsigned(self, indices: Value, bits: int) -> None:
+        """Remember where indices lie that are read as unsigned ones, and are none: errors say what they are."""
+        for piece in indices.pieces:
+            if isinstance(piece.source, Access):
+                self.unsigned[self.composer.name_of(piece.source.operand)] = bits
 
     def _constant(self, array: Any) -> TracedArray:
         view, _ = received(self.name, array, "a constant")

@@ -1,13 +1,11 @@
 """Kernels on the disk: read without a compiler, compiled again where they are not what was written."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from trust.children import SHARING, environment, give_kernels
 
 from anydml.engines.cpu.kernels import driver, kept
 from anydml.engines.cpu.kernels.ir import load
@@ -151,28 +149,6 @@ def test_python_calls_it_with_words(folder, nogil):
     for wrong in ((), (at,), (at, 1, 2, 3)):
         with pytest.raises(SystemError):
             kernel(*wrong)
-
-
-def test_a_process_that_finds_its_kernels_imports_no_compiler(tmp_path):
-    give_kernels(tmp_path, *SHARING)
-    program = """
-import sys, numpy as np, anydml as dml
-x = np.arange(1 << 18, dtype=np.uint16).reshape(-1, 4)
-first, second = dml.split(x, 2, 1)
-assert (first == x[:, :2]).all() and (second == x[:, 2:]).all()
-print("numba" in sys.modules)
-"""
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment(NUMBA_CACHE_DIR=str(tmp_path)),
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
-    assert said == ["True\n", "False\n"]
 
 
 def test_a_folder_that_is_named_is_the_only_one(tmp_path, monkeypatch):

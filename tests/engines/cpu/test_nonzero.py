@@ -71,13 +71,12 @@ def test_elements_that_somebody_writes_meanwhile_find_no_rows_that_are_not_there
         run(*work)
         x[...] = 1
 
-    class Beside:
-        def array(self, shape, dtype, size):
-            kept.append(np.full((shape[0] + 30_000, *shape[1:]), 77, dtype))
-            return kept[0][: shape[0]]
+    def beside(shape, dtype):
+        kept.append(np.full((shape[0] + 30_000, *shape[1:]), 77, dtype))
+        return kept[0][: shape[0]]
 
     monkeypatch.setattr(nonzero, "_run", changed)
-    monkeypatch.setattr(nonzero, "CACHE", Beside())
+    monkeypatch.setattr(nonzero, "empty", beside)
     assert len(nonzero.argwhere(x)) == many
     assert (kept[0][many:] == 77).all()
 

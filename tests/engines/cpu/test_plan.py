@@ -153,7 +153,7 @@ def test_pages_found_by_an_index_are_read_page_by_page(order):
 def test_small_work_is_numpys_and_says_why():
     operator = dml.Device("cpu").compile_operator(split((6, 2), 0, [2, 1, 3]))
     assert operator._program.steps is None
-    assert str(operator).splitlines()[1] == "  numpy: 48 B in 3 moves: too small for a kernel to pay"
+    assert str(operator).splitlines()[1] == "  at once: 48 B in 3 moves: too small for a kernel of its own to pay"
 
 
 def test_explanations_count_bytes_and_threads():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import tracemalloc
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ from fuzz.draw import Seeded
 from fuzz.generate import random_case
 
 import anydml as dml
-from anydml.engines.cpu import bound, engine, plan
+from anydml.engines.cpu import engine
 from anydml.engines.numpy import general, views
-from anydml.moves import Access, Lookup, Move, simplify
+from anydml.moves import Access, Lookup, Move
 from anydml.operators.gather import gather_moves
 from anydml.tensor import Layout
 
@@ -29,6 +28,7 @@ def test_lookups_agree_however_they_are_cut(piece, chunk, chunk_bytes, monkeypat
     monkeypatch.setattr(general, "PIECE", piece)
     monkeypatch.setattr(general, "CHUNK", chunk)
     monkeypatch.setattr(general, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(engine, "PACKING", None)
     cases = [random_case(Seeded(number), [How(kernels="numpy")], "gather") for number in range(400)]
     little = [case for case in cases if case.bytes <= 4000]
     assert len(little) > 40
@@ -64,6 +64,7 @@ def test_rows_longer_than_an_element_of_numpys_are_looked_up(size, stride, lasts
 
 def test_long_rows_take_little_memory(monkeypatch):
     monkeypatch.setattr(engine, "SMALL_BYTES", 1 << 60)
+    monkeypatch.setattr(engine, "PACKING", None)
     table, rows = np.zeros((4, 2 << 20), np.uint8), np.empty((9, 2 << 20), np.uint8)
     table[...] = np.arange(4)[:, None]
     indices = np.array([3, 1, -1, 9, 0, -9, 2, 2, 1])
@@ -78,21 +79,30 @@ def test_long_rows_take_little_memory(monkeypatch):
     assert peak < 2 << 20
 
 
-def test_what_is_bound_says_when_kernels_have_taken_over(monkeypatch):
-    monkeypatch.setattr(bound, "often", lambda _: bound.ASKED)
-    monkeypatch.setattr(bound, "LOADER", SimpleNamespace(ask=lambda ready: ready()))
+@pytest.mark.parametrize("has_core", [True, False])
+def test_what_is_bound_says_what_it_does(has_core, monkeypatch):
+    if not has_core:
+        monkeypatch.setattr(engine, "PACKING", None)
     x, out = np.arange(12, dtype=np.float32), np.empty(12, np.float32)
     tensor = dml.TensorDesc("FLOAT32", [12])
     operator = dml.Device("cpu").compile_operator(dml.ElementWiseIdentityOperatorDesc(tensor, tensor))
     made = operator.bind([x], [out])
     assert str(made) == str(operator)
-    assert "  numpy: 48 B in 1 move: too small for a kernel to pay" in str(made)
-    for _ in range(bound.ASKED):
+    assert "  at once: 48 B in 1 move: too small for a kernel of its own to pay" in str(made)
+    for _ in range(3):
+        x += 1
         made.dispatch()
-    (kernel,) = [step.kernel for step in plan.plan(simplify(operator.desc.moves()), 48)]
-    assert str(made) == str(operator).replace(
-        "  numpy: 48 B in 1 move: too small for a kernel to pay", f"  {kernel}: runs of 48 B and more"
-    )
-    x += 1
-    made.dispatch()
-    np.testing.assert_array_equal(out, x)
+        np.testing.assert_array_equal(out, x)
+    out.flags.writeable = False
+    with pytest.raises(dml.BindingError, match="OutputTensor is read-only"):
+        made.dispatch()
+
+
+def test_more_dimensions_than_compiled_code_knows_are_numpys():
+    # No two of them merge.
+    strides = tuple(3**k for k in range(17))
+    move = Move((2,) * 17, Access(1, 0, strides), Access(0, 0, (0,) * 17), 1)
+    x, y = np.full(1, 7, np.uint8), np.zeros(3**17, np.uint8)
+    engine.program("wide", [move]).bind((x, y))()
+    assert (y[np.add.outer([0, 1], [0, 3])] == 7).all()
+    assert int(y.sum()) == 7 << 17

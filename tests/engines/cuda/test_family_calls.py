@@ -4,7 +4,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from function_cases import DRAW
+from function_cases import DRAW, called
 
 import anydml as dml
 from anydml.engines.cuda.arrays import DeviceArrays
@@ -28,7 +28,7 @@ def test_interpreted(name, device):
     with mock.patch.dict(function.__globals__, call=on_device):
         for _ in range(CALLS):
             arguments, expected = DRAW[name](rng, np.dtype("u4"))
-            found = np.asarray(function(*arguments))
+            found = np.asarray(called(function, arguments))
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
             assert np.array_equal(found, expected)
 
@@ -50,6 +50,6 @@ def test_on_a_gpu(name):
         arguments, expected = DRAW[name](rng, np.dtype("f4"))
         if any(isinstance(each, np.ndarray) and not each.dtype.isnative for each in arguments):
             continue
-        found = function(*map(moved, arguments)).cpu().numpy()
+        found = called(function, [*map(moved, arguments)]).cpu().numpy()
         assert found.shape == expected.shape
         assert found.tobytes() == np.ascontiguousarray(expected).tobytes()

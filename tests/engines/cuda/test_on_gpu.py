@@ -242,7 +242,7 @@ def test_indices_of_every_type_can_be_errors(name):
     assert torch.equal(dml.gather(x, good, out_of_range="error"), x[[0, 5, 2]])
     bad = torch.tensor([0, 99]).to(getattr(torch, name)).cuda()
     assert torch.equal(dml.gather(x, bad), x[[0, 5]])
-    with pytest.raises(IndexError, match="index 99 is out of range"):
+    with pytest.raises(IndexError, match="index 99 in indices is out of range"):
         dml.gather(x, bad, out_of_range="error")
 
 

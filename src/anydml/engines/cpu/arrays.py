@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from anydml.engines.cpu.engine import CpuProgram
 from anydml.engines.cpu.launch import often
 from anydml.engines.cpu.loader import LOADER
 from anydml.engines.protocol import Array, ArrayLayout, Launch
-from anydml.memory.warm import CACHE
+from anydml.memory.results import empty
 from anydml.moves import Program
 
 PATIENT = True
@@ -72,7 +71,7 @@ class HostArrays:
             BindingError: the library has no way to take them.
         """
         if adapter is None:
-            arrays = [CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize) for shape in shapes]
+            arrays = [empty(shape, dtype) for shape in shapes]
         else:
             arrays = [adapter.empty(name, shape, dtype) for shape in shapes]
         return arrays, arrays

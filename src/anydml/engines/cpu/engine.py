@@ -1,7 +1,7 @@
 """The CPU engine: moves are simplified and planned once; binding fills tables; a dispatch is a few kernel calls.
 
-Small work is done by NumPy and never waits for a compiler. Larger work is done by kernels, and shared between threads
-where that pays.
+Small work is done by the compiled core, or NumPy, and never waits for a compiler. Larger work is done by kernels, and
+shared between threads where that pays.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from anydml.engines.common import ProgramAtOnce, scratch_arrays
+from anydml import core
+from anydml.engines.common import ProgramAtOnce, index_error, scratch_arrays
 from anydml.engines.cpu import sharing_point
 from anydml.engines.cpu.admission import Admission
-from anydml.engines.cpu.bound import SmallCall
 from anydml.engines.cpu.compiler import NoCompilerError, import_kernels
 from anydml.engines.cpu.kernel_call import KernelCall
 from anydml.engines.cpu.large import quick_dispatch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 64 << 10
 SMALL_MOVES = 64
-"""Work up to here is NumPy's."""
+"""Work up to here has no kernels of its own."""
 
 HELD_EFFORT = 256 << 10
 """Work that one thread does in the time of a plain copy of so much is one step of compiled code under the GIL: to let
@@ -45,12 +45,15 @@ SHARED_BYTES: int | None = None
 """Work that takes as long as a plain copy of so much is shared between threads; below, waking one costs more than it
 saves. None is what this machine shows (see `sharing_point`)."""
 
-FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 448, 16
+FIXED_WEIGHT, MOVE_WEIGHT, WORD_WEIGHT = 1536, 896, 16
 """Bytes that a program keeps, about: in any case, for each move, and for each word of its tables."""
+
+PACKING: Any = core.program
+"""The compiled core's module for programs, or None."""
 
 _Plan = tuple[tuple[KernelCall, ...] | None, "list[Kernel]"]
 _NUMPY: _Plan = (None, [])
-"""Steps and their kernels; no steps where NumPy has to do the work."""
+"""Steps and their kernels; no steps where the compiled core, or NumPy, has to do the work."""
 
 _WARNED: list[str] = []
 """What was said of there being no kernels: it is said once."""
@@ -99,17 +102,18 @@ class CpuProgram:
         self._plan = _NUMPY if small else _compiled(moves, self.bytes, admission)
         self._is_postponed = admission.postponed
         self._has_run = False
+        self._core: Any = None
 
     @property
     def steps(self) -> tuple[KernelCall, ...] | None:
-        """The kernels chosen, or None where NumPy does the work."""
+        """The kernels chosen, or None where the compiled core, or NumPy, does the work."""
         return self._plan[0]
 
     @property
     def weight(self) -> int:
         """Bytes that the program and the arguments it was made from keep, about."""
         words = sum(step.template.size for step in self.steps or ())
-        own = sum(constant.nbytes for constant in self._source.constants) if self._source else 0
+        own = self._source.constant_bytes if self._source else 0
         return FIXED_WEIGHT + MOVE_WEIGHT * len(self.moves) + WORD_WEIGHT * words + own
 
     @classmethod
@@ -134,13 +138,15 @@ class CpuProgram:
         calls: list[Callable[[], object]] = []
         if self._source:
             operands = (*operands, *scratch_arrays(self._source))
-            calls += bind_refusals(self._source, operands)
         steps, kernels = self._plan
+        if steps is None and (packed := self._packed(len(operands))):
+            outside = partial(index_error, self._source) if self._source else None
+            bound: Callable[[], object] = packed.bind(operands, outside)
+            return bound
+        if self._source:
+            calls += bind_refusals(self._source, operands)
         if steps is None:
-            views = bind_views(self.moves, operands)
-            if not calls and self.bytes <= SMALL_BYTES:
-                return SmallCall(views, operands, partial(_loaded, self.moves, self.bytes, Admission()), self._text)
-            calls.append(views)
+            calls.append(bind_views(self.moves, operands))
             return calls[0] if len(calls) == 1 else partial(_run, calls)
         addresses = [*map(address_of, operands)]
         for group, is_shared in grouped(steps, pays):
@@ -158,6 +164,15 @@ class CpuProgram:
                 call = quick_dispatch(call, POOL, kernel, table, rounds, step.effort, operands)
             calls.append(call)
         return calls[0] if len(calls) == 1 else partial(_run, calls)
+
+    def _packed(self, operand_count: int) -> Any:
+        """The moves as the compiled core takes them; None where it is not there, or does not know such moves."""
+        if self._core is None and PACKING is not None:
+            try:
+                self._core = PACKING.Compiled(self.moves, operand_count)
+            except PACKING.UnfitError:
+                self._core = False
+        return self._core or None
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind and dispatch once."""
@@ -195,15 +210,15 @@ class CpuProgram:
         return self._text(self.steps)
 
     def _text(self, steps: Sequence[KernelCall] | None) -> str:
-        """What is moved, and by which kernels; None where NumPy does it."""
+        """What is moved, and by which kernels; None where it has none of its own."""
         threads = POOL.threads if self.shared else 1
         read = sum(move.bytes_read for move in self.moves)
         lines = [f"{self.name} on cpu: {read} B to read, {self.bytes} B to write, {counted(threads, 'thread')}"]
         if steps is None:
-            reason = f"{self.bytes} B in {counted(len(self.moves), 'move')}: too small for a kernel to pay"
+            reason = f"{self.bytes} B in {counted(len(self.moves), 'move')}: too small for a kernel of its own to pay"
             if self.bytes > SMALL_BYTES:
-                reason = "there is no kernel for it"
-            lines.append(f"  numpy: {reason}")
+                reason = "there is no kernel of its own for it"
+            lines.append(f"  at once: {reason}")
             lines += [f"    {move}" for move in self.moves]
         for step in steps or ():
             lines.append(f"  {step.kernel}: {step.reason}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from anydml.engines.cpu.kernel_call import units_per_claim
 from anydml.engines.cpu.pool import ALL, POOL
 from anydml.engines.cpu.sharing_point import pays
 from anydml.memory.host import address_of
-from anydml.memory.warm import CACHE
+from anydml.memory.results import empty
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +36,8 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
             return _by_kernel(x, dtype)
         except NoCompilerError:
             pass
-    return np.argwhere(x).astype(dtype, copy=False)
+    # NumPy gives a view of columns: results are rows of their own.
+    return np.argwhere(x).astype(dtype, "C")
 
 
 def _by_kernel(x: Array, dtype: np.dtype[Any]) -> Array:
@@ -55,7 +55,7 @@ def _by_kernel(x: Array, dtype: np.dtype[Any]) -> Array:
     rows[0] = 0
     np.cumsum(rows, out=rows)
     shape = int(rows[-1]), x.ndim
-    found = CACHE.array(shape, dtype, math.prod(shape) * dtype.itemsize)
+    found = empty(shape, dtype)
     if found.size:
         table[[len(words), len(words) + 1, len(words) + 2]] = 1, address_of(rows), address_of(found)
         _run(kernel, table, moved, (numbers, rows, found))

@@ -33,6 +33,9 @@ SEGMENT = 1024
 TRANSPOSED_SEGMENT = 256
 """Elements of a unit."""
 
+MOST_RUN_PARTS = 256
+"""Parts, about, that long runs are cut into: a table is no longer for longer ones."""
+
 COMMON_SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 """Bytes of elements that have kernels of their own in any case."""
 
@@ -231,7 +234,7 @@ def _rows(moves: Sequence[Move], streamed: bool, order: str = "") -> KernelCall:
     sizes = moves[0].sizes
     runs = [move.element_size for move in moves]
     total = math.prod(sizes) * sum(runs)
-    cut = (chunk_bytes(total) + 4095) & ~4095
+    cut = (max(chunk_bytes(total), sum(runs) // MOST_RUN_PARTS) + 4095) & ~4095
     parts: list[Word] = []
     for move in moves:
         to, source, run = move.destination, move.reads, move.element_size

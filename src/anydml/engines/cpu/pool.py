@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from anydml.core import pool as compiled_pool
 from anydml.engines.cpu.block import ALIVE, ROUND_BYTES, WAKING_BYTES, WANTED
 from anydml.engines.cpu.crew import Code, Crew
 from anydml.engines.protocol import Array
@@ -174,6 +175,8 @@ class Pool:
 
 
 POOL = Pool()
+if compiled_pool is not None:
+    compiled_pool.set_threads(POOL.threads)
 
 
 def _reset() -> None:
@@ -209,7 +212,13 @@ def set_num_threads(threads: int) -> None:
         raise TypeError(f"set_num_threads: {threads!r} is no number of threads, such as os.cpu_count()") from None
     if not 1 <= number <= MAX_THREADS:
         raise ValueError(f"set_num_threads: {number} threads; there is at least the caller, and at most {MAX_THREADS}")
-    POOL.resize(number)
+    _resize(number)
+
+
+def _resize(threads: int) -> None:
+    POOL.resize(threads)
+    if compiled_pool is not None:
+        compiled_pool.set_threads(threads)
 
 
 def get_num_threads() -> int:

@@ -26,7 +26,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
     from anydml.engines.cpu import whole_calls
     from anydml.engines.cpu.kernels.elements import elements_kernel
     from anydml.engines.cpu.kernels.fill import fill_kernel
-    from anydml.engines.cpu.kernels.launch import launch, prepare, repeat
+    from anydml.engines.cpu.kernels.launch import launch, prepare
     from anydml.engines.cpu.kernels.lookup import elements_kernel as lookup_elements_kernel
     from anydml.engines.cpu.kernels.lookup import lines_kernel
     from anydml.engines.cpu.kernels.lookup import rows_kernel as lookup_rows_kernel
@@ -41,7 +41,7 @@ def kernels() -> Iterator[tuple[str, Callable[[], object]]]:
 
     yield "sharing", POOL.prepare
     yield "where sharing begins", shared_bytes
-    for what in (launch, prepare, repeat, whole_calls.prepare, reader):
+    for what in (launch, prepare, whole_calls.prepare, reader):
         yield "calls", what
     yield "several", several_kernel
     yield "rows", rows_kernel

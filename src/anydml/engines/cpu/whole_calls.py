@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from anydml.arrays.quick import QUICK
-from anydml.engines.cpu import answering, making
 from anydml.engines.cpu.c_functions import FAST_CALL, MethodDef, address, builtin
 from anydml.engines.cpu.kernels import arguments, call_table, whole
-from anydml.engines.cpu.making import is_small
 from anydml.engines.cpu.tensors import reading
 from anydml.engines.protocol import Whole
 from anydml.memory.host import address_of
-from anydml.memory.numpy_calls import find_calls
 from anydml.memory.numpy_struct import HEADER
+from anydml.memory.results import NEW_ARRAY
 
 MOST_RECIPES = 64
 """Calls of one function that are found in compiled code; others are found by Python."""
@@ -55,8 +53,7 @@ class WholeCalls:
         self._table[call_table.LISTS] = int(takes_lists)
         for at, name in _CALLED.items():
             self._table[at] = address(name)
-        if calls := find_calls():
-            self._table[call_table.EMPTY] = calls.empty
+        self._table[call_table.NEW_ARRAY] = NEW_ARRAY
         self._numbers = count()
         self._places: dict[Hashable, int] = {}
         self._kept: list[object] = [None] * MOST_RECIPES
@@ -97,7 +94,7 @@ class WholeCalls:
         words += [int(is_list), int(has_parts), int(has_out), len(plain), space]
         if space > whole.SMALL:
             self._table[call_table.WIDE] = _method(whole.LARGE).code
-        words += [0 if is_small(make) else id(make) for make in makers]
+        words += [0 if guest is None and NEW_ARRAY else id(make) for make in makers]
         for each in plain:
             words += _record(each)
         recipe = np.array(words, np.uint64)
@@ -128,10 +125,6 @@ class WholeCalls:
             self._table[call_table.READER], self._table[call_table.STRUCTURE] = read.reader, read.words
             self._table[call_table.GUEST], self._table[call_table.ALIKE] = id(guest), id(QUICK[guest].alike or guest)
         return int(self._table[call_table.GUEST]) == id(guest)
-
-    def answer(self, function: Callable[..., Any], given: Sequence[str], left: Sequence[str]) -> None:
-        """Have calls of Python's function done before it is looked at, too (see `answering`)."""
-        answering.answer_calls(function, self._table, _method(whole.SMALL).code, given, left)
 
     def clear(self) -> None:
         """Let nothing be found."""
@@ -178,5 +171,3 @@ def prepare() -> None:
         NoCompilerError: it cannot be compiled.
     """
     whole.whole(whole.SMALL)
-    making.prepare()
-    answering.prepare()

@@ -121,7 +121,7 @@ def _gpu(name: str, arrays: Sequence[Array]) -> int | None:
     places = {f"cuda:{array.gpu}" if isinstance(array, DeviceArray) else "the host" for array in arrays}
     if len(places) > 1 or places == {"the host"}:
         message = f"{name}: the arrays lie on {' and '.join(sorted(places))}"
-        raise BindingError(message, name, None, "all arrays lie on one GPU")
+        raise BindingError(message, name, None, "all arrays must lie on one GPU")
     gpu: int = arrays[0].gpu  # type: ignore[attr-defined]  # all are DeviceArrays
     return gpu
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from anydml.text import counted
 
-INSTALL = "pip install 'anydml[cuda]'"
+INSTALL = 'pip install "anydml[cuda]"'
 OLDEST_TRITON = (3, 3)
 
 

@@ -75,7 +75,7 @@ def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
         raise BindingError(f"{operator}: {name}: {error}", operator, name, error.rule) from None
     if array.gpu != gpu:
         message = f"{operator}: {name} lies on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
-        raise BindingError(message, operator, name, "all arrays lie on one device")
+        raise BindingError(message, operator, name, "all arrays must lie on one device")
     return array
 
 
@@ -198,7 +198,10 @@ class CudaProgram:
             RuntimeError: a CUDA graph is captured, which cannot be waited for.
         """
         if is_captured(self.gpu):
-            message = "indices that may not be out of range are checked on the host, which a CUDA graph cannot wait for"
+            message = (
+                "indices that may not be out of range are checked on the host, which a CUDA graph cannot wait for: "
+            )
+            message += "functions with a word for out_of_range take others than 'error'"
             raise RuntimeError(f"{self.name}: {message}")
         findings = every.findings
         assert findings

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from anydml.engines.cuda.memory import ALIGNMENT, Array, HostMemory, Memory, reserve, upload
 from anydml.engines.cuda.schedule import BLOCK
 from anydml.memory.host import address_of
-from anydml.moves import Program
+from anydml.moves import Constant, Program
+from anydml.moves.constant import as_bytes
 
 
 class Operands(NamedTuple):
@@ -45,12 +46,12 @@ class Supply:
         self.gpu = gpu
         self.bound = None if program is None else program.count("input") + program.count("output")
         own = () if program is None else program.operands[self.bound :]
-        self._values = [np.ascontiguousarray(each.value) for each in own if each.value is not None]
+        self._values: list[Constant] = [each.value for each in own if each.value is not None]
         self._scratch = [(each.size, each.is_on_host) for each in own if each.role == "scratch"]
         self._winners, self._findings = tables
         self._constants: Memory | HostMemory | None = None
         ones = [np.full(BLOCK, 0xFF, np.uint8)] if any(tables) else []
-        self._blocks = [value.view(np.uint8).reshape(-1) for value in self._values] + ones
+        self._blocks = [*map(as_bytes, self._values), *ones]
 
     def sizes(self) -> list[tuple[str, int]]:
         """What is taken, and how many bytes."""
@@ -67,7 +68,7 @@ class Supply:
             if self._constants is None:
                 self._constants = upload(_joined(self._blocks), self.gpu)
             memory.append(self._constants)
-            starts = _starts([block.size for block in self._blocks])
+            starts = _starts([block.nbytes for block in self._blocks])
             constants = [self._constants.address + start for start in starts[:-1]]
         sizes = [0 if is_on_host else size for size, is_on_host in self._scratch]
         sizes.append(self._winners)
@@ -78,7 +79,7 @@ class Supply:
         findings = reserve(self._findings, self.gpu) if self._findings else None
         if findings:
             memory.append(findings)
-        arrays = [*bound, *self._values]
+        arrays = [*bound, *map(np.asarray, self._values)]
         arrays += [np.empty(size if is_on_host else 0, np.uint8) for size, is_on_host in self._scratch]
         # The engine's own are counted from the end, see `schedule`.
         *scratch, winners, _ = scratch
@@ -98,9 +99,9 @@ def _starts(sizes: Sequence[int]) -> list[int]:
     return [0, *itertools.accumulate(map(_rounded, sizes))]
 
 
-def _joined(blocks: Sequence[np.ndarray[Any, np.dtype[np.uint8]]]) -> Array:
-    starts = _starts([block.size for block in blocks])
+def _joined(blocks: Sequence[Constant]) -> Array:
+    starts = _starts([block.nbytes for block in blocks])
     whole = np.zeros(starts[-1], np.uint8)
     for block, start in zip(blocks, starts, strict=False):
-        whole[start : start + block.size] = block
+        whole[start : start + block.nbytes] = np.asarray(block)
     return whole

@@ -12,7 +12,7 @@ import numpy as np
 from anydml.engines.common import index_error
 from anydml.engines.protocol import Array
 from anydml.memory.host import window
-from anydml.moves.indices import is_outside, resolve
+from anydml.moves.indices import are_inside, is_outside, resolve
 from anydml.moves.move import Access, Lookup, Move, every_lookup, extent
 from anydml.moves.program import Program, may_write_twice
 
@@ -36,7 +36,7 @@ def bind_general(move: Move, operands: Sequence[Array]) -> Callable[[], None]:
 def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[[], None]]:
     """What raises IndexError for indices outside their axis, for every lookup that asks for it."""
     return [
-        partial(_refuse, program, lookup, move.sizes, operands)
+        partial(_refuse, program, lookup, _sizes_read(lookup, move.sizes), operands)
         for move in program.moves
         if 0 not in move.sizes
         for lookup in move.every_lookup()
@@ -44,9 +44,17 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
     ]
 
 
+def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """A move's sizes, but 1 where an index is read again and again."""
+    reads = list(every_lookup((lookup,)))
+    return tuple([size if any(each.strides[d] for each in reads) else 1 for d, size in enumerate(sizes)])
+
+
 def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
     for box in _chunks(sizes, CHUNK):
         indices, valid = _indices(lookup, box, operands)
+        if are_inside(indices, lookup.size):
+            continue
         outside = is_outside(indices, lookup.size)
         if valid is not None:
             outside = outside & valid

@@ -22,9 +22,11 @@ class Unknown:
 
     Attributes:
         why: what its sizes depend on.
+        sizes: names of sizes that would have to be given.
     """
 
     why: str
+    sizes: tuple[str, ...] = ()
 
 
 class Names:

@@ -35,7 +35,7 @@ def optional(node: Node, inputs: Inputs, index: int, name: str) -> Tensor | None
     """
     value = inputs[index] if index < len(inputs) else None
     if isinstance(value, Tensors):
-        raise node.error(f"input {index} ({name}) is a sequence", name, f"{name} is a tensor")
+        raise node.error(f"input {index} ({name}) is a sequence", name, f"{name} must be a tensor")
     return value
 
 
@@ -47,7 +47,7 @@ def sequence(node: Node, inputs: Inputs, index: int, name: str) -> Tensors:
     """
     value = inputs[index] if index < len(inputs) else None
     if not isinstance(value, Tensors):
-        raise node.error(f"input {index} ({name}) is no sequence", name, f"{name} is a sequence")
+        raise node.error(f"input {index} ({name}) is no sequence", name, f"{name} must be a sequence")
     return value
 
 
@@ -68,7 +68,7 @@ def scalar(node: Node, at: Moving, tensor: Tensor, name: str) -> Any:
         ModelError: it has none, or several.
     """
     if tensor.size != 1:
-        raise node.error(f"{name} has shape {list(tensor.shape)}", name, f"{name} is a scalar")
+        raise node.error(f"{name} has shape {list(tensor.shape)}", name, f"{name} must be a scalar")
     return at.known(node, tensor, name).reshape(()).item()
 
 
@@ -80,7 +80,7 @@ def whole(node: Node, at: Moving, tensor: Tensor, name: str) -> int:
     """
     value = scalar(node, at, tensor, name)
     if tensor.dtype.kind not in "iu":
-        raise node.error(f"{name} is {tensor.dtype}", name, f"{name} is an integer")
+        raise node.error(f"{name} is {tensor.dtype}", name, f"{name} must be an integer")
     return operator.index(value)
 
 
@@ -93,10 +93,10 @@ def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes", may_
     found: list[int] = []
     for axis in axes:
         if not -rank <= axis < rank:
-            rule = f"{name} are {-rank} to {rank - 1}"
+            rule = f"{name} must be {-rank} to {rank - 1}"
             raise node.error(f"{name} has {axis}, but the rank is {rank}", name, rule)
         if axis % rank in found and not may_repeat:
-            raise node.error(f"{name} {list(axes)} has axis {axis % rank} twice", name, f"{name} do not repeat")
+            raise node.error(f"{name} {list(axes)} has axis {axis % rank} twice", name, f"{name} must not repeat")
         found.append(axis % rank)
     return found
 
@@ -110,7 +110,7 @@ def same_type(node: Node, first: tuple[str, Tensor], *others: tuple[str, Tensor]
     for name, tensor in others:
         if tensor.dtype != first[1].dtype:
             message = f"{name} is {tensor.dtype}, but {first[0]} is {first[1].dtype}"
-            raise node.error(message, name, "both have one type")
+            raise node.error(message, name, "both must have one type")
 
 
 def index_type(node: Node, tensor: Tensor, name: str = "indices") -> None:
@@ -120,7 +120,7 @@ def index_type(node: Node, tensor: Tensor, name: str = "indices") -> None:
         ModelError: they are of another one.
     """
     if tensor.dtype not in (np.int32, np.int64):
-        raise node.error(f"{name} are {tensor.dtype}", name, f"{name} are INT32 or INT64")
+        raise node.error(f"{name} are {tensor.dtype}", name, f"{name} must be INT32 or INT64")
 
 
 def check_range(node: Node, indices: Array, size: int, axis: int, name: str = "indices") -> None:
@@ -134,7 +134,7 @@ def check_range(node: Node, indices: Array, size: int, axis: int, name: str = "i
     for index in (int(indices.min()), int(indices.max())):
         if not -size <= index < size:
             message = f"index {index} is out of range for axis {axis} with size {size}"
-            raise node.error(message, name, f"{name} are {-size} to {size - 1}")
+            raise node.error(message, name, f"{name} must be {-size} to {size - 1}")
 
 
 def sizes_of(node: Node, values: Sequence[int], name: str) -> Sizes:
@@ -144,7 +144,7 @@ def sizes_of(node: Node, values: Sequence[int], name: str) -> Sizes:
         ModelError: one is negative.
     """
     if any(size < 0 for size in values):
-        raise node.error(f"{name} is {list(values)}", name, "sizes are 0 or more")
+        raise node.error(f"{name} is {list(values)}", name, "sizes must be 0 or more")
     return tuple(values)
 
 

@@ -24,9 +24,9 @@ def _image(node: Node, inputs: Inputs) -> tuple[Tensor, int]:
     x = required(node, inputs, 0, "input")
     size = node.integer("blocksize")
     if len(x.shape) != 4:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "it is N, C, H, W")
+        raise node.error(f"the rank is {len(x.shape)}", "input", "it must be N, C, H, W")
     if size is None or size < 1:
-        raise node.error(f"blocksize is {size}", "blocksize", "blocksize is 1 or more")
+        raise node.error(f"blocksize is {size}", "blocksize", "blocksize must be 1 or more")
     return x, size
 
 
@@ -40,7 +40,9 @@ def depth_to_space(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     x, size = _image(node, inputs)
     n, c, h, w = x.shape
     if c % size**2:
-        raise node.error(f"{c} channels do not divide into blocks of {size}²", "input", "channels divide by blocksize²")
+        raise node.error(
+            f"{c} channels do not divide into blocks of {size}²", "input", "channels must divide by blocksize²"
+        )
     depth = c // size**2
     # Where rows and columns of a block stand among the channels.
     if block_order(node) == "DCR":
@@ -61,7 +63,7 @@ def space_to_depth(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         raise node.error(
             f"{counted(h, 'row')} and {counted(w, 'column')} do not divide by {size}",
             "input",
-            "both divide by blocksize",
+            "both must divide by blocksize",
         )
     order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
     (value,) = at.values(x)
@@ -154,7 +156,7 @@ def check_nearest(node: Node) -> None:
     mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
         message = f"mode is {mode}, but anydml moves data and computes nothing"
-        raise node.computes(message, "mode", "mode is nearest")
+        raise node.computes(message, "mode", "mode must be nearest")
 
 
 def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scaled]:
@@ -170,7 +172,7 @@ def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scal
     old = [x.shape[axis] for axis in axes]
     scales, sizes = _wanted(node, at, inputs)
     if (scales is None) == (sizes is None):
-        raise node.error("has both or none of scales and sizes", "scales", "one of them is given")
+        raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
     if count != len(axes):
         raise node.error(
@@ -185,11 +187,11 @@ def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scal
     assert scales is not None, "one of them is given"
     for scale in scales:
         if sizes is None and not (math.isfinite(scale) and scale > 0):
-            raise node.error(f"a scale is {scale}", "scales", "scales are more than 0")
+            raise node.error(f"a scale is {scale}", "scales", "scales must be more than 0")
     if sizes is None:
         sizes = [math.floor(size * scale) for size, scale in zip(old, scales, strict=True)]
     if any(new and not size for new, size in zip(sizes, old, strict=True)):
-        raise node.error(f"X has shape {list(x.shape)}", "X", "there is an element to read")
+        raise node.error(f"X has shape {list(x.shape)}", "X", "there must be an element to read")
     regions = _regions(node, at, inputs, len(axes))
     found = [Scaled(size, 1.0) for size in x.shape]
     for k, axis in enumerate(axes):
@@ -209,7 +211,7 @@ def _wanted(node: Node, at: Moving, inputs: Inputs) -> tuple[list[float] | None,
         return None, sizes
     if tensor.dtype != np.float32 or len(tensor.shape) != 1:
         what = f"scales is {tensor.dtype} of shape {list(tensor.shape)}"
-        raise node.error(what, "scales", "scales is FLOAT and one-dimensional")
+        raise node.error(what, "scales", "scales must be FLOAT and one-dimensional")
     return [float(scale) for scale in at.known(node, tensor, "scales").tolist()], sizes
 
 
@@ -232,10 +234,10 @@ def _regions(node: Node, at: Moving, inputs: Inputs, count: int) -> list[tuple[f
     roi = required(node, inputs, 1, "roi")
     if roi.shape != (2 * count,) or roi.dtype.kind != "f":
         what = f"roi is {roi.dtype} of shape {list(roi.shape)}"
-        raise node.error(what, "roi", "roi has a first and a last place for each axis")
+        raise node.error(what, "roi", "roi must have a first and a last place for each axis")
     places = [float(place) for place in at.known(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
-        raise node.error(f"roi is {places}", "roi", "places are finite")
+        raise node.error(f"roi is {places}", "roi", "places must be finite")
     return [*zip(places[:count], places[count:], strict=True)]
 
 

@@ -49,7 +49,7 @@ def _target(node: Node) -> int:
         kind = names.Value(node.text("to", "", (*names.keys(), "")) or "UNDEFINED")
     if kind is None or numpy_type(kind) is None:
         what = "nothing" if kind is None else type_name(kind)
-        raise node.error(f"to is {what}", "to", "to is an element type that onnx knows")
+        raise node.error(f"to is {what}", "to", "to must be an element type that onnx knows")
     return kind
 
 
@@ -70,7 +70,7 @@ def _cast(node: Node, at: Moving, x: Tensor, kind: int) -> Tensor:
                 return _converted(array, kind, saturates, rounding)
         except (ValueError, OverflowError, TypeError):
             message = f"{x.dtype} cannot be cast to {type_name(kind)}"
-            raise node.error(message, "to", "every element has a value of the other type") from None
+            raise node.error(message, "to", "every element must have a value of the other type") from None
 
     more = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
     return at.computed(node, x.shape, dtype, make, more)
@@ -125,13 +125,13 @@ def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         _check_few(node, tensor, math.prod(shape))
         if tensor.dtype != tensors[0].dtype:
             message = f"inputs are {tensors[0].dtype} and {tensor.dtype}"
-            raise node.error(message, "inputs", "inputs have one type")
+            raise node.error(message, "inputs", "inputs must have one type")
     dtype = np.dtype(bool) if node.operator in _LOGIC else tensors[0].dtype
     if not at.stored(*tensors):
         return (at.computed(node, shape, dtype, lambda: np.empty(0)),)
     arrays = [tensor.array for tensor in tensors if tensor.array is not None]
     if node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
-        raise node.error("divides by 0", "B", "integers are not divided by 0")
+        raise node.error("divides by 0", "B", "integers must not be divided by 0")
 
     def make() -> Array:
         with np.errstate(all="ignore"):

@@ -136,7 +136,7 @@ def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs, mode: str) -> 
             result = size + before[axis] + after[axis]
             if mode != "constant" or result < 0:
                 message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {size}"
-                raise node.error(message, "pads", "no more is cut off than there is")
+                raise node.error(message, "pads", "no more may be cut off than there is")
             # Nothing of the axis is left: all of it is what is put there.
             before[axis], after[axis] = -size, result
     return before, after
@@ -151,7 +151,7 @@ def _padding(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> Array:
         return np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
     if given.dtype != x.dtype or given.size != 1:
         what = f"constant_value is {given.dtype} of shape {list(given.shape)}, but data is {x.dtype}"
-        raise node.error(what, "constant_value", "constant_value is a scalar of the data's type")
+        raise node.error(what, "constant_value", "constant_value must be a scalar of the data's type")
     return given.array.reshape(()) if at.stored(given) and given.array is not None else np.zeros((), x.dtype)
 
 
@@ -195,14 +195,14 @@ def compress(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     condition = required(node, inputs, 1, "condition")
     if condition.dtype != bool or len(condition.shape) != 1:
         what = f"condition is {condition.dtype} of shape {list(condition.shape)}"
-        raise node.error(what, "condition", "condition is BOOL and one-dimensional")
+        raise node.error(what, "condition", "condition must be BOOL and one-dimensional")
     given = node.integer("axis")
     axis = 0 if given is None else node.axis(len(x.shape))
     size = x.size if given is None else x.shape[axis]
     indices = np.flatnonzero(at.known(node, condition, "condition"))
     if indices.size and indices[-1] >= size:
         message = f"condition holds at {indices[-1]}, but axis {axis} has size {size}"
-        raise node.error(message, "condition", "condition is no longer than the axis")
+        raise node.error(message, "condition", "condition must be no longer than the axis")
     if given is not None:
         at.direct(x)
     (value,) = at.values(x)

@@ -49,7 +49,9 @@ def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if 0 in indices.shape:
         return (at.moved(node, Value(indices.shape, value.element_size, ()), x.dtype),)
     if not x.shape[axis]:
-        raise node.error(f"axis {axis} of data is empty, but there are indices", "data", "there is an element to read")
+        raise node.error(
+            f"axis {axis} of data is empty, but there are indices", "data", "there must be an element to read"
+        )
     sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
     value = at.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
     return (at.moved(node, at.composer.pick_along(value, index, indices.dtype.name, axis), x.dtype),)
@@ -66,7 +68,7 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
     )
     if not fits:
         message = f"indices have shape {list(indices)}, but data has {list(data)}, and axis is {axis}"
-        raise node.error(message, "indices", "indices are no larger than data but along axis")
+        raise node.error(message, "indices", "indices must be no larger than data but along axis")
 
 
 def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -85,7 +87,7 @@ def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if 0 in shape:
         return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
     if 0 in x.shape[batch : batch + count]:
-        raise node.error("data is empty, but there are indices", "data", "there is an element to read")
+        raise node.error("data is empty, but there are indices", "data", "there must be an element to read")
     if not at.runs:
         return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
     # The batch is looked up too, by numbers that count it: all of it is one lookup for each axis.
@@ -108,15 +110,17 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least:
         ModelError: fewer than `least`, or more than there are, or the batches differ.
     """
     if not indices or not data:
-        raise node.error("data or indices are a scalar", "indices", "data and indices have dimensions")
+        raise node.error("data or indices are a scalar", "indices", "data and indices must have dimensions")
     if not 0 <= batch < min(len(indices), len(data)) or data[:batch] != indices[:batch]:
         message = f"batch_dims is {batch}, data has shape {list(data)} and indices {list(indices)}"
-        raise node.error(message, "batch_dims", "the first batch_dims sizes agree")
+        raise node.error(message, "batch_dims", "the first batch_dims sizes must agree")
     if not least <= indices[-1] <= len(data) - batch:
         message = (
             f"indices have {counted(indices[-1], 'coordinate')}, but data has {counted(len(data) - batch, 'dimension')}"
         )
-        raise node.error(message, "indices", f"an index has {least} to as many coordinates as data has dimensions")
+        raise node.error(
+            message, "indices", f"an index must have {least} to as many coordinates as data has dimensions"
+        )
     return indices[-1]
 
 
@@ -137,23 +141,22 @@ def reverse_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or len(x.shape) < 2:
         message = f"batch_axis is {batch}, time_axis is {time} and the rank is {len(x.shape)}"
-        raise node.error(message, "time_axis", "one is 0, the other 1")
+        raise node.error(message, "time_axis", "one must be 0, the other 1")
     assert batch is not None and time is not None, "they have defaults"  # noqa: PT018
     if lengths.shape != (x.shape[batch],) or lengths.dtype != np.int64:
         message = f"sequence_lens is {lengths.dtype} of shape {list(lengths.shape)}, but the batch is {x.shape[batch]}"
-        raise node.error(message, "sequence_lens", "sequence_lens is INT64, one entry of the batch each")
+        raise node.error(message, "sequence_lens", "sequence_lens must be INT64, one entry of the batch each")
     size, count = x.shape[time], x.shape[batch]
     at.direct(x)
-    first = np.zeros(count, np.int64)
-    if at.stored(lengths) and lengths.array is not None:
-        first = lengths.array
-        if first.size and not (first.min() >= 0 and first.max() <= size):
-            message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
-            raise node.error(message, "sequence_lens", "lengths are 0 to the size of the time axis")
+    first = lengths.array if at.stored(lengths) else None
+    if first is not None and first.size and not (first.min() >= 0 and first.max() <= size):
+        message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
+        raise node.error(message, "sequence_lens", "lengths must be 0 to the size of the time axis")
     (value,) = at.values(x)
     if 0 in x.shape or not at.runs:
         return (at.moved(node, value, x.dtype),)
     at.ask(node, 2 * INDEX_BYTES * size * count)
+    first = np.zeros(count, np.int64) if first is None else first
     steps = np.arange(size)[:, None]
     places = np.where(steps < first, first - 1 - steps, steps)
     places = np.ascontiguousarray(places if time == 0 else places.T)

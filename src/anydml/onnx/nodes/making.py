@@ -36,7 +36,9 @@ def constant(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     elem_type, shape = _constant_type(attribute)
     dtype = numpy_type(elem_type)
     if dtype is None:
-        raise node.error(f"its value has {type_name(elem_type)}", "value", "the element type is one that onnx knows")
+        raise node.error(
+            f"its value has {type_name(elem_type)}", "value", "the element type must be one that onnx knows"
+        )
 
     def make(budget: Budget) -> Array:
         if attribute.name == "value":
@@ -63,11 +65,11 @@ def _constant_type(attribute: AttributeProto) -> tuple[int, Sizes]:
 
 def _constant_attribute(node: Node) -> AttributeProto:
     if len(node.attributes) != 1:
-        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant has one value")
+        raise node.error(f"has {len(node.attributes)} attributes", "value", "a constant must have one value")
     (attribute,) = node.attributes.values()
     if attribute.name not in CONSTANTS or CONSTANTS[attribute.name][0] != attribute.type:
         message = f"attribute {printable(attribute.name)} is none that anydml reads"
-        raise node.error(message, attribute.name, "a constant is a dense tensor, or numbers or strings")
+        raise node.error(message, attribute.name, "a constant must be a dense tensor, or numbers or strings")
     return attribute
 
 
@@ -94,7 +96,7 @@ def filling(node: Node) -> Array:
     if attribute is None:
         return np.zeros((), np.float32)
     if attribute.type != AttributeProto.TENSOR or math.prod(tensor_shape(attribute.t)) != 1:
-        raise node.error("value is no tensor of one element", "value", "value has one element")
+        raise node.error("value is no tensor of one element", "value", "value must have one element")
     return to_array(attribute.t, Budget()).reshape(())
 
 
@@ -108,13 +110,13 @@ def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if any(tensor.dtype != dtype for tensor in tensors) or dtype.kind not in "iufV":
         raise node.error(f"start, limit and delta are {[str(t.dtype) for t in tensors]}", "delta", "one numeric type")
     if not all(math.isfinite(value) for value in (start, limit, delta)) or delta == 0:
-        raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta is not 0")
+        raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta must not be 0")
     if isinstance(delta, int):
         count = max(0, -((limit - start) // -delta))
     else:
         steps = (limit - start) / delta
         if not math.isfinite(steps):
-            raise node.error(f"there are {steps} steps from {start} to {limit}", "delta", "the result is finite")
+            raise node.error(f"there are {steps} steps from {start} to {limit}", "delta", "the result must be finite")
         count = max(0, math.ceil(steps))
     check_bytes(node, (count,), dtype.itemsize)
 
@@ -140,7 +142,7 @@ def size(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """How many elements there are."""
     count = required(node, inputs, 0, "data").size
     if count >= 2**63:
-        raise node.error(f"there are {count} elements", "data", "the number is an INT64")
+        raise node.error(f"there are {count} elements", "data", "the number must be an INT64")
     return (at.given(node, np.array(count, np.int64)),)
 
 

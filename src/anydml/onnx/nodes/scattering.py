@@ -62,7 +62,7 @@ def scatter_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
     check_elements(node, x.shape, indices.shape, axis)
     if updates.shape != indices.shape:
         message = f"updates have shape {list(updates.shape)}, but indices have {list(indices.shape)}"
-        raise node.error(message, "updates", "both have one shape")
+        raise node.error(message, "updates", "both must have one shape")
     if indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
     value, index, new = at.values(x, indices, updates)
@@ -87,12 +87,12 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """``result = data; result[indices[i, :]] = updates[i]``."""
     x, indices, updates = _inputs(node, at, inputs)
     if indices.dtype != np.int64:
-        raise node.error(f"indices are {indices.dtype}", "indices", "indices are INT64")
+        raise node.error(f"indices are {indices.dtype}", "indices", "indices must be INT64")
     count = check_tuples(node, x.shape, indices.shape, least=0)
     shape = (*indices.shape[:-1], *x.shape[count:])
     if updates.shape != shape:
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
-        raise node.error(message, "updates", "updates have the indices' sizes but the last, then the data's")
+        raise node.error(message, "updates", "updates must have the indices' sizes but the last, then the data's")
     if not count:
         return (_last(node, at, x, updates, indices.shape[:-1]),)
     check_tuple_range(node, at, indices, x.shape)
@@ -130,10 +130,10 @@ def one_hot(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """``result[lead, i, trail] = on where i is indices[lead, trail], off elsewhere``; those outside turn nothing on."""
     indices, depth, values = (required(node, inputs, k, n) for k, n in enumerate(("indices", "depth", "values")))
     if values.shape != (2,):
-        raise node.error(f"values has shape {list(values.shape)}", "values", "values are off and on")
+        raise node.error(f"values has shape {list(values.shape)}", "values", "values must be off and on")
     size = int(scalar(node, at, depth, "depth"))
     if size < 0:
-        raise node.error(f"depth is {size}", "depth", "depth is 0 or more")
+        raise node.error(f"depth is {size}", "depth", "depth must be 0 or more")
     axis = hot_axis(node, indices.shape)
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
     check_rank(f"{node.label}: the result", len(shape))
@@ -173,7 +173,7 @@ def where(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     condition, x, y = (required(node, inputs, k, name) for k, name in enumerate(("condition", "X", "Y")))
     same_type(node, ("X", x), ("Y", y))
     if condition.dtype != bool:
-        raise node.error(f"condition is {condition.dtype}", "condition", "condition is BOOL")
+        raise node.error(f"condition is {condition.dtype}", "condition", "condition must be BOOL")
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
     at.stored(condition, y)
@@ -218,7 +218,9 @@ def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """The upper or the lower triangle of matrices, zeros elsewhere."""
     x, given = required(node, inputs, 0, "input"), optional(node, inputs, 1, "k")
     if len(x.shape) < 2:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "matrices have 2 dimensions, and those before them")
+        raise node.error(
+            f"the rank is {len(x.shape)}", "input", "matrices must have 2 dimensions, and those before them"
+        )
     k = 0 if given is None else whole(node, at, given, "k")
     upper = bool(node.integer("upper", 1))
     at.stored(x)
@@ -240,12 +242,12 @@ def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """A matrix with ones along a diagonal."""
     x = required(node, inputs, 0, "input")
     if len(x.shape) != 2:
-        raise node.error(f"the rank is {len(x.shape)}", "input", "a matrix has 2 dimensions")
+        raise node.error(f"the rank is {len(x.shape)}", "input", "a matrix must have 2 dimensions")
     kind, k = node.integer("dtype"), node.integer("k", 0)
     assert k is not None, "it has a default"
     dtype = x.dtype if kind is None else numpy_type(kind)
     if dtype is None or dtype.hasobject:
-        raise node.error(f"dtype is {kind}", "dtype", "dtype is one of numbers")
+        raise node.error(f"dtype is {kind}", "dtype", "dtype must be one of numbers")
     at.values()
     zero, one = (at.pattern(np.array(number).astype(dtype)) for number in (0, 1))
     rows, columns = x.shape

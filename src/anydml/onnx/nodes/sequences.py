@@ -31,13 +31,13 @@ def split_to_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowin
     elif given.shape == ():
         part = whole(node, at, given, "split")
         if part < 1:
-            raise node.error(f"split is {part}", "split", "a part has 1 or more")
+            raise node.error(f"split is {part}", "split", "a part must have 1 or more")
         sizes = _equal(node, size, part)
     else:
         sizes = node.vector("split", at.known(node, given, "split"))
         if any(each < 0 for each in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
-            raise node.error(message, "split", "sizes are 0 or more and add up to the axis")
+            raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")
     at.ask(node, PART * len(sizes))
     (value,) = at.values(x, times=len(sizes))
     parts = [*cut(at, value, axis, sizes)]
@@ -51,7 +51,7 @@ def _equal(node: Node, size: int, part: int) -> list[int]:
     count = -(-size // part)
     if count > MOST_PARTS:
         message = f"makes {count} parts, but anydml makes at most {MOST_PARTS}"
-        raise node.error(message, "split", f"a sequence has at most {MOST_PARTS} tensors")
+        raise node.error(message, "split", f"a sequence must have at most {MOST_PARTS} tensors")
     return [min(part, size - k * part) for k in range(count)]
 
 
@@ -64,7 +64,7 @@ def _one_type(node: Node, tensors: Tensors) -> Tensors:
     for k, tensor in enumerate(tensors[1:], 1):
         if tensor.dtype != tensors[0].dtype:
             message = f"inputs[{k}] is {tensor.dtype}, but inputs[0] is {tensors[0].dtype}"
-            raise node.error(message, f"inputs[{k}]", "tensors of a sequence have one type")
+            raise node.error(message, f"inputs[{k}]", "tensors of a sequence must have one type")
     return tensors
 
 
@@ -72,7 +72,7 @@ def sequence_empty(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """No tensors."""
     kind = node.integer("dtype")
     if kind is not None and numpy_type(kind) is None:
-        raise node.error(f"dtype is {kind}", "dtype", "dtype is an element type that onnx knows")
+        raise node.error(f"dtype is {kind}", "dtype", "dtype must be an element type that onnx knows")
     return (Tensors(),)
 
 
@@ -82,7 +82,7 @@ def _place(node: Node, at: Moving, inputs: Inputs, index: int, count: int, defau
         return default
     place = whole(node, at, given, "position")
     if not -count <= place < count:
-        raise node.error(f"position is {place}", "position", f"position is {-count} to {count - 1}")
+        raise node.error(f"position is {place}", "position", f"position must be {-count} to {count - 1}")
     return place + count * (place < 0)
 
 
@@ -93,7 +93,7 @@ def sequence_insert(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]
     given = optional(node, inputs, 2, "position")
     place = count if given is None else whole(node, at, given, "position")
     if not -count <= place <= count:
-        raise node.error(f"position is {place}", "position", f"position is {-count} to {count}")
+        raise node.error(f"position is {place}", "position", f"position must be {-count} to {count}")
     place += count * (place < 0)
     return (_one_type(node, Tensors((*tensors[:place], tensor, *tensors[place:]))),)
 
@@ -102,7 +102,7 @@ def sequence_erase(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """One tensor less; by default the last."""
     tensors = sequence(node, inputs, 0, "input_sequence")
     if not tensors:
-        raise node.error("the sequence is empty", "input_sequence", "there is a tensor to erase")
+        raise node.error("the sequence is empty", "input_sequence", "there must be a tensor to erase")
     place = _place(node, at, inputs, 1, len(tensors), len(tensors) - 1)
     return (Tensors((*tensors[:place], *tensors[place + 1 :])),)
 
@@ -123,13 +123,13 @@ def concat_from_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flo
     """The tensors joined along an axis, or, with `new_axis`, along a new one."""
     tensors = sequence(node, inputs, 0, "input_sequence")
     if not tensors:
-        raise node.error("the sequence is empty", "input_sequence", "there is a tensor to join")
+        raise node.error("the sequence is empty", "input_sequence", "there must be a tensor to join")
     parts: list[Tensor] = [*tensors]
     is_new = bool(node.integer("new_axis", 0))
     if is_new:
         axis = node.axis(len(parts[0].shape) + 1, None)
         if any((part.shape, part.dtype) != (parts[0].shape, parts[0].dtype) for part in parts):
-            raise node.error("tensors differ in shape or type", "input_sequence", "they are equal along a new axis")
+            raise node.error("tensors differ in shape or type", "input_sequence", "they must be equal along a new axis")
         parts = [Tensor(p.dtype, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
     axis, _, sizes = joined_axis(node, parts)
     check_bytes(node, sizes, parts[0].dtype.itemsize)

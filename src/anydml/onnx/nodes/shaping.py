@@ -35,7 +35,7 @@ def permutation(node: Node, rank: int) -> list[int]:
     if perm is None:
         return [*reversed(range(rank))]
     if sorted(perm) != [*range(rank)]:
-        raise node.error(f"perm is {perm}, but the rank is {rank}", "perm", "perm has every axis once")
+        raise node.error(f"perm is {perm}, but the rank is {rank}", "perm", "perm must have every axis once")
     return perm
 
 
@@ -54,7 +54,7 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     sizes: list[int] = []
     for k, size in enumerate(wanted):
         if size < -1:
-            raise node.error(f"shape has {size}", "shape", "sizes are −1 or more")
+            raise node.error(f"shape has {size}", "shape", "sizes must be −1 or more")
         if size == 0 and keeps:
             if k >= len(x.shape):
                 message = f"shape is {list(wanted)}, whose entry {k} is 0, but the rank is {len(x.shape)}"
@@ -67,11 +67,11 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
         others = math.prod(size for size in sizes if size != -1)
         if not others or x.size % others:
             message = f"shape is {list(wanted)}, but data has {counted(x.size, 'element')}"
-            raise node.error(message, "shape", "the other sizes divide the number of elements")
+            raise node.error(message, "shape", "the other sizes must divide the number of elements")
         sizes[sizes.index(-1)] = x.size // others
     if math.prod(sizes) != x.size:
         message = f"shape is {list(wanted)}, of {counted(math.prod(sizes), 'element')}, but data has {x.size}"
-        raise node.error(message, "shape", "the number of elements stays")
+        raise node.error(message, "shape", "the number of elements must stay")
     return tuple(sizes)
 
 
@@ -87,7 +87,7 @@ def flatten(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     axis = node.integer("axis", 1)
     assert axis is not None, "it has a default"
     if not -rank <= axis <= rank:
-        raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis is {-rank} to {rank}")
+        raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis must be {-rank} to {rank}")
     axis += rank * (axis < 0)
     return (_reshaped(node, at, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
 
@@ -103,7 +103,7 @@ def squeeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     for axis in axes:
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
-            raise node.error(message, "axes", "axes that go have size 1")
+            raise node.error(message, "axes", "axes that go must have size 1")
     return (_reshaped(node, at, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes)),)
 
 
@@ -145,7 +145,7 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
         others = {size for size in sizes if size != 1}
         if len(others) > 1:
             texts = " and ".join(str([*shape]) for shape in shapes)
-            raise node.error(f"shapes {texts} do not fit together", "shape", "sizes are equal, or 1")
+            raise node.error(f"shapes {texts} do not fit together", "shape", "sizes must be equal, or 1")
         result.append(others.pop() if others else 1)
     return tuple(result)
 

@@ -161,27 +161,6 @@ def call_word(typing: Any, table: Any, number: Any, first: Any, second: Any, thi
 
 
 @intrinsic
-def call_of_eight(
-    typing: Any,
-    function: Any,
-    first: Any,
-    second: Any,
-    third: Any,
-    fourth: Any,
-    fifth: Any,
-    sixth: Any,
-    seventh: Any,
-    eighth: Any,
-) -> Any:
-    """What a function of C with eight arguments returns, by its address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.call(_pointer(builder, arguments[0], ir.FunctionType(I64, [I64] * 8)), arguments[1:])
-
-    return types.uint64(*[types.uint64] * 9), generate
-
-
-@intrinsic
 def system_call(typing: Any, syscall: Any, number: Any, first: Any, second: Any, third: Any) -> Any:
     """A call of Linux's with three arguments, and zeros after them, by the address of C's `syscall`."""
 

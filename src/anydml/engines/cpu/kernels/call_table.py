@@ -3,7 +3,7 @@
 A table begins with Python's functions and objects by their addresses, then the number of recipes, and how many calls
 are under way: until there are none, what was taken out of the table is kept. For each recipe follow a key, made from
 what calls look at first, and the recipe's address. A recipe has the words that are named below, then what makes each
-result, 0 for a small array of NumPy's, then of each argument that is no array four words: itself, its type, how to
+result, 0 for an array of NumPy's, then of each argument that is no array four words: itself, its type, how to
 compare it, and how many bytes that takes, or how many items follow, with four words each.
 """
 
@@ -19,10 +19,10 @@ GUEST, ALIKE, READER, STRUCTURE = range(13, 17)
 """Another library's type of arrays, or 0, and one that is as good; what describes one of them, and the words that it
 takes (see `tensors`)."""
 
-COUNT, UNDER_WAY, LISTS, WIDE, EMPTY, FIRST_KEY = range(17, 23)
+COUNT, UNDER_WAY, LISTS, WIDE, NEW_ARRAY, FIRST_KEY = range(17, 23)
 """How many recipes there are, and calls under way; whether lists of numbers are as good as tuples; what does calls
-whose recipes need more than a small workspace, the same function with a large one; and NumPy's function that makes
-arrays."""
+whose recipes need more than a small workspace, the same function with a large one; and what makes NumPy's
+arrays (see `anydml.memory.results`)."""
 
 BLOCK, START, INPUTS, RESULTS, IS_LIST, HAS_PARTS, HAS_OUT, PLAIN, SPACE, FIRST_MAKER = range(10)
 """Words of a recipe: the block of `launch`; what does larger work in Python, or 0; how many inputs and results there

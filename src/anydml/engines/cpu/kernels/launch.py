@@ -274,26 +274,3 @@ def prepare() -> Any:
         return uint64(DONE)
 
     return compiled(prepare, *CODE, nogil=False)
-
-
-@cache
-def repeat() -> Any:
-    """Do small work whose tables are filled, under the GIL, unless an array is read-only.
-
-    The words are: how many arrays and how many kernel calls there are, the arrays' own addresses, and for each call the
-    kernel's address and the table's.
-    """
-
-    def repeat(words):
-        arrays, steps = load(words), word(words, 1)
-        at = words + uint64(16)
-        for _ in range(arrays):
-            if load(load(at) + uint64(FLAGS)) & uint64(WRITEABLE) == uint64(0):
-                return uint64(REFUSED)
-            at += uint64(8)
-        for _ in range(steps):
-            call_kernel(load(at), word(at, 1), uint64(0), uint64(ALL))
-            at += uint64(16)
-        return uint64(DONE)
-
-    return compiled(repeat, *CODE, nogil=False)

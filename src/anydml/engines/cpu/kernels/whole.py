@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from anydml.engines.cpu.kernels.arguments import are_arguments_alike
-from anydml.engines.cpu.kernels.atomics import call_kernel, call_of_four, call_word
+from anydml.engines.cpu.kernels.atomics import call_kernel, call_word
 from anydml.engines.cpu.kernels.call_table import (
     ALIKE,
     ARRAY,
@@ -22,7 +22,6 @@ from anydml.engines.cpu.kernels.call_table import (
     CALL_WITH,
     COUNT,
     DECREF,
-    EMPTY,
     FIRST_KEY,
     FIRST_MAKER,
     GUEST,
@@ -36,6 +35,7 @@ from anydml.engines.cpu.kernels.call_table import (
     LIST_NEW,
     LIST_PUT,
     LIST_SIZE,
+    NEW_ARRAY,
     NONE,
     NUMBER,
     PLAIN,
@@ -131,8 +131,7 @@ def collected(table, recipe, arguments, out, items):
         for k in range(results):
             maker, rank, dtype = word(recipe, FIRST_MAKER + k), word(planned, 0), word(planned, 1)
             if maker == uint64(0):
-                refer(table, dtype, INCREF)
-                made = call_of_four(word(table, EMPTY), rank, planned + uint64(32), dtype, uint64(0))
+                made = call_word(table, NEW_ARRAY, rank, planned + uint64(32), dtype)
             else:
                 made = call_word(table, CALL, maker, uint64(0), uint64(0))
             planned += uint64(32) + uint64(16) * rank

@@ -1,0 +1,82 @@
+"""The compiled core: typed Python in src/anydml/core, made C by Cython and machine code by a C compiler.
+
+`python setup.py build_ext --inplace` builds what has changed, beside its sources.
+"""
+
+import os
+import shlex
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
+
+import building
+
+CORE = Path("src/anydml/core")
+MODULES = [each.stem for each in sorted(CORE.glob("*.py")) if each.with_suffix(".pxd").exists()]
+MODULES.sort(key="moving".__ne__)  # takes longest, and so begins first
+HEADERS = sorted(map(str, CORE.glob("*.h")))
+
+# No -march: kernels are built for several processors, and chosen where they run.
+FLAGS = [
+    *("-O3", "-g0", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-DNDEBUG"),
+    *("-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"),
+]
+LINKED = {
+    "darwin": ["-undefined", "dynamic_lookup"],
+    "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
+}
+
+
+class Build(build_ext):
+    """Builds modules by Cython and a C compiler, with the same options on every machine."""
+
+    def initialize_options(self) -> None:
+        """Take as many processes as there are processors, where nobody says another number."""
+        super().initialize_options()
+        self.parallel = True
+
+    def build_extensions(self) -> None:
+        """Build all modules, or end with what to do."""
+
+        def given(name: str) -> list[str]:
+            return shlex.split(os.environ.get(name, ""))
+
+        compiler = building.compiler()
+        try:
+            import numpy
+            from Cython.Build import cythonize
+
+            includes = [f"-I{each}" for each in (CORE, numpy.get_include(), sysconfig.get_path("include"))]
+            self.compile = [*compiler, *given("ARCHFLAGS"), *FLAGS, *includes, *given("CFLAGS"), "-shared"]
+            self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
+            # All in one process: Cython's start takes as long as most of its work.
+            made = cythonize(self.extensions, include_path=["src"], build_dir=self.build_temp, force=self.force)
+            sources = {each.name: each.sources for each in made}
+            for each in self.extensions:
+                each.sources = sources[each.name]
+            super().build_extensions()
+        except Exception as error:  # Cython's, compilers', or that one of them is not there
+            raise SystemExit(f"error: anydml's core was not compiled: {error}. {building.HINT}") from None
+
+    def build_extension(self, ext: Extension) -> None:
+        """Make a module of its C if that, or a header, is newer."""
+        made = Path(self.get_ext_fullpath(ext.name))
+        if self.force or newer_group([*ext.sources, *ext.depends], made):
+            made.parent.mkdir(parents=True, exist_ok=True)
+            self.spawn([*self.compile, *ext.sources, "-o", str(made), *self.link])
+
+    def copy_file(self, infile: str, outfile: str, *args: Any, **options: Any) -> tuple[str, bool]:
+        """Copy beside the target, then rename: processes that run may have loaded what is there."""
+        beside = f"{outfile}.{os.getpid()}"
+        copied = super().copy_file(infile, beside, *args, **options)
+        os.replace(beside, outfile)
+        return outfile, copied[1]
+
+
+EXTENSIONS = [Extension(f"anydml.core.{name}", [str(CORE / f"{name}.py")], depends=HEADERS) for name in MODULES]
+setup(ext_modules=[] if building.PURE else EXTENSIONS, cmdclass={"build_ext": Build})

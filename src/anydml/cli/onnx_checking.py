@@ -1,0 +1,146 @@
+"""What `anydml check` says of ONNX files: a verdict, a line for each operator, and what it did not look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from anydml.cli.onnx_commands import load_onnx
+from anydml.cli.remarks import Remark, report
+from anydml.text import counted, printable
+
+if TYPE_CHECKING:
+    from anydml.feature_level import FeatureLevel
+    from anydml.onnx.descs import Finding
+
+SOUND, BROKEN, NOTHING = 0, 1, 3
+"""What `anydml check` ends with; 2 is for files that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found.
+
+    Attributes:
+        findings: of the model's nodes.
+        remarks: what is wrong, and what was not looked at.
+        level: the feature level.
+    """
+
+    findings: Sequence[Finding]
+    remarks: Sequence[Remark]
+    level: FeatureLevel
+
+    @property
+    def problems(self) -> list[Remark]:
+        """What is wrong."""
+        return [remark for remark in self.remarks if remark.is_problem]
+
+    @property
+    def conforming(self) -> list[Finding]:
+        """Nodes that DirectML accepts."""
+        broken = {remark.node for remark in self.problems}
+        return [each for each in self.findings if each.desc is not None and each.node not in broken]
+
+    @property
+    def code(self) -> int:
+        """What the command ends with."""
+        if self.problems:
+            return BROKEN
+        return SOUND if self.conforming else NOTHING
+
+    def lines(self, model: str, verbose: bool) -> Iterator[str]:
+        """For people.
+
+        Args:
+            model: the file's name.
+            verbose: whether there is a line for every node.
+        """
+        from anydml.onnx.scope import left_out, out_of_scope
+
+        conforming, broken = self.conforming, {remark.node for remark in self.problems}
+        nodes = f"{counted(len(conforming), 'movement node')} conform{'s' * (len(conforming) == 1)} to {self.level}"
+        found = [f"{counted(len(self.problems), 'problem')} in {counted(len(broken), 'node')}"] if broken else []
+        verdict = [*found, *([nodes] if conforming else []), out_of_scope(self.findings)]
+        if not broken and not conforming:
+            verdict = [f"no node was checked at {self.level}", *verdict]
+        yield printable(f"{model}: {'; '.join(filter(None, verdict))}")
+        for remark in self.problems:
+            yield from remark.lines(model)
+        bad = Counter(each.operator for each in self.findings if each.node in broken)
+        good = Counter(each.operator for each in conforming)
+        for operator in {**good, **bad}:
+            parts = [f"{good[operator]} conform{'s' * (good[operator] == 1)}"] if good[operator] else []
+            parts += [f"{bad[operator]} with problems"] if bad[operator] else []
+            yield f"    {operator}: {', '.join(parts)}"
+        for line in left_out(self.findings):
+            yield printable(f"{model}: {line}")
+        if verbose:
+            for finding in conforming:
+                assert finding.desc is not None, "it conforms"
+                yield printable(f"{model}: {finding.node}: {finding.operator} conforms as {finding.desc.OPERATOR}")
+            for remark in self.remarks:
+                if not remark.is_problem:
+                    yield from remark.lines(model)
+
+    def json(self, model: str) -> str:
+        """For machines."""
+        return report(model, str(self.level), self.remarks, len(self.conforming))
+
+
+def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:
+    """What DirectML would not accept of an ONNX file at a feature level, and what was not looked at.
+
+    Args:
+        model: the file.
+        level: the feature level.
+        sizes: ``NAME=SIZE`` for names that sizes of inputs have.
+
+    Raises:
+        ModelError: the file cannot be read, or is not valid, or nothing has a size's name.
+        ClickException: a size is none.
+    """
+    given = read_sizes(sizes)
+
+    def findings(loaded: object) -> list[Finding]:
+        from anydml.onnx.descs import describe
+
+        # All at once, so that nothing is said of a file that turns out to be broken.
+        return list(describe(loaded, given))  # type: ignore[arg-type]
+
+    found = load_onnx(model, findings)
+    return Checked(found, [remark for finding in found for remark in _remarks(finding, level)], level)
+
+
+def read_sizes(given: Sequence[str]) -> dict[str, int]:
+    """Sizes by name, from ``NAME=SIZE``.
+
+    Raises:
+        ClickException: one is written in another way.
+    """
+    sizes: dict[str, int] = {}
+    for text in given:
+        name, equals, size = text.rpartition("=")
+        # Digits of other scripts are digits to Python, too.
+        if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):
+            raise click.ClickException(f"--size {text}: write --size NAME=SIZE, 0 or more")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _remarks(finding: Finding, level: FeatureLevel) -> Iterator[Remark]:
+    if finding.unchecked is not None:
+        yield Remark(finding.node, finding.node, message=finding.unchecked)
+    elif finding.error is not None:
+        error = finding.error
+        rule = error.rule or "ONNX's document of the operator"
+        yield Remark(finding.node, None, error.field, error.operator, str(error), rule)
+    elif finding.desc is not None:
+        for problem in finding.desc.problems(level):
+            needs = str(problem.needs) if problem.needs else None
+            place = problem.field, problem.operator, problem.message, problem.rule, needs
+            yield Remark(finding.node, finding.node, *place)

@@ -1,0 +1,57 @@
+# Arrays as they lie, whoever's they are; new ones of the same kind.
+from cpython.ref cimport PyObject
+from libc.stdint cimport int64_t
+from numpy cimport ndarray, npy_intp
+from anydml.core.tensors cimport DType, Library
+
+cdef extern from *:
+    """
+    #include <numpy/arrayobject.h>
+    static inline PyArray_Descr *anydml_descr(PyObject *x) { return PyArray_DESCR((PyArrayObject *)x); }
+    static inline int anydml_is_alike(PyObject *x, PyObject *descr) {
+        PyArray_Descr *own = anydml_descr(x);
+        return (PyObject *)own == descr || PyArray_EquivTypes(own, (PyArray_Descr *)descr);
+    }
+    """
+    PyObject *descr_of "(PyObject *)anydml_descr"(object x)
+    bint has_references "PyDataType_REFCHK"(PyArrayDescr *descr)
+    ctypedef struct PyArrayDescr "PyArray_Descr":
+        char kind
+        char byteorder
+    PyArrayDescr *description "anydml_descr"(object x)
+    bint is_alike "anydml_is_alike"(object x, PyObject *descr)
+    bint PyArray_IsIntegerScalar(object x)
+
+cdef enum:
+    RANK = 64  # dimensions that NumPy's arrays have at most
+
+cdef struct View:
+    char *data
+    int rank
+    const int64_t *n  # sizes
+    const int64_t *s  # strides in bytes
+    const int64_t *units  # strides in elements, of tensors that were read
+    int64_t own[64]   # room for strides that have to be computed
+
+cdef struct Kind:
+    PyObject *descr    # NumPy's dtype, borrowed from the array that was read first; none of tensors
+    PyObject *library  # of tensors, borrowed; none of NumPy's arrays
+    PyObject *like     # the tensor that was read first, borrowed
+    DType dtype        # of tensors
+    int64_t element
+
+cdef int read(object x, View *v, Kind *k) except -1
+cdef int read_alike(object x, View *v, const Kind *k) except -1
+cdef int read_indices(object x, const Kind *k, View *v, int *type) except -1
+cdef int read_mask(object x, const Kind *k, View *v) except -1
+cdef int read_tensor(object x, Library library, View *v, DType *dtype) except -1
+cdef object make(const Kind *k, int rank, const int64_t *n, View *v)
+cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1
+cdef int tell(object out, const Kind *k) except -1
+cdef object packing(const Kind *k)
+cdef bint apart(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
+cdef int numbers(object given, int64_t *found, int most) except -2
+cdef int number(object given, int64_t *found) except -1
+cdef int one(object given, int64_t *found) except -1
+cdef int64_t elements(int rank, const int64_t *n) noexcept nogil
+cdef void look(object x, View *v)

@@ -1,0 +1,270 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What a call is given, read where it lies, and what it gives: whatever is unusual is left to Python."""
+
+import cython
+from cython.cimports.anydml.core.memory import new_array
+from cython.cimports.anydml.core.tensors import DLTensor, DType, Library, library_of, look_at, new_tensor
+from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.long import PyLong_AsLongLong
+from cython.cimports.cpython.ref import PyObject
+from cython.cimports.cpython.tuple import PyTuple_Check
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.numpy import (
+    PyArray_BYTES,
+    PyArray_CheckExact,
+    PyArray_DIMS,
+    PyArray_ISALIGNED,
+    PyArray_ISWRITEABLE,
+    PyArray_ITEMSIZE,
+    PyArray_NDIM,
+    PyArray_STRIDES,
+    dtype,
+    import_array,
+    ndarray,
+    npy_intp,
+)
+
+import_array()
+
+
+def look(x, v):
+    """A NumPy array as it lies."""
+    v.data = PyArray_BYTES(x)
+    v.rank = PyArray_NDIM(x)
+    v.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
+    v.s = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_STRIDES(x))
+
+
+def read(x, v, k):
+    """The first array of a call, which says of what kind the others and the results are.
+
+    Returns:
+        0, or 1 where Python has to look at it: it is no array, or its elements are references.
+    """
+    k.library = cython.NULL
+    if not PyArray_CheckExact(x):
+        k.descr = cython.NULL
+        library: Library = library_of(x)
+        if library is None or library.is_traced() or read_tensor(x, library, v, cython.address(k.dtype)):
+            return 1
+        k.library = cython.cast(cython.pointer(PyObject), library)
+        k.element = k.dtype.bits >> 3
+        k.like = cython.cast(cython.pointer(PyObject), x)
+        return 0
+    array: ndarray = cython.cast(ndarray, x)
+    if has_references(description(array)):
+        return 1
+    k.descr = descr_of(array)
+    k.element = PyArray_ITEMSIZE(array)
+    look(array, v)
+    # NumPy makes strings of no letters one letter long.
+    return 0 if k.element else 1
+
+
+def read_alike(x, v, k):
+    """Another array of the same kind; returns as `read`, also where its dtype is another."""
+    dtype: DType
+    if k.library != cython.NULL:
+        if read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+            return 1
+        return dtype.code != k.dtype.code or dtype.bits != k.dtype.bits
+    if not PyArray_CheckExact(x):
+        return 1
+    array: ndarray = cython.cast(ndarray, x)
+    if not is_alike(array, k.descr):
+        return 1
+    look(array, v)
+    return 0
+
+
+def read_tensor(x, library, v, dtype):
+    """Another library's array; returns as `read`."""
+    found: DLTensor
+    d: cython.int
+    if library_of(x) is not library or look_at(library, x, cython.address(found)):
+        return 1
+    dtype[0] = found.dtype
+    v.data = cython.cast(cython.p_char, found.data) + found.byte_offset
+    v.rank = found.ndim
+    v.n = found.shape
+    v.units = found.strides
+    v.s = v.own
+    for d in range(found.ndim):
+        v.own[d] = found.strides[d] * (found.dtype.bits >> 3)
+    return 0
+
+
+def read_indices(x, k, v, type):
+    """An array of indices, of a kind or NumPy's, and their type as a lookup has it; returns as `read`."""
+    dtype: DType
+    if not PyArray_CheckExact(x):
+        if k.library == cython.NULL or read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+            return 1
+        # Codes 0 and 1 are integers with and without a sign.
+        if dtype.code > 1 or dtype.bits < 32:
+            return 1
+        type[0] = (dtype.bits >> 3) * (1 if dtype.code else -1)
+        return 0
+    array: ndarray = cython.cast(ndarray, x)
+    kind: cython.char = description(array).kind
+    size: cython.int = PyArray_ITEMSIZE(array)
+    if description(array).byteorder == ord(">") or (size != 4 and size != 8) or not PyArray_ISALIGNED(array):
+        return 1
+    if kind == ord("i"):
+        type[0] = -size
+    elif kind == ord("u"):
+        type[0] = size
+    else:
+        return 1
+    look(array, v)
+    return 0
+
+
+def read_mask(x, k, v):
+    """An array of bools, or of 8-bit integers, of a kind or NumPy's; returns as `read`."""
+    dtype: DType
+    if not PyArray_CheckExact(x):
+        if k.library == cython.NULL or read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+            return 1
+        # Codes 0, 1 and 6 are integers and bools.
+        return dtype.bits != 8 or (dtype.code > 1 and dtype.code != 6)
+    array: ndarray = cython.cast(ndarray, x)
+    kind: cython.char = description(array).kind
+    if PyArray_ITEMSIZE(array) != 1 or (kind != ord("b") and kind != ord("i") and kind != ord("u")):
+        return 1
+    look(array, v)
+    return 0
+
+
+def make(k, rank, n, v):
+    """A new packed array of this kind; None where it would have more bytes than there are addresses."""
+    bytes: cython.double = k.element
+    d: cython.int
+    for d in range(rank):
+        # Sizes of 0 do not count, as NumPy has it.
+        bytes *= max(n[d], 1)
+    if bytes >= 9e18:
+        return None
+    if k.library != cython.NULL:
+        library: Library = cython.cast(Library, k.library)
+        tensor = new_tensor(library, cython.cast(object, k.like), rank, n, bytes, cython.address(v.data))
+        if tensor is None or (v.data == cython.NULL and elements(rank, n)):
+            return None
+        v.rank = rank
+        v.n = n
+        v.s = v.own
+        step: int64_t = k.element
+        for d in range(rank - 1, -1, -1):
+            v.own[d] = step
+            step *= n[d]
+        return tensor
+    made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
+    look(made, v)
+    return made
+
+
+def target(out, k, rank, n, v):
+    """The caller's array of this shape and kind, to be written; returns as `read`, also where it does not fit."""
+    d: cython.int
+    if read_alike(out, v, k) or v.rank != rank:
+        return 1
+    if k.library == cython.NULL and not PyArray_ISWRITEABLE(cython.cast(ndarray, out)):
+        return 1
+    reach: int64_t = k.element
+    for d in range(rank - 1, -1, -1):
+        if v.n[d] != n[d]:
+            return 1
+        if n[d] > 1:
+            # In any other order, or with overlaps, Python looks closer.
+            if v.s[d] < reach:
+                return 1
+            reach = v.s[d] * n[d]
+    return 0
+
+
+def tell(out, k):
+    """Have the library of an array that is going to be written know it."""
+    if k.library != cython.NULL:
+        cython.cast(Library, k.library).written((out,))
+    return 0
+
+
+def apart(v, element, w, other):
+    """Whether the bytes from the first to the last of two arrays are others, or one has none."""
+    low: cython.p_char = v.data
+    high: cython.p_char = v.data + element
+    under: cython.p_char = w.data
+    over: cython.p_char = w.data + other
+    d: cython.int
+    for d in range(v.rank):
+        if v.n[d] == 0:
+            return True
+        if v.s[d] < 0:
+            low += (v.n[d] - 1) * v.s[d]
+        else:
+            high += (v.n[d] - 1) * v.s[d]
+    for d in range(w.rank):
+        if w.n[d] == 0:
+            return True
+        if w.s[d] < 0:
+            under += (w.n[d] - 1) * w.s[d]
+        else:
+            over += (w.n[d] - 1) * w.s[d]
+    return high <= under or over <= low
+
+
+def packing(k):
+    """NumPy's dtype for the elements of arrays of a kind."""
+    if k.library == cython.NULL:
+        return cython.cast(object, k.descr)
+    return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]
+
+
+def number(given, found):
+    """An integer of Python's or NumPy's; returns 1 for all else."""
+    if not isinstance(given, int):
+        if not PyArray_IsIntegerScalar(given):
+            return 1
+        given = given.__index__()
+    try:
+        found[0] = PyLong_AsLongLong(given)
+    except OverflowError:
+        return 1
+    return 0
+
+
+def one(given, found):
+    """An integer where a list of them would do, too; returns 1 for all else: bools are neither."""
+    return isinstance(given, bool) or number(given, found)
+
+
+def numbers(given, found, most):
+    """The integers of a list or tuple, and how many there are; −1 for all else, or where there are more than `most`."""
+    count: cython.int = 0
+    if PyTuple_Check(given):
+        values: tuple = cython.cast(tuple, given)
+        if len(values) > most:
+            return -1
+        for each in values:
+            if number(each, found + count):
+                return -1
+            count += 1
+        return count
+    if PyList_CheckExact(given):
+        listed: list = cython.cast(list, given)
+        for each in listed:
+            # The list may grow while its elements are looked at.
+            if count == most or number(each, found + count):
+                return -1
+            count += 1
+        return count
+    return -1
+
+
+def elements(rank, n):
+    """How many elements a shape has."""
+    found: int64_t = 1
+    d: cython.int
+    for d in range(rank):
+        found *= n[d]
+    return found

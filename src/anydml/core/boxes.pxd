@@ -1,0 +1,1 @@
+# Many boxes of one result.

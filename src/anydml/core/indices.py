@@ -1,0 +1,114 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Indices: arrays of integers, and whether they lie on their axes.
+
+Each gives None for what Python has to do, or refuse.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.anydml.core.arrays import View
+from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
+
+
+def as_indices(given):
+    """An array of indices: lists become one, integers of other sizes INT64."""
+    if type(given) is not np.ndarray:
+        # Other libraries' arrays are as they are.
+        if not isinstance(given, (list, tuple, int)) or isinstance(given, bool):
+            return given
+        try:
+            given = np.asarray(given)
+        except (TypeError, ValueError):
+            return given
+        if given.dtype.kind == "f" and not given.size:
+            # An empty list.
+            return given.astype(np.int64)
+    dtype = given.dtype
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative):
+        return given.astype(np.int64 if dtype.itemsize < 4 else dtype.newbyteorder("="))
+    return given
+
+
+def is_text(given):
+    """Whether a word is a text: whatever else there is compares as it likes, and could change arrays that were read."""
+    return type(given) is str
+
+
+def is_inside(at, type, size):
+    """Whether an index lies on an axis of a size, counted from either end."""
+    if type == -8:
+        i: int64_t = cython.cast(cython.pointer(int64_t), at)[0]
+        return -size <= i < size
+    if type == -4:
+        k: int32_t = cython.cast(cython.pointer(int32_t), at)[0]
+        return -size <= k < size
+    if type == 4:
+        return cython.cast(cython.pointer(uint32_t), at)[0] < size
+    return cython.cast(cython.pointer(uint64_t), at)[0] < cython.cast(uint64_t, size)
+
+
+def are_inside(v, type, size):
+    """Whether all indices lie on an axis of a size, counted from either end."""
+    c: int64_t[64]
+    d: cython.int
+    i: int64_t
+    low: int64_t = 0
+    high: int64_t = 0
+    at: cython.p_char = v.data
+    last: cython.int = v.rank - 1
+    for d in range(v.rank):
+        c[d] = 0
+        if v.n[d] == 0:
+            return True
+    if last < 0:
+        return is_inside(at, type, size)
+    while True:
+        if type == -8 and v.s[last] == 8:
+            for i in range(v.n[last]):
+                low = min(low, cython.cast(cython.pointer(int64_t), at)[i])
+                high = max(high, cython.cast(cython.pointer(int64_t), at)[i])
+            if low < -size or high >= size:
+                return False
+        else:
+            for i in range(v.n[last]):
+                if not is_inside(at + i * v.s[last], type, size):
+                    return False
+        d = last - 1
+        while d >= 0:
+            at += v.s[d]
+            c[d] += 1
+            if c[d] < v.n[d]:
+                break
+            at -= v.s[d] * v.n[d]
+            c[d] = 0
+            d -= 1
+        if d < 0:
+            return True
+
+
+def are_coordinates_inside(v, type, sizes):
+    """Whether all coordinates, which the last dimension holds, lie on axes of these sizes."""
+    w: View = v[0]
+    k: int64_t
+    w.rank -= 1
+    for k in range(v.n[w.rank]):
+        w.data = v.data + k * v.s[w.rank]
+        if not are_inside(cython.address(w), type, sizes[k]):
+            return False
+    return True
+
+
+def place(at, type, size, offset):
+    """An index as a number from 0 to size − 1: counted from the end where it is negative, then clamped."""
+    i: int64_t
+    if type == 8 and cython.cast(cython.pointer(uint64_t), at)[0] >= cython.cast(uint64_t, size):
+        i = size
+    elif type == 4:
+        i = cython.cast(cython.pointer(uint32_t), at)[0]
+    elif type == -4:
+        i = cython.cast(cython.pointer(int32_t), at)[0]
+    else:
+        i = cython.cast(cython.pointer(int64_t), at)[0]
+    if i < 0:
+        i += size
+    offset[0] = max(0, min(i, size - 1))

@@ -1,0 +1,34 @@
+/* Every kernel for one instruction set, and the table of them. */
+#include "vectors.h"
+#include "rows.h"
+#include "tiles.h"
+#include "lookups.h"
+#include "weaves.h"
+
+static const anydml_kernels K(kernels) = {
+  .name = ANYDML_NAME,
+  .width = K(W),
+  .elements = {[1] = K(elements1), [2] = K(elements2), [3] = K(elements3), [4] = K(elements4), [6] = K(elements6), [8] = K(elements8),
+    [12] = K(elements12), [16] = K(elements16), [24] = K(elements24), [32] = K(elements32), [64] = K(elements64), [128] = K(elements128)},
+  .rows = K(rows), .rows_streamed = K(rows_streamed), .rows_packed = K(rows_packed), .elements_packed = K(elements_packed),
+  .fill = K(fill), .spread = K(spread),
+  .turn = {[1] = K(turn1), [2] = K(turn2), [4] = K(turn4), [8] = K(turn8)},
+  .turn_past = K(turn_past),
+  .run = K(copy), .copies = K(copies),
+  .look = K(look), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
+};
+#undef ANYDML_X86
+#undef ANYDML_ZIP
+#undef ANYDML_LOW
+#undef ANYDML_HIGH
+#undef ANYDML_TILE
+#undef ANYDML_TILE_OF
+#undef ANYDML_LARGE
+#undef ANYDML_TURN
+#undef ANYDML_STORE
+#undef ANYDML_STORE16
+#undef ANYDML_PUT
+#undef ANYDML_ENDS
+#undef ANYDML_NAME
+#undef ANYDML_LANES
+#undef ANYDML_ISA

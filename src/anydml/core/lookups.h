@@ -1,0 +1,304 @@
+/* Moves whose addresses depend on indices: a segment of coordinates at a time, first its offsets, then its elements. */
+
+/* Elements at offsets of their own; those of the destination follow a stride where they have no offsets. */
+static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from, const int64_t *froms, int64_t n, int64_t e) {
+#define ANYDML_COPIES(size) case size: \
+    if (tos) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + tos[i], from + x, size); } \
+    else if (a == size) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + i * size, from + x, size); } \
+    else for (int64_t i = 0; i < n; i++, to += a) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to, from + x, size); } \
+    return;
+  switch (e) {
+    ANYDML_COPIES(1) ANYDML_COPIES(2) ANYDML_COPIES(3) ANYDML_COPIES(4) ANYDML_COPIES(6) ANYDML_COPIES(8) ANYDML_COPIES(12)
+    ANYDML_COPIES(16) ANYDML_COPIES(32) ANYDML_COPIES(64)
+  }
+#undef ANYDML_COPIES
+  const int64_t ahead = e >= ANYDML_NEAR ? 2 : ANYDML_NEAR * 4 / e < 24 ? ANYDML_NEAR * 4 / e : 24;
+  for (int64_t i = 0; i < n; i++) {
+    if (i + ahead < n) {
+      const char *soon = from + froms[i + ahead];
+      for (int64_t k = 0; k < e && k < ANYDML_NEAR; k += 64) __builtin_prefetch(soon + k, 0, 3);
+    }
+    K(copy)(tos ? to + tos[i] : to + i * a, from + froms[i], e);
+  }
+}
+
+/* The same where some are skipped. */
+static void K(copies_but)(char *to, const int64_t *tos, const char *from, const int64_t *froms, const uint8_t *skipped, int64_t n, int64_t e) {
+  for (int64_t i = 0; i < n; i++)
+    if (!skipped[i]) K(copy)(to + tos[i], from + froms[i], e);
+}
+
+/* The same where each element is a pattern, repeated. */
+static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const uint8_t *skipped, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < s->element && !(skipped && skipped[i]); k += s->pattern)
+      K(copy)(to + tos[i] + k, s->from, s->element - k < s->pattern ? s->element - k : s->pattern);
+}
+
+/* Adds what indices are worth to offsets; `inner` says how far from its line's place each index lies. */
+#define ANYDML_RESOLVE(name, type, wraps) \
+static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
+                              const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
+  const int64_t size = l->size, stride = l->stride; \
+  for (int64_t i1 = 0; i1 < n1; i1++, at += b1) { \
+    if (!inner && l->outside == ANYDML_CLAMP && b0 == (int64_t)sizeof(type)) { \
+      for (int64_t i = 0; i < n0; i++) { \
+        type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
+        int64_t x = ANYDML_INDEX_##wraps(v, size); \
+        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
+        sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+      } \
+    } else for (int64_t i = 0; i < n0; i++) { \
+      type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
+      int64_t x = ANYDML_INDEX_##wraps(v, size); \
+      if (x < 0 || x >= size) { \
+        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } \
+        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
+      } \
+      sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+    } \
+    sum += n0; \
+    if (inner) inner += n0; \
+    if (skipped) skipped += n0; \
+  } \
+}
+#define ANYDML_INDEX_1(v, size) ((int64_t)(v) + ((v) < 0 ? size : 0))
+#define ANYDML_INDEX_0(v, size) ((uint64_t)(v) >= (uint64_t)size ? size : (int64_t)(v))
+ANYDML_RESOLVE(i4, int32_t, 1) ANYDML_RESOLVE(i8, int64_t, 1) ANYDML_RESOLVE(u4, uint32_t, 0) ANYDML_RESOLVE(u8, uint64_t, 0) ANYDML_RESOLVE(u1, uint8_t, 0)
+#undef ANYDML_RESOLVE
+
+typedef struct {
+  int64_t to[ANYDML_SEGMENT], from[ANYDML_SEGMENT];
+  int64_t at[ANYDML_LOOKUPS][ANYDML_NESTED];
+  uint8_t skipped[ANYDML_SEGMENT];
+} K(offsets);
+
+static inline void K(steady)(int64_t *sum, int64_t b1, int64_t n1, int64_t b0, int64_t n0) {
+  for (int64_t i1 = 0; i1 < n1; i1++, sum += n0)
+    for (int64_t i = 0; i < n0; i++) sum[i] = i1 * b1 + i * b0;
+}
+
+/* The offsets of n1 lines of n0 coordinates, from those at the coordinates c on; whether some are skipped. */
+static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, int64_t i1, int64_t i0, int64_t n1, int64_t n0, int has_tos) {
+  const anydml_move *m = s->move;
+  const int64_t n = n1 * n0;
+  const int outer = s->rank, d1 = m->rank > 1 ? m->rank - 2 : -1, d0 = m->rank - 1;
+  int skips = 0, nested = 0;
+  for (int k = 0; k < m->lookups; k++) {
+    skips |= m->lookup[k].outside == ANYDML_SKIP;
+    if (m->lookup[k].into >= 0) { memset(o->at[(int)m->lookup[k].into], 0, (size_t)n * 8); nested |= 1 << m->lookup[k].into; }
+  }
+  if (has_tos) K(steady)(o->to, s->a1, n1, s->a0, n0);
+  /* The first lookup of a source that stands still sets what others add to. */
+  int is_still = !s->b0 && (!s->b1 || n1 == 1) && !m->pattern;
+  if (is_still) { is_still = 0; for (int k = 0; k < m->lookups; k++) is_still |= m->lookup[k].into == -1; }
+  if (!is_still) K(steady)(o->from, s->b1, n1, s->b0, n0);
+  if (skips) memset(o->skipped, 0, (size_t)n);
+  for (int k = 0; k < m->lookups; k++) {
+    const anydml_lookup *l = m->lookup + k;
+    int64_t b1 = d1 >= 0 ? l->b[d1] : 0, b0 = d0 >= 0 ? l->b[d0] : 0;
+    const char *at = l->at + i1 * b1 + i0 * b0;
+    for (int d = 0; d < outer; d++) at += c[d] * l->b[d];
+    int64_t *sum = l->into == -1 ? o->from : l->into == -2 ? o->to : o->at[(int)l->into];
+    const int64_t *inner = nested >> k & 1 ? o->at[k] : NULL;
+    uint8_t *skipped = skips ? o->skipped : NULL;
+    const int is_first = is_still && l->into == -1;
+    if (is_first) is_still = 0;
+    switch (l->type) {
+      case 1: K(resolve_u1)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+      case 4: K(resolve_u4)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+      case -4: K(resolve_i4)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+      case 8: K(resolve_u8)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+      default: K(resolve_i8)(l, at, b1, n1, b0, n0, inner, sum, skipped, is_first); break;
+    }
+  }
+  return skips;
+}
+
+/* Elements of a packed destination, past the caches. */
+static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *froms, int64_t n, int64_t e) {
+  if (e > 64) {
+    int64_t ahead = ANYDML_AHEAD / e + 1;
+    for (int64_t i = 0; i < n; i++) {
+      const char *soon = from + froms[i + ahead < n ? i + ahead : n - 1];
+      K(sink_put)(sink, from + froms[i], e, soon);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n;) {
+    int64_t more = (ANYDML_SINK - sink->fill) / e;
+    if (more > n - i) more = n - i;
+    K(copies)(sink->data + sink->fill, e, NULL, from, froms + i, more, e);
+    sink->fill += more * e;
+    i += more;
+    K(sink_flush)(sink);
+  }
+}
+
+/* Elements of lines where a mask's byte is 0: others are written back as they are. */
+#define ANYDML_CHOOSE(e, word) \
+static void K(choose##e)(char *to, const char *from, int64_t b, const char *mask, int64_t n) { \
+  enum { N = K(W) / e }; \
+  typedef word vector __attribute__((vector_size(K(W)), aligned(1), may_alias)); \
+  typedef int8_t bytes __attribute__((vector_size(N), aligned(1), may_alias)); \
+  word still; memcpy(&still, from, e); \
+  const vector all = still - (vector){0}; \
+  int64_t i = 0; \
+  for (; i + N <= n; i += N) { \
+    bytes zero = (bytes)(*(const bytes *)(mask + i) == 0); \
+    vector chosen = __builtin_convertvector(zero, vector), old = *(vector *)(to + i * e); \
+    vector source = b ? *(const vector *)(from + i * e) : all; \
+    *(vector *)(to + i * e) = (source & chosen) | (old & ~chosen); \
+  } \
+  for (; i < n; i++) if (!mask[i]) memcpy(to + i * e, from + i * b, e); \
+}
+ANYDML_CHOOSE(1, int8_t) ANYDML_CHOOSE(2, int16_t) ANYDML_CHOOSE(4, int32_t) ANYDML_CHOOSE(8, int64_t)
+#undef ANYDML_CHOOSE
+
+static int K(chosen)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+  const anydml_move *m = s->move;
+  const anydml_lookup *l = m->lookup;
+  const int64_t e = s->element;
+  if (m->lookups != 1 || l->type != 1 || l->outside != ANYDML_SKIP || l->size != 1 || l->into != -1 || !m->rank) return 0;
+  const int64_t mask0 = l->b[m->rank - 1], mask1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
+  if (s->a0 != e || (s->b0 != e && s->b0) || mask0 != 1 || (e != 1 && e != 2 && e != 4 && e != 8)) return 0;
+  const char *mask = l->at + i1 * mask1 + i0;
+  for (int d = 0; d < s->rank; d++) mask += c[d] * l->b[d];
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1, mask += mask1) switch (e) {
+    case 1: K(choose1)(to, from, s->b0, mask, n0); break;
+    case 2: K(choose2)(to, from, s->b0, mask, n0); break;
+    case 4: K(choose4)(to, from, s->b0, mask, n0); break;
+    default: K(choose8)(to, from, s->b0, mask, n0); break;
+  }
+  return 1;
+}
+
+/* Elements of lines by one index each, which nothing else depends on. */
+#define ANYDML_PICK_BY(type, wraps, size_of, step) { _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { \
+    type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
+    int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0); \
+    if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) x = wraps && x < 0 ? 0 : size - 1; \
+    ANYDML_ALONE(x); \
+    memcpy(to + i * size_of, from + x * (step), size_of); } }
+#define ANYDML_PICK_OF(type, wraps, size_of) if (stride == size_of) ANYDML_PICK_BY(type, wraps, size_of, size_of) else ANYDML_PICK_BY(type, wraps, size_of, stride)
+#define ANYDML_PICKS(e) static void K(pick##e)(char *to, const char *from, const anydml_lookup *l, const char *at, int64_t n) { \
+  const int64_t size = l->size, stride = l->stride; \
+  switch (l->type) { \
+    case -4: ANYDML_PICK_OF(int32_t, 1, e) break; \
+    case 4: ANYDML_PICK_OF(uint32_t, 0, e) break; \
+    case 8: ANYDML_PICK_OF(uint64_t, 0, e) break; \
+    default: ANYDML_PICK_OF(int64_t, 1, e) \
+  } }
+ANYDML_PICKS(1) ANYDML_PICKS(2) ANYDML_PICKS(4) ANYDML_PICKS(8) ANYDML_PICKS(16)
+#undef ANYDML_PICKS
+#undef ANYDML_PICK_OF
+#undef ANYDML_PICK_BY
+
+static int K(picked)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+  const anydml_move *m = s->move;
+  const anydml_lookup *l = m->lookup;
+  const int64_t e = s->element;
+  if (m->lookups != 1 || s->pattern || l->outside != ANYDML_CLAMP || l->into != -1 || !m->rank || s->b0 || s->a0 != e || l->type == 1) return 0;
+  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 16 || e > 16 || e & (e - 1)) return 0;
+  const int64_t b1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
+  /* Lines that share indices are resolved once. */
+  if (n1 > 1 && !b1) return 0;
+  const char *at = l->at + i1 * b1 + i0 * l->b[m->rank - 1];
+  for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1, at += b1) switch (e) {
+    case 1: K(pick1)(to, from, l, at, n0); break;
+    case 2: K(pick2)(to, from, l, at, n0); break;
+    case 4: K(pick4)(to, from, l, at, n0); break;
+    case 8: K(pick8)(to, from, l, at, n0); break;
+    default: K(pick16)(to, from, l, at, n0); break;
+  }
+  return 1;
+}
+
+/* A part of a plane. */
+static void K(look_part)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+  const anydml_move *m = s->move;
+  const int64_t e = s->element;
+  int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
+  if (K(picked)(s, c, i1, i0, to, from, n1, n0)) return;
+  if (!s->pattern && K(chosen)(s, c, i1, i0, to, from, n1, n0)) return;
+  for (int k = 0; k < m->lookups; k++) {
+    const anydml_lookup *l = m->lookup + k;
+    nested |= l->into >= 0;
+    has_tos |= l->into == -2 || l->outside == ANYDML_SKIP;
+    is_shared &= m->rank > 1 && !l->b[m->rank - 2];
+    is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_FAR;
+  }
+  /* Lines of a destination without lookups follow a stride as a whole, or are taken one by one. */
+  const int follows = s->a1 == s->a0 * s->n0 && n0 == s->n0;
+  is_shared &= !has_tos && !s->pattern && n1 > 1;
+  has_tos |= s->pattern || (!is_shared && !follows && n0 < ANYDML_NESTED);
+  const int64_t most = nested ? ANYDML_NESTED : ANYDML_SEGMENT;
+  const int64_t p0 = n0 < most ? n0 : most;
+  const int64_t p1 = p0 < n0 || is_shared || (!follows && !has_tos) ? 1 : most / p0 < n1 ? most / p0 : n1;
+  const int is_streamed = s->streamed && !has_tos && s->a0 == e;
+  K(offsets) o;
+  K(sink) sink;
+  if (is_shared) {
+    for (int64_t j = 0; j < n0; j += p0) {
+      int64_t count = n0 - j < p0 ? n0 - j : p0;
+      K(offsets_of)(s, &o, c, i1, i0 + j, 1, count, 0);
+      for (int64_t i = 0; i < n1; i++) {
+        char *t = to + i * s->a1 + j * s->a0;
+        const char *f = from + i * s->b1 + j * s->b0;
+        if (is_streamed) {
+          K(sink_open)(&sink, t);
+          K(copies_streamed)(&sink, f, o.from, count, e);
+          K(sink_close)(&sink);
+        } else K(copies)(t, s->a0, NULL, f, o.from, count, e);
+      }
+    }
+    return;
+  }
+  if (is_streamed) sink.fill = sink.low = 0;
+  char *end = NULL;
+  for (int64_t i = 0; i < n1; i += p1) {
+    int64_t lines = n1 - i < p1 ? n1 - i : p1;
+    for (int64_t j = 0; j < n0; j += p0) {
+      int64_t count = n0 - j < p0 ? n0 - j : p0;
+      char *t = to + i * s->a1 + j * s->a0;
+      const char *f = from + i * s->b1 + j * s->b0;
+      int skips = K(offsets_of)(s, &o, c, i1 + i, i0 + j, lines, count, has_tos);
+      if (is_far && e <= 64 && !skips && !s->pattern)
+        for (int64_t k = 0; k < lines * count; k++) __builtin_prefetch(f + o.from[k], 0, 3);
+      if (s->pattern) K(fills)(s, t, o.to, skips ? o.skipped : NULL, lines * count);
+      else if (skips) K(copies_but)(t, o.to, f, o.from, o.skipped, lines * count, e);
+      else if (is_streamed) {
+        if (t != end) { if (end) K(sink_close)(&sink); K(sink_open)(&sink, t); }
+        K(copies_streamed)(&sink, f, o.from, lines * count, e);
+        end = t + lines * count * e;
+      } else K(copies)(t, s->a0, has_tos ? o.to : NULL, f, o.from, lines * count, e);
+    }
+  }
+  if (end) K(sink_close)(&sink);
+}
+
+static void K(look)(const anydml_step *s, int64_t first, int64_t last) {
+  int64_t c[ANYDML_RANK], parts = s->c1 * s->c0;
+  if (parts == 1) {
+    int64_t begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes;
+    char *to = s->to;
+    const char *from = s->from;
+    anydml_seek(s, begin, c, &to, &from);
+    for (;;) {
+      K(look_part)(s, c, 0, 0, to, from, s->n1, s->n0);
+      if (++begin >= end) break;
+      anydml_next(s, c, &to, &from);
+    }
+  } else
+    for (int64_t unit = first; unit < last; unit++) {
+      char *to = s->to;
+      const char *from = s->from;
+      int64_t number = unit / parts, part = unit - number * parts, i1 = part / s->c0 * s->p1, i0 = part % s->c0 * s->p0;
+      anydml_seek(s, number, c, &to, &from);
+      K(look_part)(s, c, i1, i0, to + i1 * s->a1 + i0 * s->a0, from + i1 * s->b1 + i0 * s->b0,
+                   s->p1 < s->n1 - i1 ? s->p1 : s->n1 - i1, s->p0 < s->n0 - i0 ? s->p0 : s->n0 - i0);
+    }
+}
+#undef ANYDML_INDEX_0
+#undef ANYDML_INDEX_1

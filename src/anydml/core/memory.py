@@ -1,0 +1,358 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: freethreading_compatible=True
+"""New arrays. Large ones lie in blocks that were used before: the first touch of pages costs more than most moves.
+
+They own their memory as all arrays do: NumPy asks a handler of ours for it (NEP 49), and gives it back to that. Blocks
+of one size wait on a shelf for the next array, the last one on top, whose bytes may be near yet.
+
+Whatever thread frees an array, one mutex guards the lists. While it is held, nothing of Python's is called, and no
+memory is taken or given back, so neither collections nor signals come in between; a fork waits for it. A thread that
+knows nothing of Python gives back what has waited long, and ends when nothing waits.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.anydml.core.pages import (
+    MOST,
+    Block,
+    Waiting,
+    give_pages,
+    leading_zeros,
+    lock,
+    now,
+    sleep,
+    start,
+    take_pages,
+    unlock,
+    watch_forks,
+)
+from cython.cimports.cpython.pycapsule import PyCapsule_New
+from cython.cimports.cpython.ref import Py_INCREF
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy, memset, strcpy
+from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler, dtype, npy_intp
+
+LEAST = cython.declare(cython.size_t, 256 << 10)
+"""Bytes of the smallest array that lies in such a block."""
+
+IDLE = cython.declare(int64_t, 5_000_000_000)
+LOOK = cython.declare(int64_t, 1_000_000_000)
+"""Nanoseconds that a block waits before it is given back to the system, and between two looks at those that wait."""
+
+waiting = cython.declare(Waiting)
+handler = cython.declare(PyDataMem_Handler)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def shelf_of(size: cython.size_t) -> cython.int:
+    """The shelf of blocks for so many bytes, `LEAST` or more: there are eight from one power of two to the next."""
+    exponent: cython.int = 64 - leading_zeros(size - 1)
+    step: cython.size_t = cython.cast(cython.size_t, 1) << (exponent - 4)
+    return (exponent - 18) * 8 + cython.cast(cython.int, (size + step - 1) // step) - 9
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def size_on(shelf: cython.int) -> cython.size_t:
+    """The bytes of its blocks."""
+    return cython.cast(cython.size_t, 9 + shelf % 8) << (14 + shelf // 8)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put(block: cython.pointer(Block)) -> cython.void:
+    """Let a block wait. The mutex is held."""
+    top: cython.pointer(Block) = waiting.shelves[block.shelf]
+    block.under = top
+    block.over = cython.NULL
+    if top:
+        top.over = block
+    waiting.shelves[block.shelf] = block
+    block.older = waiting.newest
+    block.newer = cython.NULL
+    if waiting.newest:
+        waiting.newest.newer = block
+    else:
+        waiting.oldest = block
+    waiting.newest = block
+    waiting.bytes += block.size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remove(block: cython.pointer(Block)) -> cython.void:
+    """Let it wait no longer. The mutex is held."""
+    if block.over:
+        block.over.under = block.under
+    else:
+        waiting.shelves[block.shelf] = block.under
+    if block.under:
+        block.under.over = block.over
+    if block.newer:
+        block.newer.older = block.older
+    else:
+        waiting.newest = block.older
+    if block.older:
+        block.older.newer = block.newer
+    else:
+        waiting.oldest = block.newer
+    waiting.bytes -= block.size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def surplus(most: cython.size_t, before: int64_t) -> cython.pointer(Block):
+    """Remove those that waited longest, until the rest takes no more than this and waits since then or later.
+
+    The mutex is held. They come as a list by `under`, to be given back without it.
+    """
+    block: cython.pointer(Block)
+    found: cython.pointer(Block) = cython.NULL
+    while waiting.oldest and (waiting.bytes > most or waiting.oldest.since < before):
+        block = waiting.oldest
+        remove(block)
+        block.under = found
+        found = block
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def give(block: cython.pointer(Block)) -> cython.void:
+    """Give a list of blocks back to the system."""
+    under: cython.pointer(Block)
+    while block:
+        under = block.under
+        give_pages(block)
+        block = under
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def trim(most: cython.size_t) -> cython.void:
+    """Give blocks back until the rest takes no more than this."""
+    found: cython.pointer(Block)
+    lock()
+    found = surplus(most, 0)
+    unlock()
+    give(found)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def watch(nothing: cython.p_void) -> cython.p_void:
+    """Give blocks back that have waited long, until there are none."""
+    found: cython.pointer(Block)
+    goes_on: cython.bint = True
+    while goes_on:
+        sleep(LOOK)
+        lock()
+        found = surplus(waiting.limit, now() - IDLE)
+        waiting.is_watched = goes_on = waiting.oldest != cython.NULL
+        unlock()
+        give(found)
+    return cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def small(size: cython.size_t) -> cython.pointer(Block):
+    """A block of malloc's: of an array that was large and is resized."""
+    block: cython.pointer(Block) = cython.cast(cython.pointer(Block), malloc(cython.sizeof(Block) + size))
+    if block:
+        block.size = size
+        block.shelf = -1
+    return block
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def large(size: cython.size_t) -> cython.pointer(Block):
+    """A block that waited, or a new one."""
+    if size > MOST:
+        return cython.NULL
+    shelf: cython.int = shelf_of(size)
+    lock()
+    block: cython.pointer(Block) = waiting.shelves[shelf]
+    if block:
+        remove(block)
+    unlock()
+    if block:
+        return block
+    block = take_pages(size_on(shelf))
+    if not block:
+        trim(0)
+        block = take_pages(size_on(shelf))
+    if block:
+        block.shelf = shelf
+    return block
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def allocate(nothing: cython.p_void, size: cython.size_t) -> cython.p_void:
+    """As malloc."""
+    block: cython.pointer(Block) = large(size) if size >= LEAST else small(size)
+    return block + 1 if block else cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def allocate_zeros(nothing: cython.p_void, count: cython.size_t, size: cython.size_t) -> cython.p_void:
+    """As calloc."""
+    if size and count > MOST // size:
+        return cython.NULL
+    found: cython.p_void = allocate(nothing, count * size)
+    if found:
+        memset(found, 0, count * size)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def reallocate(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_t) -> cython.p_void:
+    """As realloc."""
+    if not bytes_:
+        return allocate(nothing, size)
+    block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
+    if block.shelf >= 0 and LEAST <= size <= MOST and shelf_of(size) == block.shelf:
+        return bytes_
+    found: cython.p_void = allocate(nothing, size)
+    if found:
+        memcpy(found, bytes_, min(size, block.size))
+        release(nothing, bytes_, 0)
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def release(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_t) -> cython.void:
+    """As free. The size is not looked at: an array's may have changed since."""
+    if not bytes_:
+        return
+    block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
+    if block.shelf < 0:
+        free(block)
+        return
+    block.since = now()
+    found: cython.pointer(Block)
+    is_first: cython.bint
+    lock()
+    if block.size > waiting.limit:
+        found = block
+        found.under = cython.NULL
+        is_first = False
+    else:
+        put(block)
+        found = surplus(waiting.limit, 0)
+        is_first = not waiting.is_watched
+        waiting.is_watched = True
+    unlock()
+    give(found)
+    if is_first and start(watch):
+        # There are no more threads: the next block that comes to wait asks again.
+        lock()
+        waiting.is_watched = False
+        unlock()
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_child() -> cython.void:
+    """In a process that was forked, nobody looks at what waits."""
+    waiting.is_watched = False
+    unlock()
+
+
+@cython.cfunc
+def new_array(rank: cython.int, shape: cython.pointer(npy_intp), kind: dtype) -> object:
+    """A new packed array that owns its memory, as `numpy.empty` makes it.
+
+    Args:
+        rank: how many dimensions there are.
+        shape: their sizes.
+        kind: dtype of the elements.
+
+    Raises:
+        MemoryError: the system has no more.
+    """
+    # A number that does not fit into 64 bits is refused by NumPy.
+    size: cython.double = kind.itemsize
+    k: cython.int
+    for k in range(rank):
+        size *= shape[k]
+    is_large: cython.bint = LEAST <= size <= MOST
+    is_large = is_large and size_on(shelf_of(cython.cast(cython.size_t, size))) <= waiting.limit
+    # NumPy takes a reference to the dtype over.
+    Py_INCREF(kind)
+    if not is_large:
+        return PyArray_Empty(rank, shape, kind, 0)
+    before = PyDataMem_SetHandler(HANDLER)
+    try:
+        return PyArray_Empty(rank, shape, kind, 0)
+    finally:
+        PyDataMem_SetHandler(before)
+
+
+def empty(shape: tuple, kind: dtype) -> object:
+    """The same for Python.
+
+    Args:
+        shape: sizes.
+        kind: dtype of the elements.
+    """
+    sizes: npy_intp[64]
+    rank: cython.Py_ssize_t = len(shape)
+    k: cython.Py_ssize_t
+    if rank > 64:
+        return np.empty(shape, kind)
+    for k in range(rank):
+        sizes[k] = shape[k]
+    return new_array(rank, sizes, kind)
+
+
+def address_of_new_array() -> int:
+    """The address of `new_array`, for code that is compiled at run time."""
+    return cython.cast(cython.size_t, cython.cast(cython.p_void, new_array))
+
+
+def set_limit(size: int) -> None:
+    """Let blocks that wait take so many bytes at most, from now on. With 0, new arrays lie in none."""
+    number: cython.size_t = min(size, MOST)
+    lock()
+    waiting.limit = number
+    unlock()
+    trim(number)
+
+
+def give_back() -> None:
+    """Give all blocks that wait back to the system."""
+    trim(0)
+
+
+strcpy(handler.name, b"anydml")
+handler.version = 1
+handler.allocator.ctx = cython.NULL
+handler.allocator.malloc = allocate
+handler.allocator.calloc = allocate_zeros
+handler.allocator.realloc = reallocate
+handler.allocator.free = release
+HANDLER = PyCapsule_New(cython.address(handler), b"mem_handler", cython.NULL)
+watch_forks(begin_child)

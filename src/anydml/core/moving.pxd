@@ -1,0 +1,52 @@
+# Moves as C structs: made, brought to their simplest form, and run.
+from anydml.core.pool cimport share
+from libc.stdint cimport int8_t, int32_t, int64_t
+
+cdef extern from "moves.h" nogil:
+    enum: ANYDML_RANK
+    enum: ANYDML_LOOKUPS
+    enum: ANYDML_CLAMP
+    enum: ANYDML_SKIP
+
+    ctypedef struct Lookup "anydml_lookup":
+        const char *at
+        int64_t b[16]
+        int64_t size
+        int64_t stride
+        int8_t type
+        int8_t outside
+        int8_t into
+
+    ctypedef struct Move "anydml_move":
+        char *to
+        const char *source "from"
+        int64_t element
+        int64_t pattern
+        int64_t n[16]
+        int64_t a[16]
+        int64_t b[16]
+        int32_t rank
+        int32_t lookups
+        Lookup *lookup
+
+cdef extern from "kernels.h" nogil:
+    void anydml_run(const Move *m, int64_t count)
+    ctypedef struct Stage "anydml_stage":
+        int64_t units
+
+    int64_t anydml_written(const Move *m, int64_t count)
+    int64_t anydml_plan(Stage *stage, const Move *m, int64_t count, int64_t written)
+    void anydml_work(const Stage *stage, int64_t first, int64_t last)
+    void anydml_choose(const char *limit, int64_t stream_from)
+    const char *anydml_isa()
+
+cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
+cdef bint continues(Move *first, const Move *second) noexcept nogil
+
+cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
+
+cdef int64_t effort(const Move *m, int64_t count) noexcept nogil
+cdef int run(const Move *m, int64_t count) except -1
+cdef int run_stage(const Stage *stage, int64_t total) except -1 nogil
+cdef void run_backwards(const Move *m, int64_t count) noexcept nogil
+cdef void some_units(const void *plan, int64_t first, int64_t last) noexcept nogil

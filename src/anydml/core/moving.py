@@ -1,0 +1,208 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Moves in their simplest form: the one shape that kernels are written for, and as few as do the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import cython
+from cython.cimports.cpython.exc import PyErr_CheckSignals
+from cython.cimports.libc.stdint import int64_t
+
+HELD_EFFORT = 64 << 10
+SHARED_EFFORT = 128 << 10
+"""Efforts up to which work is done under the GIL, and from which threads share it: to let go of the GIL, or to tell
+another core, costs more than less work takes. An effort is what a plain copy writes in the same time, in bytes."""
+
+ITEM_BYTES = 18
+LOOKUP_BYTES = 56
+"""What an element costs beside its bytes, and one that is looked up."""
+
+ROUND_EFFORT = 64 << 20
+"""Effort between two looks at signals."""
+
+CLAIMS = 16
+LEAST_CLAIM = 16 << 10
+MOST_CLAIM = 512 << 10
+"""How many claims a thread could make of middling work; the least and the most effort of one: few enough for a thread
+that comes late to find some, and for a caller not to wait for the last one of another."""
+
+CACHE, SHARE = 32 << 20, 4
+"""Bytes of the last cache where the system does not say; the part of it that stores may fill, beside what is read."""
+
+
+def simplify(m, rank, n, a, b):
+    """Put a box into a move without lookups, whose ends and element are set.
+
+    Sizes of 1 go; strides of the destination become positive and sorted, the largest first; neighbours that continue
+    each other merge, the innermost into the element.
+
+    Returns:
+        0, or 1 where nothing moves, or −1 where there are more dimensions than a move has.
+    """
+    count: cython.int = 0
+    k: cython.int
+    j: cython.int
+    size: int64_t
+    p: int64_t
+    q: int64_t
+    for k in range(rank):
+        size = n[k]
+        if size == 1:
+            continue
+        if size == 0:
+            return 1
+        p = a[k]
+        q = b[k]
+        if p < 0:
+            m.to += p * (size - 1)
+            m.source += q * (size - 1)
+            p = -p
+            q = -q
+        if count and m.a[count - 1] == p * size and m.b[count - 1] == q * size:
+            # In row-major order most of what continues stands side by side already.
+            m.n[count - 1] *= size
+            m.a[count - 1] = p
+            m.b[count - 1] = q
+            continue
+        if count == ANYDML_RANK:
+            return -1
+        j = count
+        while j > 0 and m.a[j - 1] < p:
+            m.n[j] = m.n[j - 1]
+            m.a[j] = m.a[j - 1]
+            m.b[j] = m.b[j - 1]
+            j -= 1
+        m.n[j] = size
+        m.a[j] = p
+        m.b[j] = q
+        count += 1
+    while count and m.a[count - 1] == m.element and (m.pattern or m.b[count - 1] == m.element):
+        count -= 1
+        m.element *= m.n[count]
+    k = 0
+    for j in range(1, count):
+        if m.a[k] == m.a[j] * m.n[j] and m.b[k] == m.b[j] * m.n[j]:
+            m.n[k] *= m.n[j]
+            m.a[k] = m.a[j]
+            m.b[k] = m.b[j]
+        else:
+            k += 1
+            m.n[k] = m.n[j]
+            m.a[k] = m.a[j]
+            m.b[k] = m.b[j]
+    m.rank = k + 1 if count else 0
+    return 0 if m.element else 1
+
+
+def continues(first, second):
+    """Let a simple move of one element do what follows it at both ends, too; False where it does not follow."""
+    if first.rank or second.rank or first.pattern or second.pattern or first.lookups or second.lookups:
+        return False
+    if first.to + first.element != second.to or first.source + first.element != second.source:
+        return False
+    first.element += second.element
+    return True
+
+
+def effort(m, count):
+    """Bytes that a plain copy writes in the time that moves take one thread, about."""
+    total: int64_t = 0
+    items: int64_t
+    j: int64_t
+    k: cython.int
+    for j in range(count):
+        items = 1
+        for k in range(m[j].rank):
+            items *= m[j].n[k]
+        total += items * (m[j].element + (LOOKUP_BYTES if m[j].lookups else ITEM_BYTES))
+    return total
+
+
+def run(m, count):
+    """Run simple moves, as if one after the other. The caller has the GIL, which large work is done without.
+
+    Raises:
+        KeyboardInterrupt: or whatever else a signal's handler raises in the midst of large work.
+    """
+    stage: Stage
+    done: int64_t
+    written: int64_t
+    if effort(m, count) <= HELD_EFFORT:
+        anydml_run(m, count)
+        return 0
+    with cython.nogil:
+        written = anydml_written(m, count)
+        while count > 0:
+            done = anydml_plan(cython.address(stage), m, count, written)
+            run_stage(cython.address(stage), effort(m, done))
+            m += done
+            count -= done
+    return 0
+
+
+def run_stage(stage, total):
+    """Do what a stage plans, of so much effort; between rounds of much, signals' handlers have their turn."""
+    each: int64_t = total // max(stage.units, 1) + 1
+    step: int64_t = max(1, min(max(total // CLAIMS, LEAST_CLAIM), MOST_CLAIM) // each)
+    most: int64_t = max(1, ROUND_EFFORT // each)
+    first: int64_t = 0
+    last: int64_t
+    while first < stage.units:
+        last = min(first + most, stage.units)
+        if total < SHARED_EFFORT:
+            anydml_work(stage, first, last)
+        else:
+            share(some_units, stage, first, last, step, each * (last - first))
+        first = last
+        if total >= SHARED_EFFORT:
+            with cython.gil:
+                PyErr_CheckSignals()
+    return 0
+
+
+def some_units(plan, first, last):
+    """Some units of a stage, for the pool."""
+    anydml_work(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
+
+
+def run_backwards(m, count):
+    """The same, by one thread, the units of each stage from the last to the first: their order must not count."""
+    stage: Stage
+    unit: int64_t
+    done: int64_t = 0
+    written: int64_t = anydml_written(m, count)
+    while done < count:
+        done += anydml_plan(cython.address(stage), m + done, count - done, written)
+        for unit in range(stage.units - 1, -1, -1):
+            anydml_work(cython.address(stage), unit, unit + 1)
+
+
+def instruction_set() -> str:
+    """The instruction set whose kernels are in use, such as ``"x86-64-v4"``."""
+    return anydml_isa().decode()
+
+
+def choose(limit: str = "", stream_from: int | None = None) -> None:
+    """Choose the kernels.
+
+    Args:
+        limit: ``"v2"``, ``"v3"`` or ``"v4"``: none of a higher instruction set; the best there are, by default.
+        stream_from: bytes written from which on stores go past the caches; a share of the last one, by default.
+    """
+    anydml_choose(limit.encode(), _last_cache() // SHARE if stream_from is None else stream_from)
+
+
+def _last_cache() -> int:
+    """Bytes of the first processor's largest cache, as far as the system says."""
+    largest = 0
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            text = path.read_text().strip()
+            largest = max(largest, int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}[text.strip("0123456789")])
+    return largest or CACHE
+
+
+choose(os.environ.get("ANYDML_ISA", ""))

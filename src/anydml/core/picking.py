@@ -1,0 +1,178 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The functions that pick elements by indices.
+
+Each gives None for what Python has to do, or refuse.
+"""
+
+import cython
+from cython.cimports.anydml.core.arrays import RANK, Kind, View, apart, number, read, read_indices
+from cython.cimports.anydml.core.batch import Batch, add_looking, begin, look_up, run_all
+from cython.cimports.anydml.core.indices import are_coordinates_inside, are_inside, as_indices, is_text
+from cython.cimports.anydml.core.moving import ANYDML_CLAMP
+from cython.cimports.anydml.core.views import axis_of, result
+from cython.cimports.libc.stdint import int64_t
+
+
+def gather(x, indices, axis, out_of_range, out):
+    """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
+    v: View
+    w: View
+    to: View
+    k: Kind
+    batch: Batch
+    along: int64_t
+    type: cython.int
+    n: int64_t[64]
+    b: int64_t[64]
+    s: int64_t[64]
+    d: cython.int
+    strides: cython.pointer(cython.const[int64_t])[1]
+    if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
+        return None
+    indices = as_indices(indices)
+    if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or v.rank - 1 + w.rank > RANK:
+        return None
+    if not is_text(out_of_range):
+        return None
+    if out_of_range == "error":
+        if not are_inside(cython.address(w), type, v.n[along]):
+            return None
+    elif out_of_range != "clamp":
+        return None
+    rank: cython.int = v.rank - 1 + w.rank
+    total: int64_t = 1
+    for d in range(rank):
+        if along <= d < along + w.rank:
+            n[d] = w.n[d - along]
+            s[d] = w.s[d - along]
+            b[d] = 0
+            total *= n[d]
+        else:
+            n[d] = v.n[d if d < along else d - w.rank + 1]
+            b[d] = v.s[d if d < along else d - w.rank + 1]
+            s[d] = 0
+    if total and not v.n[along]:
+        return None
+    found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
+    if found is None:
+        return None
+    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
+        return None
+    begin(cython.address(batch))
+    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], ANYDML_CLAMP, -1)
+    strides[0] = s
+    if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, 1, strides):
+        return None
+    run_all(cython.address(batch))
+    return found
+
+
+def gather_elements(x, indices, axis, out_of_range, out):
+    """``result[c] = x[c with c[axis] := indices[c]]``."""
+    v: View
+    w: View
+    to: View
+    k: Kind
+    batch: Batch
+    along: int64_t
+    type: cython.int
+    b: int64_t[64]
+    d: cython.int
+    total: int64_t = 1
+    strides: cython.pointer(cython.const[int64_t])[1]
+    if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
+        return None
+    indices = as_indices(indices)
+    if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or w.rank != v.rank:
+        return None
+    for d in range(v.rank):
+        if d != along and w.n[d] > v.n[d]:
+            return None
+        b[d] = 0 if d == along else v.s[d]
+        total *= w.n[d]
+    if not is_text(out_of_range):
+        return None
+    if out_of_range == "error":
+        if not are_inside(cython.address(w), type, v.n[along]):
+            return None
+    elif out_of_range != "clamp":
+        return None
+    if total and not v.n[along]:
+        return None
+    found = result(cython.address(k), cython.address(v), out, w.rank, w.n, cython.address(to))
+    if found is None:
+        return None
+    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
+        return None
+    begin(cython.address(batch))
+    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], ANYDML_CLAMP, -1)
+    strides[0] = w.s
+    if add_looking(cython.address(batch), to.data, v.data, k.element, w.rank, w.n, to.s, b, 1, strides):
+        return None
+    run_all(cython.address(batch))
+    return found
+
+
+def gather_nd(x, indices, batch_dims, out_of_range, out):
+    """``result[b, c] = x[b, *indices[b, c]]``."""
+    v: View
+    w: View
+    to: View
+    k: Kind
+    batch: Batch
+    first: int64_t
+    type: cython.int
+    n: int64_t[64]
+    b: int64_t[64]
+    s: int64_t[64]
+    d: cython.int
+    own: cython.int
+    total: int64_t = 1
+    strides: cython.pointer(cython.const[int64_t])[16]
+    if read(x, cython.address(v), cython.address(k)) or number(batch_dims, cython.address(first)):
+        return None
+    indices = as_indices(indices)
+    if (
+        read_indices(indices, cython.address(k), cython.address(w), cython.address(type))
+        or not w.rank
+        or w.n[w.rank - 1] > 16
+    ):
+        return None
+    length: cython.int = w.n[w.rank - 1]
+    last: cython.int = w.rank - 1
+    rank: cython.int = last + v.rank - first - length
+    if not 0 <= first < w.rank or first > v.rank or length > v.rank - first or rank > RANK:
+        return None
+    for d in range(first):
+        if v.n[d] != w.n[d]:
+            return None
+    for d in range(rank):
+        own = d - last + first + length
+        n[d] = w.n[d] if d < last else v.n[own]
+        s[d] = w.s[d] if d < last else 0
+        b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
+        total *= n[d]
+    for d in range(length):
+        if total and not v.n[first + d]:
+            return None
+    if not is_text(out_of_range):
+        return None
+    if out_of_range == "error":
+        if not are_coordinates_inside(cython.address(w), type, v.n + first):
+            return None
+    elif out_of_range != "clamp":
+        return None
+    found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
+    if found is None:
+        return None
+    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
+        return None
+    begin(cython.address(batch))
+    for d in range(length):
+        at: cython.p_char = w.data + d * w.s[last]
+        look_up(cython.address(batch), at, type, v.n[first + d], v.s[first + d], ANYDML_CLAMP, -1)
+        strides[d] = s
+    if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, length, strides):
+        return None
+    run_all(cython.address(batch))
+    return found

@@ -1,0 +1,248 @@
+/* Threads that share work. One job at a time: its claims are taken by the caller from the beginning and by workers from
+ * the end, so that each finds in its caches what it moved last time, until they meet.
+ *
+ * A caller that finds a job under way works alone. It waits for claims that workers have begun, never for a worker to
+ * come. Workers look for a job for some tens of microseconds before they sleep; only work that is worth it wakes them.
+ */
+#ifndef ANYDML_POOL_H
+#define ANYDML_POOL_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stddef.h>
+#include <stdint.h>
+
+/* Does units of a plan, the last one exclusive; in any thread, without the GIL. */
+typedef void (*anydml_work_t)(const void *plan, int64_t first, int64_t last);
+
+typedef struct {
+  anydml_work_t work;
+  const void *plan;
+  int64_t first, last, step, claims; /* units; units of a claim but for the last one, and how many claims there are */
+  int64_t effort;                    /* what a plain copy writes in the time that one thread takes, in bytes */
+  int core;                          /* that the caller runs on; −1 where that is not known */
+} anydml_job;
+
+static void anydml_claim(const anydml_job *job, int64_t number) {
+  int64_t first = job->first + number * job->step, last = first + job->step;
+  job->work(job->plan, first, last < job->last ? last : job->last);
+}
+
+#if defined(_WIN32)
+/* There are no POSIX threads: the caller works alone. */
+static void anydml_share(anydml_work_t work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) {
+  work(plan, first, last);
+}
+static void anydml_set_threads(int threads) {}
+static int anydml_watch_forks(void) { return 0; }
+static int anydml_threads(void) { return 1; }
+static int anydml_workers(void) { return 0; }
+static int anydml_sleepers(void) { return 0; }
+#else
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+enum { ANYDML_LOOKS = 1000 };  /* how often a worker looks for a job before it sleeps: some tens of microseconds */
+enum { ANYDML_PATIENCE = 4 };  /* times as often, a caller looks whether the last claim is done before it sleeps */
+enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
+enum { ANYDML_STACK = 1 << 20 };
+enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is, */
+enum { ANYDML_LARGE = 32 << 20 }; /* up to this */
+enum { ANYDML_SOON = 15000 };  /* nanoseconds within which a job follows another: their efforts count together */
+
+/* Parts of a state: how many workers are at the job; whether more may begin; whether the caller sleeps until the last
+ * one leaves; and above them the number of the job. */
+#define ANYDML_AT_WORK UINT64_C(0xffff)
+#define ANYDML_OPEN (UINT64_C(1) << 16)
+#define ANYDML_AWAITED (UINT64_C(1) << 17)
+#define ANYDML_JOB (UINT64_C(1) << 32)
+
+#define ANYDML_LINE_APART __attribute__((aligned(128)))
+static struct {
+  ANYDML_LINE_APART int owned;            /* whether a caller shares its work */
+  ANYDML_LINE_APART uint64_t claimed;     /* claims from the beginning, and in the upper half those from the end */
+  ANYDML_LINE_APART uint64_t state;
+  anydml_job job;
+  ANYDML_LINE_APART int sleepers;
+  int64_t ended, streak;                  /* when the last job with sleepers ended; the effort that came in a row */
+  int64_t worth;                          /* the effort that is worth waking them */
+  int helped;                             /* whether a worker has come to this job */
+  ANYDML_LINE_APART int wanted, alive;    /* how many workers there should be, and how many there are */
+  pthread_mutex_t lock;                   /* held for a moment, by who goes to sleep and who wakes */
+  pthread_cond_t there, quiet;
+} anydml_crew = {.worth = ANYDML_WAKING, .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .quiet = PTHREAD_COND_INITIALIZER};
+
+#define ANYDML_LOAD(word) __atomic_load_n(&anydml_crew.word, __ATOMIC_SEQ_CST)
+#define ANYDML_ADD(word, by) __atomic_add_fetch(&anydml_crew.word, by, __ATOMIC_SEQ_CST)
+#define ANYDML_REPLACE(word, old, new) __atomic_compare_exchange_n(&anydml_crew.word, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+
+static inline void anydml_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+static int anydml_core(void) {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+static int64_t anydml_now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Claims from one end until none is left. */
+static void anydml_claims(const anydml_job *job, int is_worker) {
+  for (;;) {
+    uint64_t before = __atomic_fetch_add(&anydml_crew.claimed, is_worker ? UINT64_C(1) << 32 : 1, __ATOMIC_SEQ_CST);
+    int64_t ahead = (int64_t)(before & UINT32_MAX), behind = (int64_t)(before >> 32);
+    if (ahead + behind >= job->claims) return;
+    anydml_claim(job, is_worker ? job->claims - 1 - behind : ahead);
+  }
+}
+
+/* Wake those who sleep, or are about to: whoever holds the lock has not looked yet, or waits. */
+static void anydml_wake(pthread_cond_t *condition, int most) {
+  pthread_mutex_lock(&anydml_crew.lock);
+  pthread_mutex_unlock(&anydml_crew.lock);
+  for (int k = 0; k < most; k++) pthread_cond_signal(condition);
+}
+
+static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML_OPEN) && state / ANYDML_JOB != done; }
+
+static void *anydml_serve(void *unused) {
+  uint64_t done = ~UINT64_C(0);
+  int looks = 0, woken = 0;
+  for (;;) {
+    uint64_t state = ANYDML_LOAD(state);
+    int alive = ANYDML_LOAD(alive);
+    if (anydml_is_new(state, done)) {
+      if (!ANYDML_REPLACE(state, &state, state + 1)) continue;
+      /* Woken on the caller's own core, it would only take turns with it. The system moves it away if that takes long. */
+      int is_apart = anydml_crew.job.core < 0 || anydml_crew.job.core != anydml_core() || anydml_crew.job.effort >= ANYDML_LARGE;
+      if (is_apart) {
+        __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);
+        if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
+        anydml_claims(&anydml_crew.job, 1);
+      }
+      uint64_t left = ANYDML_ADD(state, -1);
+      if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_wake(&anydml_crew.quiet, 1);
+      done = state / ANYDML_JOB;
+      looks = is_apart ? 0 : ANYDML_LOOKS;
+      woken = 0;
+    } else if (alive > ANYDML_LOAD(wanted)) {
+      if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
+    } else if (looks++ < ANYDML_LOOKS) {
+      anydml_pause();
+    } else {
+      pthread_mutex_lock(&anydml_crew.lock);
+      ANYDML_ADD(sleepers, 1);
+      while (!anydml_is_new(ANYDML_LOAD(state), done) && ANYDML_LOAD(alive) <= ANYDML_LOAD(wanted))
+        pthread_cond_wait(&anydml_crew.there, &anydml_crew.lock);
+      ANYDML_ADD(sleepers, -1);
+      pthread_mutex_unlock(&anydml_crew.lock);
+      looks = 0;
+      woken = 1;
+    }
+  }
+}
+
+/* A fork leaves its child without workers, whatever they were at. */
+static void anydml_in_child(void) {
+  anydml_crew.owned = anydml_crew.sleepers = anydml_crew.alive = 0;
+  anydml_crew.state &= ~(ANYDML_JOB - 1);
+  pthread_mutex_init(&anydml_crew.lock, NULL);
+  pthread_cond_init(&anydml_crew.there, NULL);
+  pthread_cond_init(&anydml_crew.quiet, NULL);
+}
+
+/* Start workers that are missing; where the system gives no more, those that there are will do. */
+static void anydml_start(void) {
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  sigfillset(&all);
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, ANYDML_STACK);
+  /* Signals are the program's own threads'. */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) {
+    ANYDML_ADD(alive, 1);
+    if (pthread_create(&thread, &attributes, anydml_serve, NULL)) {
+      int alive = ANYDML_ADD(alive, -1);
+      __atomic_store_n(&anydml_crew.wanted, alive, __ATOMIC_SEQ_CST);
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+}
+
+/* Close the job, and wait for the claims that workers are at. */
+static void anydml_close(void) {
+  uint64_t state = __atomic_and_fetch(&anydml_crew.state, ~ANYDML_OPEN, __ATOMIC_SEQ_CST);
+  for (int looks = 0; (state & ANYDML_AT_WORK) && looks < ANYDML_LOOKS * ANYDML_PATIENCE; looks++) {
+    anydml_pause();
+    state = ANYDML_LOAD(state);
+  }
+  if (!(state & ANYDML_AT_WORK)) return;
+  pthread_mutex_lock(&anydml_crew.lock);
+  state = __atomic_or_fetch(&anydml_crew.state, ANYDML_AWAITED, __ATOMIC_SEQ_CST);
+  for (; state & ANYDML_AT_WORK; state = ANYDML_LOAD(state)) pthread_cond_wait(&anydml_crew.quiet, &anydml_crew.lock);
+  __atomic_and_fetch(&anydml_crew.state, ~ANYDML_AWAITED, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&anydml_crew.lock);
+}
+
+/* Do units of a plan with every thread that is free, `step` at a time. `effort` is what a plain copy writes in the time
+ * that one thread takes, in bytes. When this returns, nothing is under way. */
+static void anydml_share(anydml_work_t work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) {
+  int nobody = 0;
+  if (!ANYDML_LOAD(wanted) || step >= last - first || !ANYDML_REPLACE(owned, &nobody, 1)) {
+    work(plan, first, last);
+    return;
+  }
+  if (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) anydml_start();
+  anydml_crew.job = (anydml_job){work, plan, first, last, step, (last - first + step - 1) / step, effort, anydml_core()};
+  __atomic_store_n(&anydml_crew.claimed, 0, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&anydml_crew.helped, 0, __ATOMIC_RELAXED);
+  ANYDML_ADD(state, ANYDML_JOB | ANYDML_OPEN);
+  int sleepers = ANYDML_LOAD(sleepers), wakes = 0;
+  if (sleepers) {
+    anydml_crew.streak = effort + (anydml_now() - anydml_crew.ended < ANYDML_SOON ? anydml_crew.streak : 0);
+    wakes = anydml_crew.streak >= anydml_crew.worth;
+    if (wakes) anydml_wake(&anydml_crew.there, sleepers < ANYDML_WOKEN ? sleepers : ANYDML_WOKEN);
+  }
+  anydml_claims(&anydml_crew.job, 0);
+  anydml_close();
+  if (wakes) anydml_crew.streak = 0;
+  if (__atomic_load_n(&anydml_crew.helped, __ATOMIC_RELAXED)) anydml_crew.worth = ANYDML_WAKING;
+  else if (wakes && anydml_crew.worth < ANYDML_LARGE) anydml_crew.worth *= 2;
+  if (sleepers) anydml_crew.ended = anydml_now();
+  __atomic_store_n(&anydml_crew.owned, 0, __ATOMIC_SEQ_CST);
+}
+
+/* From the next job on; workers that are too many end. */
+static void anydml_set_threads(int threads) {
+  __atomic_store_n(&anydml_crew.wanted, threads - 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_lock(&anydml_crew.lock);
+  pthread_cond_broadcast(&anydml_crew.there);
+  pthread_mutex_unlock(&anydml_crew.lock);
+}
+
+static int anydml_threads(void) { return ANYDML_LOAD(wanted) + 1; }
+static int anydml_workers(void) { return ANYDML_LOAD(alive); }
+static int anydml_sleepers(void) { return ANYDML_LOAD(sleepers); }
+static int anydml_watch_forks(void) { return pthread_atfork(NULL, NULL, anydml_in_child); }
+#endif
+#endif

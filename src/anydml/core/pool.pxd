@@ -1,0 +1,13 @@
+# Work that threads share.
+from libc.stdint cimport int64_t
+
+cdef extern from "pool.h" nogil:
+    ctypedef void (*Work "anydml_work_t")(const void *plan, int64_t first, int64_t last) noexcept
+    void anydml_share(Work work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort)
+    void anydml_set_threads(int threads)
+    int anydml_threads()
+    int anydml_workers()
+    int anydml_sleepers()
+    int anydml_watch_forks()
+
+cdef void share(Work work, const void *plan, int64_t first, int64_t last, int64_t step, int64_t effort) noexcept nogil

@@ -1,0 +1,130 @@
+/* Rows and elements at strides of their own, and fills: planes of them. */
+#define ANYDML_ELEMENTS(e) static void K(elements##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
+  const int64_t a = s->a0, b = s->b0; \
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) { \
+    char *t = to; const char *f = from; int64_t i = n0; \
+    for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
+      memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
+    for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
+ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(3) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
+ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
+#undef ANYDML_ELEMENTS
+
+static void K(rows)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    char *t = to;
+    const char *f = from;
+    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(copy)(t, f, e);
+  }
+}
+
+/* Rows past the caches. */
+static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    char *t = to;
+    const char *f = from;
+    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(stream)(t, f, s->element);
+  }
+}
+
+/* Rows that follow each other at the destination, past the caches. */
+static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element, ahead = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1;
+  K(sink) sink;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    const char *f = from;
+    K(sink_open)(&sink, to);
+    for (int64_t i = n0; i > 0; i--, f += s->b0) {
+      K(sink_put)(&sink, f, e, f + ahead * s->b0);
+    }
+    K(sink_close)(&sink);
+  }
+}
+
+/* Elements that follow each other at the destination, past the caches. */
+static void K(elements_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element, most = ANYDML_SINK / e;
+  anydml_plane plane = (anydml_plane)s->table;
+  K(sink) sink;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    const char *f = from;
+    K(sink_open)(&sink, to);
+    for (int64_t i = 0; i < n0;) {
+      int64_t more = (ANYDML_SINK - sink.fill) / e;
+      if (more > n0 - i) more = n0 - i;
+      if (more > most) more = most;
+      plane(s, sink.data + sink.fill, f, 1, more);
+      sink.fill += more * e;
+      f += more * s->b0;
+      i += more;
+      K(sink_flush)(&sink);
+    }
+    K(sink_close)(&sink);
+  }
+}
+
+/* A pattern again and again: `block` has as many of it as fit. */
+static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int streamed) {
+  if (!streamed || n < 256) {
+    for (; n > size; n -= size, to += size) K(copy)(to, block, size);
+    if (n > 0) K(copy)(to, block, n);
+    return;
+  }
+  int64_t phase = 0, head = -(uintptr_t)to & 63;
+  K(copy)(to, block, head);
+  to += head; n -= head; phase = head % size;
+  /* A block has 64 bytes more than one turn. */
+  for (; n >= 64; n -= 64, to += 64) {
+    K(put_line)(to, block + phase);
+    phase += 64;
+    if (phase >= size) phase -= size;
+  }
+  for (int64_t i = 0; i < n; i++) to[i] = block[phase + i];
+}
+
+/* How many bytes of a block are whole turns of a pattern that it then holds, and 64 bytes after them. */
+static int64_t K(block_of)(char *block, const char *pattern, int64_t period, int64_t most) {
+  if (most > ANYDML_BLOCK) most = ANYDML_BLOCK;
+  if (most < 64) most = 64;
+  if (period == 1) {
+    memset(block, *pattern, (size_t)most + 64);
+    return most;
+  }
+  int64_t size = ANYDML_BLOCK / period * period, done = period;
+  if (most < size) size = (most + period - 1) / period * period;
+  K(copy)(block, pattern, period);
+  while (done < size + 64) {
+    int64_t more = done < size + 64 - done ? done : size + 64 - done;
+    K(copy)(block + done, block, more);
+    done += more;
+  }
+  return size;
+}
+
+/* Fills: runs of one pattern. */
+static void K(fill)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element;
+  if (s->pattern > ANYDML_BLOCK / 4) {
+    for (; n1 > 0; n1--, to += s->a1)
+      for (int64_t i = 0; i < n0; i++)
+        for (int64_t k = 0; k < e; k += s->pattern)
+          K(copy)(to + i * s->a0 + k, from, e - k < s->pattern ? e - k : s->pattern);
+    return;
+  }
+  char block[ANYDML_BLOCK + 64 + 64] __attribute__((aligned(64)));
+  int64_t size = K(block_of)(block, from, s->pattern, e);
+  for (; n1 > 0; n1--, to += s->a1)
+    for (int64_t i = 0; i < n0; i++) K(repeat)(to + i * s->a0, e, block, size, s->streamed);
+}
+
+/* Lines that each repeat one element. */
+static void K(spread)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  char block[ANYDML_BLOCK + 64 + 64] __attribute__((aligned(64)));
+  const char *made = NULL;
+  int64_t size = 0, run = n0 * s->element;
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    if (from != made) size = K(block_of)(block, made = from, s->element, run);
+    K(repeat)(to, run, block, size, s->streamed);
+  }
+}

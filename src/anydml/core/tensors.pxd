@@ -1,0 +1,39 @@
+# Arrays of libraries that describe them by DLPack's table of C functions.
+from cpython.ref cimport PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef extern from "dlpack.h":
+    ctypedef struct DType "anydml_dl_type":
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+    ctypedef struct DLTensor "anydml_dl_tensor":
+        void *data
+        int32_t device
+        int32_t number
+        int32_t ndim
+        DType dtype
+        int64_t *shape
+        int64_t *strides
+        uint64_t byte_offset
+    ctypedef struct Api "anydml_dl_api":
+        uint32_t major
+        int (*look)(void *, DLTensor *)
+
+cdef extern from "Python.h":
+    void clear_error "PyErr_Clear"()
+
+cdef class Library:
+    cdef const Api *api
+    cdef object capsule
+    cdef object is_traced
+    cdef object written
+    cdef object large
+    cdef dict dtypes
+
+cdef Library library_of(object x)
+cdef int look_at(Library library, object x, DLTensor *found) except -1
+cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
+cdef int HOST
+cdef double LARGE
+cdef dict LIBRARIES

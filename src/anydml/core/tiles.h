@@ -1,0 +1,176 @@
+/* Elements turned in registers: a tile is as many rows of the source as elements fill a vector, by 16 bytes of each.
+ *
+ * A vector takes one piece of 16 bytes from each group of rows, its lanes. Within lanes, neighbours are interleaved
+ * until each vector holds one column of all rows, which leaves as a whole.
+ */
+#if ANYDML_LANES == 4
+static inline anydml_v64 K(lanes)(const char *p, int64_t step) {
+  __m256i low = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)p)), _mm_loadu_si128((const void *)(p + step)), 1);
+  p += 2 * step;
+  __m256i high = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)p)), _mm_loadu_si128((const void *)(p + step)), 1);
+  return (anydml_v64)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+#define ANYDML_ZIP(side, bits) _mm512_unpack##side##_epi##bits
+typedef __m512i K(raw);
+#elif ANYDML_LANES == 2
+static inline anydml_v32 K(lanes)(const char *p, int64_t step) {
+  return (anydml_v32)_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)p)), _mm_loadu_si128((const void *)(p + step)), 1);
+}
+#define ANYDML_ZIP(side, bits) _mm256_unpack##side##_epi##bits
+typedef __m256i K(raw);
+#endif
+
+#if ANYDML_LANES > 1
+#define ANYDML_LOW(bits, p, q) ((K(vec))ANYDML_ZIP(lo, bits)((K(raw))(p), (K(raw))(q)))
+#define ANYDML_HIGH(bits, p, q) ((K(vec))ANYDML_ZIP(hi, bits)((K(raw))(p), (K(raw))(q)))
+#define ANYDML_TILE(e, width) ANYDML_TILE_OF(e, width, K(tile##e), K(vec), K(lanes), ANYDML_LOW, ANYDML_HIGH, ANYDML_STORE) \
+  ANYDML_TILE_OF(e, width, K(past_tile##e), K(vec), K(lanes), ANYDML_LOW, ANYDML_HIGH, K(store_past))
+#endif
+
+#define ANYDML_LOW16(bits, p, q) ANYDML_LOW16_##bits(p, q)
+#define ANYDML_HIGH16(bits, p, q) ANYDML_HIGH16_##bits(p, q)
+#define ANYDML_AS(type, p, q, ...) ((anydml_v16)__builtin_shufflevector((type)(p), (type)(q), __VA_ARGS__))
+#define ANYDML_LOW16_8(p, q) ANYDML_AS(anydml_v16, p, q, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define ANYDML_HIGH16_8(p, q) ANYDML_AS(anydml_v16, p, q, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define ANYDML_LOW16_16(p, q) ANYDML_AS(anydml_h16, p, q, 0, 8, 1, 9, 2, 10, 3, 11)
+#define ANYDML_HIGH16_16(p, q) ANYDML_AS(anydml_h16, p, q, 4, 12, 5, 13, 6, 14, 7, 15)
+#define ANYDML_LOW16_32(p, q) ANYDML_AS(anydml_s16, p, q, 0, 4, 1, 5)
+#define ANYDML_HIGH16_32(p, q) ANYDML_AS(anydml_s16, p, q, 2, 6, 3, 7)
+#define ANYDML_LOW16_64(p, q) ANYDML_AS(anydml_d16, p, q, 0, 2)
+#define ANYDML_HIGH16_64(p, q) ANYDML_AS(anydml_d16, p, q, 1, 3)
+
+static inline anydml_v16 K(lane)(const char *p, int64_t step) { (void)step; return *(const anydml_v16 *)p; }
+
+/* from: row j begins at `from + j * row`. to: column k goes to `to + k * column`. */
+#define ANYDML_TILE_OF(e, width, name, type, load, low, high, store) \
+static inline void name(char *to, int64_t column, const char *from, int64_t row) { \
+  enum { G = 16 / e }; \
+  type r[G], t[G]; \
+  _Pragma("GCC unroll 16") for (int k = 0; k < G; k++) r[k] = load(from + k * row, G * row); \
+  _Pragma("GCC unroll 4") for (int s = 1; s < G; s *= 2) { \
+    _Pragma("GCC unroll 8") for (int k = 0; k < G / 2; k++) { t[2 * k] = low(width, r[k], r[k + G / 2]); t[2 * k + 1] = high(width, r[k], r[k + G / 2]); } \
+    _Pragma("GCC unroll 16") for (int k = 0; k < G; k++) r[k] = t[k]; \
+  } \
+  _Pragma("GCC unroll 16") for (int k = 0; k < G; k++) store(to + k * column, r[k]); \
+}
+#define ANYDML_STORE(to, v) (*(K(vec) *)(to) = (v))
+#define ANYDML_STORE16(to, v) (*(anydml_v16 *)(to) = (v))
+/* Past the caches; others vectors of the line follow at once. */
+static inline void K(store_past)(char *to, K(vec) v) {
+#if ANYDML_LANES == 4
+  _mm512_stream_si512((void *)to, (__m512i)v);
+#elif ANYDML_LANES == 2
+  _mm256_stream_si256((void *)to, (__m256i)v);
+#elif defined(__x86_64__) && defined(__GNUC__)
+  _mm_stream_si128((void *)to, (__m128i)v);
+#else
+  *(anydml_v16 *)to = v;
+#endif
+}
+#if ANYDML_LANES > 1
+ANYDML_TILE(1, 8) ANYDML_TILE(2, 16) ANYDML_TILE(4, 32) ANYDML_TILE(8, 64)
+#endif
+ANYDML_TILE_OF(1, 8, K(small_tile1), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
+ANYDML_TILE_OF(2, 16, K(small_tile2), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
+ANYDML_TILE_OF(4, 32, K(small_tile4), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
+ANYDML_TILE_OF(8, 64, K(small_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, ANYDML_STORE16)
+#if ANYDML_LANES == 1
+ANYDML_TILE_OF(1, 8, K(past_tile1), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
+ANYDML_TILE_OF(2, 16, K(past_tile2), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
+ANYDML_TILE_OF(4, 32, K(past_tile4), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
+ANYDML_TILE_OF(8, 64, K(past_tile8), anydml_v16, K(lane), ANYDML_LOW16, ANYDML_HIGH16, K(store_past))
+#define ANYDML_LARGE(e) K(small_tile##e)
+#else
+#define ANYDML_LARGE(e) K(tile##e)
+#endif
+
+/* A block: rows of the source along n0, columns along n1. Tiles at the ends overlap those before them. */
+#define ANYDML_TURN(e) \
+static void K(turn_block##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+  enum { G = 16 / e, R = ANYDML_LANES * G }; \
+  const int64_t wide = n1 - n1 % G, side = n0 >= R ? R : G; \
+  if (n1 < G || n0 < G) { \
+    for (int64_t i = 0; i < n1; i++) for (int64_t k = 0; k < n0; k++) memcpy(to + i * a1 + k * e, from + i * e + k * b0, e); \
+    return; \
+  } \
+  for (int64_t j = 0; j < n0; j += side) { \
+    const int64_t at = n0 - j >= side ? j : n0 - side; \
+    char *t = to + at * e; const char *f = from + at * b0; \
+    if (side == R) { \
+      for (int64_t i = 0; i < wide; i += G) ANYDML_LARGE(e)(t + i * a1, a1, f + i * e, b0); \
+      if (wide < n1) ANYDML_LARGE(e)(t + (n1 - G) * a1, a1, f + (n1 - G) * e, b0); \
+    } else { \
+      for (int64_t i = 0; i < wide; i += G) K(small_tile##e)(t + i * a1, a1, f + i * e, b0); \
+      if (wide < n1) K(small_tile##e)(t + (n1 - G) * a1, a1, f + (n1 - G) * e, b0); \
+    } \
+  } \
+} \
+static void K(turn##e)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) { \
+  K(turn_block##e)(to, s->a1, from, s->b0, n1, n0); \
+} \
+/* Whole lines past the caches: each row of the destination begins on one. */ \
+static void K(turn_lines##e)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0) { \
+  enum { G = 16 / e, R = ANYDML_LANES * G, L = 64 / e }; \
+  const int64_t wide = n1 - n1 % G, lines = n0 - n0 % L; \
+  for (int64_t j = 0; j < lines; j += L) \
+    for (int64_t i = 0; i < wide; i += G) \
+      for (int64_t k = j; k < j + L; k += R) K(past_tile##e)(to + i * a1 + k * e, a1, from + i * e + k * b0, b0); \
+  if (wide < n1) K(turn_block##e)(to + wide * a1, a1, from + wide * e, b0, n1 - wide, n0); \
+  if (lines < n0) K(turn_block##e)(to + lines * e, a1, from + lines * b0, b0, wide, n0 - lines); \
+}
+ANYDML_TURN(1) ANYDML_TURN(2) ANYDML_TURN(4) ANYDML_TURN(8)
+
+static void K(turn_part)(char *to, int64_t a1, const char *from, int64_t b0, int64_t n1, int64_t n0, int64_t e, int lines) {
+  switch (e) {
+    case 1: (lines ? K(turn_lines1) : K(turn_block1))(to, a1, from, b0, n1, n0); break;
+    case 2: (lines ? K(turn_lines2) : K(turn_block2))(to, a1, from, b0, n1, n0); break;
+    case 4: (lines ? K(turn_lines4) : K(turn_block4))(to, a1, from, b0, n1, n0); break;
+    default: (lines ? K(turn_lines8) : K(turn_block8))(to, a1, from, b0, n1, n0); break;
+  }
+}
+
+/* Parts of a plane, past the caches, along the source first: p1 rows of the destination by p0 elements, or by p2 runs of
+ * all n0 elements that follow each other there. */
+static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
+  const int64_t e = s->element, line = 64 / e, across = s->c0 * s->c2, parts = s->c1 * across;
+  int64_t c[ANYDML_RANK];
+  char data[ANYDML_TURNED] __attribute__((aligned(64)));
+  for (int64_t unit = first; unit < last; unit++) {
+    char *to = s->to;
+    const char *from = s->from;
+    const int64_t number = unit / parts, part = unit - number * parts, other = part / s->c1;
+    const int64_t i1 = part % s->c1 * s->p1, i0 = s->c2 > 1 ? 0 : other * s->p0, i2 = s->c2 > 1 ? other * s->p2 : 0;
+    anydml_seek(s, number, c, &to, &from);
+    to += i1 * s->a1 + i0 * e + i2 * s->a2;
+    from += i1 * e + i0 * s->b0 + i2 * s->b2;
+    const int64_t n1 = s->n1 - i1 < s->p1 ? s->n1 - i1 : s->p1, n2 = s->n2 - i2 < s->p2 ? s->n2 - i2 : s->p2;
+    const int64_t n0 = s->n0 - i0 < s->p0 ? s->n0 - i0 : s->p0;
+    if (!(((uintptr_t)to | s->a1 | s->a2) & 63)) {
+      for (int64_t k = 0; k < n2; k++) K(turn_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
+      continue;
+    }
+    /* A line more than the part has: each line that begins in it leaves whole. */
+    const int is_first = !i0, is_last = i0 + n0 == s->n0;
+    const int64_t more = is_last ? 0 : s->n0 - i0 - n0 < line ? s->n0 - i0 - n0 : line, size = n2 * n0 * e;
+    const int64_t pitch = s->a1 == size ? size : (size + 64 + 127) & ~(int64_t)63, most = ANYDML_TURNED / pitch;
+    for (int64_t i = 0; i < n1; i += most) {
+      const int64_t rows = n1 - i < most ? n1 - i : most;
+      for (int64_t k = 0; k < n2; k++)
+        K(turn_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, 0);
+      if (pitch == size) {
+        K(stream)(to + i * s->a1, data, rows * size);
+        continue;
+      }
+      for (int64_t k = 0; k < rows; k++) {
+        char *t = to + (i + k) * s->a1;
+        const char *f = data + k * pitch;
+        int64_t head = -(uintptr_t)t & 63, tail = (size + more * e - head) & ~(int64_t)63;
+        if (!is_last && tail + head - 64 >= size) tail -= 64;
+        if (head % e || tail <= 0) { K(copy)(t, f, size); continue; }
+        if (is_first) K(copy)(t, f, head);
+        K(put_lines)(t + head, f + head, tail, f + head);
+        if (is_last && head + tail < size) K(copy)(t + head + tail, f + head + tail, size - head - tail);
+      }
+    }
+  }
+}

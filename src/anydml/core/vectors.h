@@ -1,0 +1,145 @@
+/* Vectors of one instruction set, and the copies that all kernels are made of. Included once for each set, with
+ * ANYDML_ISA, its name, and ANYDML_LANES, the lanes of 16 bytes that a vector of it has. */
+enum { K(W) = 16 * ANYDML_LANES };
+
+#if ANYDML_LANES == 4
+typedef anydml_v64 K(vec);
+#define ANYDML_X86(name, lane) _mm512_##name
+#elif ANYDML_LANES == 2
+typedef anydml_v32 K(vec);
+#define ANYDML_X86(name, lane) _mm256_##name
+#else
+typedef anydml_v16 K(vec);
+#endif
+
+#define ANYDML_PUT(type, to, from) do { type v_ = *(const type *)(from); *(type *)(to) = v_; } while (0)
+#define ANYDML_ENDS(type, to, from, n) do { type v_ = *(const type *)(from), w_ = *(const type *)((from) + (n) - sizeof(type)); \
+    *(type *)(to) = v_; *(type *)((to) + (n) - sizeof(type)) = w_; } while (0)
+
+/* Fewer bytes than two vectors have, at least 1. */
+static inline void K(copy_few)(char *to, const char *from, int64_t n) {
+#if ANYDML_LANES == 4
+  if (n >= 64) { ANYDML_ENDS(anydml_v64, to, from, n); return; }
+#endif
+#if ANYDML_LANES >= 2
+  if (n >= 32) { ANYDML_ENDS(anydml_v32, to, from, n); return; }
+#endif
+  if (n >= 16) ANYDML_ENDS(anydml_v16, to, from, n);
+  else if (n >= 8) ANYDML_ENDS(anydml_u64, to, from, n);
+  else if (n >= 4) ANYDML_ENDS(anydml_u32, to, from, n);
+  else if (n >= 2) ANYDML_ENDS(anydml_u16, to, from, n);
+  else if (n) *to = *from;
+}
+
+/* A run of two vectors or more: the last one overlaps the one before it. */
+static __attribute__((noinline)) void K(copy_more)(char *to, const char *from, int64_t n) {
+  const int64_t w = K(W);
+  if (n >= ANYDML_LONG) { memcpy(to, from, (size_t)n); return; }
+  int64_t i = 0;
+  for (; i + 4 * w <= n; i += 4 * w) {
+    K(vec) p = *(const K(vec) *)(from + i), q = *(const K(vec) *)(from + i + w);
+    K(vec) r = *(const K(vec) *)(from + i + 2 * w), s = *(const K(vec) *)(from + i + 3 * w);
+    *(K(vec) *)(to + i) = p; *(K(vec) *)(to + i + w) = q; *(K(vec) *)(to + i + 2 * w) = r; *(K(vec) *)(to + i + 3 * w) = s;
+  }
+  for (; i + w <= n; i += w) ANYDML_PUT(K(vec), to + i, from + i);
+  if (i < n) ANYDML_PUT(K(vec), to + n - w, from + n - w);
+}
+
+static inline void K(copy)(char *to, const char *from, int64_t n) {
+  if (n < 2 * K(W)) K(copy_few)(to, from, n);
+  else K(copy_more)(to, from, n);
+}
+
+/* A line of 64 bytes, past the caches; `to` lies on a line. */
+static inline void K(put_line)(char *to, const char *from) {
+#if ANYDML_LANES == 4
+  _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+#elif ANYDML_LANES == 2
+  __m256i v = _mm256_loadu_si256((const void *)from), w = _mm256_loadu_si256((const void *)(from + 32));
+  _mm256_stream_si256((void *)to, v); _mm256_stream_si256((void *)(to + 32), w);
+#elif defined(__x86_64__)
+  __m128i v[4];
+  for (int k = 0; k < 4; k++) v[k] = _mm_loadu_si128((const void *)(from + 16 * k));
+  for (int k = 0; k < 4; k++) _mm_stream_si128((void *)(to + 16 * k), v[k]);
+#else
+  for (int k = 0; k < 4; k++) ANYDML_PUT(anydml_v16, to + 16 * k, from + 16 * k);
+#endif
+}
+
+/* Whole lines, past the caches; as much from `soon` on is asked for: a core that waits for lines does not write either. */
+static inline void K(put_lines)(char *to, const char *from, int64_t n, const char *soon) {
+  int64_t i = 0;
+  for (; i + 256 <= n; i += 256) {
+    for (int k = 0; k < 4; k++) __builtin_prefetch(soon + i + 64 * k, 0, 3);
+    for (int k = 0; k < 4; k++) K(put_line)(to + i + 64 * k, from + i + 64 * k);
+  }
+  for (; i < n; i += 64) { __builtin_prefetch(soon + i, 0, 3); K(put_line)(to + i, from + i); }
+}
+
+/* A run past the caches, but for the parts of lines at its ends. */
+static inline void K(stream)(char *to, const char *from, int64_t n) {
+  int64_t head = -(uintptr_t)to & 63;
+  if (n < 192) { K(copy)(to, from, n); return; }
+  if (head) K(copy)(to, from, head);
+  int64_t whole = (n - head) & ~(int64_t)63;
+  K(put_lines)(to + head, from + head, whole, from + head + ANYDML_AHEAD);
+  if (head + whole < n) K(copy)(to + head + whole, from + head + whole, n - head - whole);
+}
+
+/* Runs that follow each other at the destination, put together in the first cache so that lines leave whole. */
+typedef struct {
+  char *to;              /* the line that data begins with */
+  int64_t fill, low;     /* bytes that data has; those that are none of its own */
+  char data[ANYDML_SINK + 128] __attribute__((aligned(64)));
+} K(sink);
+
+static inline void K(sink_open)(K(sink) *s, char *to) {
+  s->low = s->fill = (uintptr_t)to & 63;
+  s->to = to - s->low;
+}
+
+/* Whole lines leave. */
+static inline void K(sink_flush)(K(sink) *s) {
+  int64_t whole = s->fill & ~(int64_t)63, i = 0;
+  if (!whole) return;
+  if (s->low) { K(copy)(s->to + s->low, s->data + s->low, 64 - s->low); i = 64; s->low = 0; }
+  for (; i < whole; i += 64) K(put_line)(s->to + i, s->data + i);
+  for (int k = 0; k < 4; k++) ANYDML_PUT(anydml_v16, s->data + 16 * k, s->data + whole + 16 * k);
+  s->to += whole;
+  s->fill -= whole;
+}
+
+static inline void K(sink_close)(K(sink) *s) {
+  K(sink_flush)(s);
+  if (s->fill > s->low) K(copy)(s->to + s->low, s->data + s->low, s->fill - s->low);
+  s->fill = s->low;
+}
+
+/* One more run; `next` will be the one after it. */
+static inline void K(sink_put)(K(sink) *s, const char *from, int64_t n, const char *next) {
+  if (!s->fill && !(n & 63)) {
+    K(put_lines)(s->to, from, n, n <= 2 * ANYDML_AHEAD ? next : from + ANYDML_AHEAD);
+    s->to += n;
+    return;
+  }
+  if (n <= ANYDML_SINK / 4) {
+    for (int64_t k = 0; k < n; k += 64) __builtin_prefetch(next + k, 0, 3);
+    if (s->fill + n > ANYDML_SINK) K(sink_flush)(s);
+    K(copy)(s->data + s->fill, from, n);
+    s->fill += n;
+    return;
+  }
+  K(sink_flush)(s);
+  int64_t head = s->fill ? 64 - s->fill : 0;
+  if (head) {
+    K(copy)(s->data + s->fill, from, head);
+    s->fill = 64;
+    K(sink_flush)(s);
+  }
+  int64_t whole = (n - head) & ~(int64_t)63;
+  K(put_lines)(s->to, from + head, whole, n <= 2 * ANYDML_AHEAD ? next + head : from + head + ANYDML_AHEAD);
+  s->to += whole;
+  s->fill = n - head - whole;
+  s->low = 0;
+  if (s->fill) K(copy)(s->data, from + head + whole, s->fill);
+}

@@ -1,0 +1,175 @@
+/* Columns woven by masks (see weaving.h): each vector of a block again and again along the rows. */
+#define ANYDML_WEAVE_OF(t) case t: { \
+    ANYDML_STEADY(t) \
+    for (int64_t i = 0; i < blocks; i++) { \
+      v = ANYDML_FIRST_OF(0); \
+      _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) v = ANYDML_TERM_OF(k); \
+      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += steps[k]; \
+      ANYDML_LEAVE(to); \
+      to += step; \
+    } } break;
+#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, int first, int terms, char *to, int64_t step, const char *const *from, const int64_t *steps, int64_t blocks) { \
+  switch (terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
+
+/* One vector of each of some blocks: from windows of 16 bytes, one a lane. */
+#if ANYDML_LANES == 4
+#define ANYDML_PICK(v, m) ((K(vec))_mm512_shuffle_epi8((__m512i)(v), (__m512i)(m)))
+#define ANYDML_GET(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
+    _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)), _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][2]))), \
+    _mm_loadu_si128((const void *)(p[k] + o[k][3])), 1), 1)
+#elif ANYDML_LANES == 2
+#define ANYDML_PICK(v, m) ((K(vec))_mm256_shuffle_epi8((__m256i)(v), (__m256i)(m)))
+#define ANYDML_GET(k) (K(vec))_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), _mm_loadu_si128((const void *)(p[k] + o[k][1])), 1)
+#else
+#if defined(__x86_64__) && defined(__GNUC__)
+#define ANYDML_PICK(v, m) ((anydml_v16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(m)))
+#elif defined(__aarch64__)
+#define ANYDML_PICK(v, m) ((anydml_v16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(m)))
+#else
+static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
+  anydml_v16 r;
+  for (int k = 0; k < 16; k++) r[k] = m[k] & 0x80 ? 0 : v[m[k] & 15];
+  return r;
+}
+#define ANYDML_PICK(v, m) K(pick)(v, m)
+#endif
+#define ANYDML_GET(k) *(const anydml_v16 *)(p[k] + o[k][0])
+#endif
+#define ANYDML_TERM_OF(k) v | ANYDML_PICK(ANYDML_GET(k), mask[k])
+#define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_GET(k), mask[k])
+#define ANYDML_STEADY(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[first + k]; p[k] = from[k]; \
+      _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[first + k][l]; } \
+    K(vec) v;
+#define ANYDML_LEAVE(to) *(K(vec) *)(to) = v
+static void K(weave_vector) ANYDML_WEAVE_VECTOR()
+#undef ANYDML_PICK
+#undef ANYDML_GET
+#undef ANYDML_TERM_OF
+#undef ANYDML_FIRST_OF
+#undef ANYDML_STEADY
+#undef ANYDML_LEAVE
+
+/* The same from windows of 64 bytes, where bytes may cross lanes. */
+#if ANYDML_LANES == 4
+#define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(v, keep[k], mask[k], _mm512_loadu_si512(p[k]))
+#define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
+#define ANYDML_STEADY(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
+      mask[k] = _mm512_loadu_si512(w->mask[first + k]); keep[k] = w->keep[first + k]; p[k] = from[k] + w->offset[first + k][0]; } \
+    __m512i v;
+#define ANYDML_LEAVE(to) _mm512_storeu_si512(to, v)
+static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_VECTOR()
+#undef ANYDML_TERM_OF
+#undef ANYDML_FIRST_OF
+#undef ANYDML_STEADY
+#undef ANYDML_LEAVE
+
+/* All vectors of each block, from windows that they share. */
+#define ANYDML_BLOCKS_OF(V, N) case 10 * V + N: { \
+    __m512i one[V], two[V], three[V], in[N]; __mmask64 keep[V]; char *t[V]; const char *f[N]; int64_t up[V], step[N], soon[N]; \
+    _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { const anydml_woven *v = w->woven + k; \
+      one[k] = _mm512_loadu_si512(w->mask[3 * k]); two[k] = _mm512_loadu_si512(w->mask[3 * k + 1]); three[k] = _mm512_loadu_si512(w->mask[3 * k + 2]); keep[k] = w->keep[k]; \
+      t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows; } \
+    _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; soon[k] = step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD; } \
+    for (; blocks > 0; blocks--) { \
+      _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { in[k] = _mm512_loadu_si512(f[k]); if (past) __builtin_prefetch(f[k] + soon[k], 0, 3); f[k] += step[k]; } \
+      _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { \
+        __m512i v = N == 1 ? _mm512_permutexvar_epi8(one[k], in[0]) : _mm512_permutex2var_epi8(in[0], one[k], in[N > 1]); \
+        if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], two[k], in[N > 2 ? 2 : 0]); \
+        if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[N > 2 ? 2 : 0], two[k], in[N > 3 ? 3 : 0])); \
+        if (N >= 5) v = _mm512_mask_blend_epi8(w->third[k], v, _mm512_permutex2var_epi8(in[N > 4 ? 4 : 0], three[k], in[N > 5 ? 5 : 0])); \
+        if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v); \
+        t[k] += up[k]; \
+      } \
+    } } break;
+#define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
+static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, int64_t blocks, int past) {
+  switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
+}
+#undef ANYDML_BLOCKS_OF
+#undef ANYDML_BLOCKS_BY
+#endif
+#undef ANYDML_WEAVE_OF
+#undef ANYDML_WEAVE_VECTOR
+
+/* Some blocks of rows. */
+static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, int64_t blocks, int past) {
+  for (int k = 0; k < w->count; k++) {
+    const anydml_woven *v = w->woven + k;
+    const char *starts[ANYDML_WIDEST];
+    (void)past;
+    int64_t steps[ANYDML_WIDEST];
+    for (int t = 0; t < v->terms; t++) {
+      const int s = w->from[v->first + t];
+      starts[t] = from[s];
+      steps[t] = w->source[s].step * w->rows;
+    }
+    w->vector(w, v->first, v->terms, to[v->stream] + v->at, w->target[v->stream].step * w->rows, starts, steps, blocks);
+  }
+}
+
+/* Rows of a line, one by one. */
+static void K(weave_rows)(const anydml_weave *w, char *const *to, const char *const *from, int64_t first, int64_t last) {
+  for (int k = 0; k < w->columns && first < last; k++) {
+    const anydml_column *c = w->column + k;
+    char *t = to[k] + first * c->a;
+    const char *f = from[k] + first * c->b;
+    for (int64_t i = first; i < last; i++, t += c->a, f += c->b) K(copy)(t, f, c->element);
+  }
+}
+
+static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t first, int64_t last, int streamed) {
+  char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
+  const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
+  for (int k = 0; k < w->columns; k++) anydml_line_of(w, w->column + k, at, to + k, from + k);
+  const int64_t rows = w->rows;
+  if (last - first < rows) {
+    if (first >= rows && !streamed) first = last - rows;
+    else { K(weave_rows)(w, to, from, first, last); return; }
+  }
+  /* Whole vectors that are whole lines need not be put together. */
+  uintptr_t off = w->windows ? 0 : 1;
+  for (int j = 0; j < w->targets; j++) off |= (uintptr_t)(to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
+  const int direct = streamed && !(off & 63);
+  if (direct) streamed = 0;
+  K(sink) sinks[ANYDML_COLUMNS];
+  if (streamed)
+    for (int j = 0; j < w->targets; j++) K(sink_open)(sinks + j, to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
+  int64_t i = first;
+  const int64_t fit = (streamed ? ANYDML_SINK : ANYDML_WOVEN) / (w->segment * rows), most = fit > 0 ? fit : 1;
+  while (i + rows <= last) {
+    int64_t blocks = (last - i) / rows < most ? (last - i) / rows : most;
+    for (int j = 0; j < w->targets; j++)
+      targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
+    for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
+    w->block(w, targets, sources, blocks, direct ? ANYDML_DIRECT : streamed);
+    i += blocks * rows;
+    if (streamed)
+      for (int j = 0; j < w->targets; j++) {
+        sinks[j].fill += blocks * rows * w->target[j].step;
+        K(sink_flush)(sinks + j);
+      }
+    else if (i < last && i + rows > last && !direct) i = last - rows;   /* once more, what comes out is the same */
+  }
+  if (streamed) {
+    for (int j = 0; j < w->targets; j++) K(sink_close)(sinks + j);
+  }
+  if (i < last) K(weave_rows)(w, to, from, i, last);
+}
+
+static void K(weave)(const anydml_step *s, int64_t first, int64_t last) {
+  const anydml_weave *w = (const anydml_weave *)s->table;
+  const anydml_move *m = w->column->move;
+  int64_t at[ANYDML_RANK];
+  int64_t begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes;
+  if (s->c0 > 1) { begin = first / s->c0; end = (last - 1) / s->c0 + 1; }
+  for (int64_t line = begin, rest = begin; line < end; rest = ++line) {
+    for (int d = w->rank - 1; d >= 0; d--) { at[d] = rest % m->n[w->dimension[d]]; rest /= m->n[w->dimension[d]]; }
+    if (s->c0 == 1) K(weave_line)(w, at, 0, w->n0, s->streamed);
+    else {
+      int64_t from = line == begin ? first - line * s->c0 : 0, to = line == end - 1 ? last - line * s->c0 : s->c0;
+      K(weave_line)(w, at, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
+    }
+  }
+}

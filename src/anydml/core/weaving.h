@@ -1,0 +1,254 @@
+/* Columns woven: short elements that lie side by side at one end, and in other places or in another order at the other.
+ *
+ * A block is so many rows that what they write is whole vectors everywhere. Each vector that is written takes bytes of
+ * a few windows of the source, by masks that are made here, for every list of moves anew.
+ */
+static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
+
+enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* columns; terms of a block, and of a vector */
+enum { ANYDML_WINDOWS = 6 };           /* windows, and vectors, of a block that is woven at once */
+
+/* A run of each row. */
+typedef struct {
+  char *to;
+  const char *from;
+  const anydml_move *move;
+  int64_t element, a, b;
+  int32_t target, source;              /* the streams that it belongs to */
+  int64_t into, of;                    /* where it begins in a row of either */
+} anydml_column;
+
+/* What is written, or read, along the rows: all that lies in the first column's period. */
+typedef struct { int32_t column; int64_t step, low, high; } anydml_stream_of;
+
+/* A vector that is written: of which stream, and its terms. */
+typedef struct { int32_t stream, at, first, terms; } anydml_woven;
+
+typedef struct anydml_weave anydml_weave;
+
+struct anydml_weave {
+  void (*vector)(const anydml_weave *, int first, int terms, char *to, int64_t step, const char *const *from, const int64_t *steps, int64_t blocks);
+  void (*block)(const anydml_weave *, char *const *to, const char *const *from, int64_t blocks, int past);
+  int32_t columns, targets, sources, count, rows, rank;
+  int32_t windows;                     /* of a block, where all vectors take bytes of all of them; else 0 */
+  int64_t lines, n0, segment;          /* lines, rows of a line, bytes of the widest stream's row */
+  int32_t dimension[ANYDML_RANK];      /* of the moves, outside of rows */
+  anydml_column column[ANYDML_COLUMNS];
+  anydml_stream_of target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
+  anydml_woven woven[ANYDML_TERMS];
+  int32_t from[ANYDML_TERMS];          /* the stream of a term */
+  int32_t offset[ANYDML_TERMS][4];     /* where its windows begin, one a lane or one in all */
+  uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS];
+  uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
+};
+
+static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *w) {
+  for (int d = 0; d < w->rank; d++)
+    if (s[w->dimension[d]] != t[w->dimension[d]]) return 0;
+  return 1;
+}
+
+/* Puts columns into streams; whether each row of each target is written whole. */
+static int anydml_streams(anydml_weave *w) {
+  w->targets = w->sources = 0;
+  w->segment = 1;
+  for (int k = 0; k < w->columns; k++) {
+    anydml_column *c = w->column + k;
+    int j;
+    for (j = 0; j < w->targets; j++) {
+      anydml_stream_of *t = w->target + j;
+      const anydml_column *f = w->column + t->column;
+      const int64_t at = c->to - f->to;
+      if (f->a != c->a || at <= -c->a || at >= c->a || !anydml_alike(f->move->a, c->move->a, w)) continue;
+      c->into = at;
+      if (at < t->low) t->low = at;
+      t->high += c->element;
+      break;
+    }
+    c->target = j;
+    if (j == w->targets) {
+      w->target[w->targets++] = (anydml_stream_of){k, c->a, 0, c->element};
+      c->into = 0;
+    }
+    for (j = 0; j < w->sources; j++) {
+      anydml_stream_of *s = w->source + j;
+      const anydml_column *f = w->column + s->column;
+      const int64_t at = c->from - f->from, most = anydml_abs(c->b);
+      if (f->b != c->b || at <= -most || at >= most || !anydml_alike(f->move->b, c->move->b, w)) continue;
+      c->of = at;
+      if (at < s->low) s->low = at;
+      if (at + c->element > s->high) s->high = at + c->element;
+      break;
+    }
+    c->source = j;
+    if (j == w->sources) {
+      w->source[w->sources++] = (anydml_stream_of){k, c->b, 0, c->element};
+      c->of = 0;
+    }
+  }
+  for (int j = 0; j < w->targets; j++)
+    if (w->target[j].high != w->target[j].step) return 0;
+  for (int k = 0; k < w->columns; k++) {
+    anydml_column *c = w->column + k;
+    c->into -= w->target[c->target].low;
+    if (c->into + c->element > c->a) return 0;
+    if (c->a > w->segment) w->segment = c->a;
+    if (anydml_abs(c->b) > w->segment) w->segment = anydml_abs(c->b);
+  }
+  return 1;
+}
+
+/* Which column each byte of a row of a target is of. */
+static void anydml_owners(const anydml_weave *w, int j, uint8_t *owner) {
+  for (int k = 0; k < w->columns; k++)
+    if (w->column[k].target == j) memset(owner + w->column[k].into, k, (size_t)w->column[k].element);
+}
+
+/* The same for vectors of 64 bytes that all take bytes of a few windows: of two of them, and of two more by `keep`. */
+static int anydml_block_masks(anydml_weave *w) {
+  int count = 0, windows = 0, first[ANYDML_COLUMNS];
+  for (int j = 0; j < w->targets; j++) count += (int)(w->rows * w->target[j].step / 64);
+  for (int j = 0; j < w->sources; j++) {
+    const anydml_stream_of *s = w->source + j;
+    const int64_t reach = (w->rows - 1) * anydml_abs(s->step) + s->high - s->low, low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0);
+    first[j] = windows;
+    for (int64_t at = 0; at < reach; at += 64) {
+      if (windows == ANYDML_WINDOWS) return 0;
+      w->from[windows] = j;
+      w->offset[windows++][0] = (int32_t)(low + (at < reach - 64 ? at : reach - 64));
+    }
+  }
+  if (count > ANYDML_WINDOWS || count == 5) return 0;
+  if (windows == 5) {
+    /* The last one once more: an odd number of pairs has no kernel. */
+    w->from[5] = w->from[4];
+    w->offset[5][0] = w->offset[4][0];
+    windows = 6;
+  }
+  int start[ANYDML_COLUMNS], n = 0;
+  for (int j = 0; j < w->targets; j++) {
+    start[j] = 64 * n;
+    for (int64_t at = 0; at < w->rows * w->target[j].step; at += 64) {
+      w->keep[n] = w->third[n] = 0;
+      w->woven[n++] = (anydml_woven){j, (int32_t)at, 0, 0};
+    }
+  }
+  for (int k = 0; k < w->columns; k++) {
+    const anydml_column *c = w->column + k;
+    const int base = first[c->source], origin = w->offset[base][0], step = (int)c->b, up = (int)w->target[c->target].step;
+    int from = (int)c->of - origin, to = start[c->target] + (int)c->into;
+    for (int row = 0; row < w->rows; row++, from += step, to += up)
+      for (int x = 0; x < c->element; x++) {
+        const int window = base + ((from + x) >> 6), byte = to + x;
+        /* Three masks for each 64 bytes, one for each pair of windows. */
+        uint8_t *mask = w->mask[0] + 3 * (byte & ~63) + (byte & 63) + (window >> 1) * 64;
+        *mask = (uint8_t)(from + x + origin - w->offset[window][0] + (window & 1) * 64);
+        if (window & 4) w->third[byte >> 6] |= (uint64_t)1 << (byte & 63);
+        if (window & 2) w->keep[byte >> 6] |= (uint64_t)1 << (byte & 63);
+      }
+  }
+  w->count = count;
+  w->windows = windows;
+  return 1;
+}
+
+/* Makes the masks, for vectors of `width` bytes of windows of `window`; whether it is worth it. */
+static int anydml_masks(anydml_weave *w, int width, int window) {
+  int rows = 1;
+  w->windows = 0;
+  for (int j = 0; j < w->targets; j++)
+    if (w->target[j].step > 64 || w->target[j].step < 1) return 0;
+  for (int j = 0; j < w->targets; j++)
+    while (rows * w->target[j].step % width) if ((rows *= 2) > width) return 0;
+  for (int j = 0; j < w->sources; j++) {
+    const anydml_stream_of *s = w->source + j;
+    while ((rows - 1) * anydml_abs(s->step) + s->high - s->low < window) if ((rows *= 2) > width) return 0;
+  }
+  if (w->n0 < rows) return 0;
+  w->rows = rows;
+  if (window == 64 && anydml_block_masks(w)) return 1;
+  w->count = 0;
+  int terms = 0;
+  for (int j = 0; j < w->targets; j++) {
+    const int64_t step = w->target[j].step;
+    uint8_t owner[64];
+    anydml_owners(w, j, owner);
+    int64_t row = 0, place = 0;
+    for (int at = 0; at < rows * step; at += width) {
+      if (w->count == ANYDML_TERMS) return 0;
+      anydml_woven *v = w->woven + w->count++;
+      *v = (anydml_woven){j, at, terms, 0};
+      for (int byte = 0; byte < width; byte++) {
+        const int lane = byte / window;
+        const anydml_column *c = w->column + owner[place];
+        const anydml_stream_of *s = w->source + c->source;
+        const int64_t from = row * s->step + c->of + place - c->into;
+        int t, spare = -1;
+        for (t = terms; t < terms + v->terms; t++) {
+          if (w->from[t] != c->source) continue;
+          const int32_t offset = w->offset[t][lane];
+          if (offset == INT32_MIN) { if (spare < 0) spare = t; }
+          else if (from >= offset && from < offset + window) break;
+        }
+        if (t == terms + v->terms) {
+          if (spare >= 0) t = spare;
+          else {
+            if (v->terms == ANYDML_WIDEST || t == ANYDML_TERMS) return 0;
+            v->terms++;
+            w->keep[t] = 0;
+            w->from[t] = c->source;
+            memset(w->mask[t], 0x80, 64);
+            for (int k = 0; k < 4; k++) w->offset[t][k] = INT32_MIN;
+          }
+          const int64_t last = rows - 1, low = s->low + (s->step < 0 ? last * s->step : 0), high = s->high + (s->step > 0 ? last * s->step : 0);
+          int64_t start = s->step < 0 ? row * s->step + s->high - window : row * s->step + s->low;
+          if (from < start || from >= start + window) start = s->step < 0 ? from + 1 - window : from;
+          if (start < low) start = low;
+          if (start > high - window) start = high - window;
+          w->offset[t][lane] = (int32_t)start;
+        }
+        w->mask[t][byte] = (uint8_t)(from - w->offset[t][lane]);
+        w->keep[t] |= (uint64_t)1 << byte;
+        if (++place == step) { place = 0; row++; }
+      }
+      /* Lanes that need fewer terms read what others do. */
+      for (int t = terms; t < terms + v->terms; t++)
+        for (int k = 0; k < width / window; k++)
+          if (w->offset[t][k] == INT32_MIN) {
+            const anydml_stream_of *s = w->source + w->from[t];
+            w->offset[t][k] = (int32_t)(s->low + (s->step < 0 ? (rows - 1) * s->step : 0));
+          }
+      terms += v->terms;
+    }
+  }
+  return 1;
+}
+
+/* Columns of one move: of its dimension `apart`, or one where that is −1; its rows go along another one. */
+static void anydml_columns_of(anydml_weave *w, const anydml_move *m, int apart, int along) {
+  w->columns = apart < 0 ? 1 : (int32_t)m->n[apart];
+  w->n0 = m->n[along];
+  for (int k = 0; k < w->columns; k++) {
+    anydml_column *c = w->column + k;
+    c->to = m->to + (apart < 0 ? 0 : k * m->a[apart]);
+    c->from = m->from + (apart < 0 ? 0 : k * m->b[apart]);
+    c->move = m;
+    c->element = m->element;
+    c->a = m->a[along];
+    c->b = m->b[along];
+  }
+  w->rank = 0;
+  w->lines = 1;
+  for (int d = 0; d < m->rank; d++)
+    if (d != apart && d != along) { w->dimension[w->rank++] = d; w->lines *= m->n[d]; }
+}
+
+/* The address of a column's row 0 in a line. */
+static inline void anydml_line_of(const anydml_weave *w, const anydml_column *c, const int64_t *at, char **to, const char **from) {
+  *to = c->to;
+  *from = c->from;
+  for (int d = 0; d < w->rank; d++) {
+    *to += at[d] * c->move->a[w->dimension[d]];
+    *from += at[d] * c->move->b[w->dimension[d]];
+  }
+}

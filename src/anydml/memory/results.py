@@ -1,0 +1,72 @@
+"""Memory of new results in host memory: NumPy's arrays, which own it.
+
+Where the compiled core is missing, they are `numpy.empty`'s, and no memory waits to be used again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.core import memory as core
+from anydml.memory.limits import whole_memory
+
+SHARE = 16
+"""What waits to be used takes at most this part of the memory, where nobody says how much."""
+
+MEMORY = 8 << 30
+"""Bytes of memory where the system does not say."""
+
+empty: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
+"""Makes a new packed array of a shape and a dtype; raises MemoryError where the system has no more."""
+
+NEW_ARRAY: int = 0 if core is None else core.address_of_new_array()
+"""The address of the same as a function of C: rank, sizes, dtype; 0 where it is not compiled."""
+
+
+def default_limit() -> int:
+    """Bytes that wait at most where nobody says how many."""
+    return (whole_memory() or MEMORY) // SHARE
+
+
+if core is not None:
+    core.set_limit(default_limit())
+
+
+def empty_cache() -> None:
+    """Give memory that waits for new results back to the system; results that are in use keep theirs.
+
+    Examples:
+        >>> dml.empty_cache()
+    """
+    if core is not None:
+        core.give_back()
+
+
+def set_cache_limit(size: int) -> None:
+    """Let memory that waits for new results take so many bytes at most.
+
+    New results of 256 KiB and more, in host memory, take the memory of results that are no longer used. What waits
+    longer than some seconds is given back to the system.
+
+    Args:
+        size: bytes, at least 0; 0 turns this off. The default is a sixteenth of the memory.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is below 0.
+
+    Examples:
+        >>> dml.set_cache_limit(64 << 20)
+    """
+    try:
+        number = operator.index(size)
+    except TypeError:
+        raise TypeError(f"set_cache_limit: {size!r} is no number of bytes, such as 64 << 20") from None
+    if number < 0:
+        raise ValueError(f"set_cache_limit: {number} bytes; 0 keeps none, and there are no fewer")
+    if core is not None:
+        core.set_limit(number)

@@ -1,0 +1,61 @@
+"""Constants of programs: arrays, and what is worked out when it is first read: to explain it takes no memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.tensor import packed_strides
+
+Array = np.ndarray[Any, Any]
+
+
+class Computed:
+    """A contiguous array whose elements are worked out when it is first read.
+
+    Args:
+        shape: its sizes.
+        dtype: of its elements.
+        make: works them out.
+
+    Examples:
+        >>> from anydml import moves
+        >>> places = moves.Computed((1 << 40,), "int64", lambda: np.arange(1 << 40))
+        >>> places.nbytes
+        8796093022208
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, make: Callable[[], Array]) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self._make = make
+        self._made: Array | None = None
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes, one a dimension."""
+        return tuple(step * self.dtype.itemsize for step in packed_strides(self.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        size: int = self.dtype.itemsize
+        return math.prod(self.shape) * size
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self._made is None:
+            self._made = self._make()
+        return self._made if dtype is None else self._made.astype(dtype, copy=bool(copy))
+
+
+Constant = Array | Computed
+"""A constant's elements: what has a shape, a dtype, strides and bytes, and becomes an array by `numpy.asarray`."""
+
+
+def as_bytes(constant: Constant) -> Constant:
+    """The same constant as a row of bytes."""
+    if isinstance(constant, Computed):
+        return Computed((constant.nbytes,), np.uint8, lambda: np.asarray(constant).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(constant).reshape(-1).view(np.uint8)

@@ -1,0 +1,39 @@
+"""Nodes of a model that are not looked at, counted: those that compute, and those whose sizes are not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from anydml.onnx.descs import Finding
+from anydml.text import counted
+
+
+def counts(operators: Iterable[str]) -> str:
+    """Operators and how many nodes have each, most first: ``"MatMul 12, Add 8"``."""
+    return ", ".join(f"{operator} {count}" for operator, count in Counter(operators).most_common())
+
+
+def out_of_scope(findings: Sequence[Finding]) -> str:
+    """``"37 nodes compute and are out of scope: MatMul 12, …"``; nothing where none does."""
+    computing = [finding.operator for finding in findings if finding.unchecked is not None and finding.computes]
+    if not computing:
+        return ""
+    verbs = "computes and is" if len(computing) == 1 else "compute and are"
+    return f"{counted(len(computing), 'node')} {verbs} out of scope: {counts(computing)}"
+
+
+def left_out(findings: Sequence[Finding]) -> Iterator[str]:
+    """Movement that is not looked at: a line for all that waits for sizes, and one for what else is not known."""
+    left = [finding for finding in findings if finding.unchecked is not None and not finding.computes]
+    waiting, others = ([each for each in left if bool(each.sizes) is waits] for waits in (True, False))
+    if waiting:
+        missing = list(dict.fromkeys(name for finding in waiting for name in finding.sizes))
+        count, verb = counted(len(waiting), "node"), "waits" if len(waiting) == 1 else "wait"
+        hints = " ".join(f"--size {name}=4" for name in missing)
+        which = counts(each.operator for each in waiting)
+        yield f"{count} {verb} for sizes that are only named ({which}): give {hints}"
+    if others:
+        verb = "is" if len(others) == 1 else "are"
+        count = counted(len(others), "node")
+        yield f"{count} {verb} not looked at, as sizes are not known: {counts(each.operator for each in others)}"

@@ -1,0 +1,92 @@
+"""`rechunk` of a group: some of its arrays in other chunks, all else as it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from anydml.errors import BindingError
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.functions import plan_function
+from anydml.stores.plans import GridPlan
+from anydml.stores.zarr_format import open_zarr
+from anydml.stores.zarr_groups import Group
+from anydml.stores.zarr_target import ZarrTarget, new_zarr
+from anydml.text import bytes_text, counted
+
+Chunks = Sequence[int] | Mapping[str, Sequence[int]]
+
+
+def rechunk_group(
+    source: Path,
+    target: Path,
+    chunks: Chunks | None,
+    shards: Sequence[int] | None,
+    codec: str | None,
+    memory: int | str,
+    overwrite: bool,
+) -> GridPlan:
+    """As `rechunk`, of a group.
+
+    Args:
+        source: its folder.
+        target: the folder of another one.
+        chunks: sizes for all arrays of so many axes that are no coordinates, or sizes by the names of arrays.
+        shards: likewise.
+        codec: of the same arrays; where no chunks are given, of all that are no coordinates.
+        memory: as `rechunk` has it.
+        overwrite: likewise.
+    """
+    place, group = JsonPath(str(source)), Group(source)
+    chosen = _chosen(group, chunks, shards, codec, place)
+    real = [os.path.realpath(path) for path in (source, target)]
+    if os.path.commonpath(real) in real:
+        raise BindingError(f"rechunk: {target} is an input, too: write to another place")
+    stores = [open_zarr(source / name) for name in chosen]
+    made: list[ZarrTarget] = []
+    for (name, sizes), store in zip(chosen.items(), stores, strict=True):
+        own = None if sizes is None else whole_axes(sizes, store.shape)
+        made.append(new_zarr(target / name, store.shape, store.dtype, own, store, codec, None, shards))
+    files = group.metadata({name: each.metadata for name, each in zip(chosen, made, strict=True)})
+    kept = [name for name in group.arrays if name not in chosen]
+    copied = [path for name in kept for path in group.files_of(name)]
+    others = {target / name: content for name, content in files.items()}
+    others |= {target / path.relative_to(source): path for path in copied}
+    plan = plan_function(lambda *x: x, "rechunk", tuple(stores), tuple(made), memory, overwrite, target, others)
+    assert isinstance(plan, GridPlan)
+    if kept:
+        size = bytes_text(sum(path.stat().st_size for path in copied))
+        plan.remarks.append(f"copies {names(kept)} as they are, {size} in {counted(len(copied), 'file')}")
+    if group.left:
+        plan.remarks.append(f"leaves behind {names(group.left)}")
+    return plan
+
+
+def _chosen(
+    group: Group, chunks: Chunks | None, shards: Sequence[int] | None, codec: str | None, place: JsonPath
+) -> dict[str, Sequence[int] | None]:
+    """The arrays that are written in another way, and their chunks."""
+    if isinstance(chunks, Mapping):
+        if unknown := [name for name in chunks if name not in group.arrays]:
+            raise place.error(f"has no array {show(unknown[0])}; it has {names(group.arrays)}")
+        return dict(chunks)
+    sizes = shards or None if chunks is None else chunks
+    if sizes is None and shards is None and codec is None:
+        raise place.error("is a group: say what its arrays are to have, by --chunks, --shards or --codec")
+    others = group.coordinates()
+    found = [
+        name for name, each in group.arrays.items() if name not in others and (sizes is None or each.rank == len(sizes))
+    ]
+    if not found:
+        ranks = names(f"{name} of {counted(each.rank, 'axis')}" for name, each in group.arrays.items())
+        what = "" if sizes is None else f" of {counted(len(sizes), 'axis')}"
+        raise place.error(f"has no array{what} beside coordinates; it has {ranks}; name arrays by --chunks NAME=N,…")
+    return dict.fromkeys(found, chunks)
+
+
+def whole_axes(chunks: Sequence[int], shape: Sequence[int]) -> list[int]:
+    """Chunks of which −1 is a whole axis; those of axes that have nothing have one element."""
+    if len(chunks) != len(shape):
+        return [*chunks]
+    return [max(1, size) if n == -1 or not size else n for n, size in zip(chunks, shape, strict=True)]

@@ -1,0 +1,203 @@
+"""The compiled kernels, on memory between bytes that must stay as they are, against NumPy's views and the reference."""
+
+import copy
+
+import numpy as np
+import pytest
+from random_programs import random_program
+
+from anydml.engines.common import scratch_arrays
+from anydml.engines.numpy.engine import NumpyEngine
+from anydml.engines.reference.literal import bind_literally
+from anydml.moves import Access, Fill, Move
+
+moving = pytest.importorskip("anydml.core.moving", reason="the core is not compiled here")
+run_moves = pytest.importorskip("anydml.core.program").run_moves
+
+SETS = ("v2", "v3", "v4")
+CANARY = 256
+"""Bytes on both sides of what a move may touch."""
+
+
+@pytest.fixture(params=[(name, streamed) for name in SETS for streamed in (False, True)], ids=str)
+def kernels(request):
+    """Each instruction set that there is, with stores through the caches and past them."""
+    name, streamed = request.param
+    moving.choose(name, 0 if streamed else 1 << 60)
+    if not moving.instruction_set().endswith(name):
+        moving.choose()
+        pytest.skip(f"this processor has no {name}")
+    yield name
+    moving.choose()
+
+
+def run(moves, arrays, backwards=False):
+    run_moves(moves, arrays, backwards)
+
+
+def box_strides(rng, sizes, element, order, negative=True):
+    """Strides of a box that writes no byte twice, and the bytes that it spans; some axes backwards, some with gaps."""
+    strides, step = [0] * len(sizes), element
+    for d in order:
+        strides[d] = step * (-1 if negative and rng.random() < 0.15 else 1)
+        step *= sizes[d]
+        if rng.random() < 0.15:
+            step += int(rng.integers(1, 70))
+    return strides
+
+
+def placed(rng, sizes, strides, element):
+    """Random bytes for an end of a move, as a view of bytes along its box, and where it begins."""
+    low = sum(min(0, stride * (size - 1)) for size, stride in zip(sizes, strides, strict=True))
+    high = sum(max(0, stride * (size - 1)) for size, stride in zip(sizes, strides, strict=True)) + element
+    # Any alignment, and lines' own in one of three.
+    offset = CANARY + (0 if rng.random() < 0.3 else int(rng.integers(64)))
+    memory = rng.integers(0, 256, high - low + CANARY + offset + 64, np.uint8)
+    memory = memory[-memory.ctypes.data % 64 :]
+    return memory, offset - low
+
+
+def view(memory, start, sizes, strides, element):
+    return np.lib.stride_tricks.as_strided(memory[start:], (*sizes, element), (*strides, 1))
+
+
+def random_sizes(rng, most):
+    sizes = []
+    for _ in range(int(rng.choice([0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 5]))):
+        kind = rng.random()
+        top = 5 if kind < 0.3 else 20 if kind < 0.6 else 150 if kind < 0.9 else 2000
+        sizes.append(int(rng.integers(1, top)))
+    while np.prod(sizes, dtype=np.int64) > most:
+        sizes[int(np.argmax(sizes))] //= 2
+    return [max(1, size) for size in sizes]
+
+
+def check_plain(rng):
+    """A move of any box, element and strides, or a fill."""
+    element = int(rng.choice([1, 1, 2, 2, 3, 4, 4, 4, 8, 8, 16, int(rng.integers(1, 71)), int(rng.integers(64, 700))]))
+    sizes = random_sizes(rng, 300_000 // element if rng.random() < 0.2 else 20_000 // element + 1)
+    check_move(rng, sizes, element)
+
+
+def check_move(rng, sizes, element):
+    order = list(reversed(range(len(sizes))))
+    to = box_strides(rng, sizes, element, order if rng.random() < 0.7 else rng.permutation(len(sizes)))
+    source = box_strides(rng, sizes, element, order if rng.random() < 0.4 else rng.permutation(len(sizes)))
+    source = [0 if rng.random() < 0.07 else stride for stride in source]
+    check_strides(rng, sizes, element, to, source)
+
+
+def check_strides(rng, sizes, element, to, source):
+    target, start = placed(rng, sizes, to, element)
+    given, begin = placed(rng, sizes, source, element)
+    expected = target.copy()
+    written = view(expected, start, sizes, to, element)
+    if rng.random() < 0.1:
+        periods = [period for period in (1, 2, 3, 4, 8, 12, 33, element) if element % period == 0]
+        pattern = rng.integers(0, 256, int(rng.choice(periods)), np.uint8)
+        written[...] = np.tile(pattern, element // len(pattern))
+        end = Fill(pattern.tobytes())
+    else:
+        written[...] = view(given, begin, sizes, source, element)
+        end = Access(0, begin, tuple(source))
+    move = Move(tuple(sizes), Access(1, start, tuple(to)), end, element)
+    run([move], [given, target], rng.random() < 0.3)
+    assert np.array_equal(target, expected), move
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_moves(kernels, chunk):
+    rng = np.random.default_rng(chunk)
+    for _ in range(200):
+        check_plain(rng)
+
+
+def test_turned(kernels):
+    """Long rows of many blocks, whose source lies the other way round; some go on behind another short axis."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        element = int(rng.choice([1, 2, 4, 8]))
+        sizes = [int(rng.integers(2, 150)), int(rng.integers(900, 3500)) // element]
+        if rng.random() < 0.4:
+            sizes = [int(rng.integers(2, 70)), int(rng.integers(2, 40)), int(rng.integers(16, 60))]
+        order = list(reversed(range(len(sizes))))
+        to = box_strides(rng, sizes, element, order, negative=False)
+        source = box_strides(rng, sizes, element, [0, *order[:-1]])
+        check_strides(rng, sizes, element, to, source)
+
+
+def check_columns(rng):
+    """A split, a join, or another order of short columns, one move each, along rows that may lie apart."""
+    rows = [int(rng.integers(1, 5)) for _ in range(rng.integers(0, 2))] + [int(rng.choice([5, 70, 1000, 3000]))]
+    word = int(rng.choice([1, 1, 2, 4, 8, 3]))
+    runs = [word * int(rng.choice([1, 1, 1, 2, 3])) for _ in range(int(rng.integers(1, 7)))]
+    gap = int(rng.choice([0, 0, 0, word]))
+    target, given, moves = [], [], []
+    for together in (rng.random() < 0.5, rng.random() < 0.5):
+        order = rng.permutation(len(runs)) if rng.random() < 0.5 else range(len(runs))
+        ends = [None] * len(runs)
+        operands = []
+        if together:
+            at, width = 0, sum(runs) + gap
+            strides = box_strides(rng, rows, width, list(reversed(range(len(rows)))))
+            memory, start = placed(rng, rows, strides, width)
+            for k in order:
+                ends[k] = (0, start + at, strides)
+                at += runs[k]
+            operands.append(memory)
+        else:
+            for k in order:
+                strides = box_strides(rng, rows, runs[k], list(reversed(range(len(rows)))))
+                memory, start = placed(rng, rows, strides, runs[k])
+                ends[k] = (len(operands), start, strides)
+                operands.append(memory)
+        (target if not target else given).extend((operands, ends))
+    expected = [each.copy() for each in target[0]]
+    for k, run_bytes in enumerate(runs):
+        (to, start, strides), (source, begin, steps) = target[1][k], given[1][k]
+        moved = view(given[0][source], begin, rows, steps, run_bytes)
+        view(expected[to], start, rows, strides, run_bytes)[...] = moved
+        source += len(expected)
+        moves.append(
+            Move(tuple(rows), Access(to, start, tuple(strides)), Access(source, begin, tuple(steps)), run_bytes)
+        )
+    run(moves, [*target[0], *given[0]], rng.random() < 0.3)
+    for got, wanted in zip(target[0], expected, strict=True):
+        assert np.array_equal(got, wanted), [str(move) for move in moves]
+
+
+def test_columns(kernels):
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        check_columns(rng)
+
+
+def check_program(seed, scale, reference):
+    program, arrays = random_program(seed, scale)
+    expected = copy.deepcopy(arrays)
+    reference(program, expected)
+    every = [*arrays, *scratch_arrays(program)]
+    run(program.moves, every, backwards=bool(seed % 2))
+    for number, (got, wanted) in enumerate(zip(arrays, expected, strict=True)):
+        assert np.array_equal(got, wanted), (seed, number, [str(move) for move in program.moves])
+
+
+def by_definition(program, arrays):
+    bind_literally(program, [*arrays, *scratch_arrays(program)])()
+
+
+def by_numpy(program, arrays):
+    NumpyEngine().compile(program).bind(arrays)()
+
+
+@pytest.mark.parametrize("chunk", range(4))
+def test_random_programs(kernels, chunk):
+    """Lookups at both ends, inside each other, skipped and clamped; moves that meet what others wrote."""
+    for seed in range(60 * chunk, 60 * chunk + 60):
+        check_program(seed, 1, by_definition)
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_long_random_programs(kernels, chunk):
+    for seed in range(1000 + 60 * chunk, 1000 + 60 * chunk + 60):
+        check_program(seed, int(np.random.default_rng(seed).choice([37, 300])), by_numpy)

@@ -1,0 +1,158 @@
+"""Small files beside a checkpoint's tensors are copied with them; links that lead out of its folder are not."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from stores.test_commands import anydml
+from stores.test_opening import written
+from stores.test_resharding import assert_equal, hugging_face, llama
+
+from anydml import stores
+from anydml.errors import BindingError, ModelError
+from anydml.stores import extras, reshard
+
+SMALL = {"config.json": b"{}", "tokenizer.json": b"[1]", "tokenizer.model": bytes(range(256)), "merges.txt": b"a b\n",
+         "chat_template.jinja": b"{{ x }}", "README.md": b"", "modeling_own.py": b"pass"}  # fmt: skip
+
+LEFT = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.gguf", "large.json")
+
+
+@pytest.fixture
+def tensors():
+    return llama(1)
+
+
+@pytest.fixture
+def source(tmp_path, tensors, monkeypatch):
+    """A folder as Hugging Face's hub has them."""
+    monkeypatch.setattr(extras, "MOST_BYTES", 1000)
+    folder = hugging_face(tmp_path / "in", tensors)
+    for name, content in SMALL.items():
+        (folder / name).write_bytes(content)
+    for name in LEFT:
+        (folder / name).write_bytes(bytes(2000))
+    (folder / ".gitattributes").write_text("hidden")
+    (folder / "original").mkdir()
+    (folder / "original" / "params.json").write_text("{}")
+    return folder
+
+
+def small(folder):
+    return {each.name: each.read_bytes() for each in folder.iterdir() if "safetensors" not in each.name}
+
+
+@pytest.mark.parametrize("options", [[], ["--shard-size", "5KB"], ["--tp", "2"]], ids=str)
+def test_small_files_come_along(tmp_path, source, tensors, capsys, options):
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out", *options)
+    assert code == 0
+    assert small(tmp_path / "out") == SMALL
+    size = sum(map(len, SMALL.values()))
+    copied = ", ".join(json.dumps(name) for name in sorted(SMALL))
+    assert f"  copies {copied}, {size} B\n" in out
+    left = ", ".join(json.dumps(name) for name in sorted([*LEFT, "original/"]))
+    assert f"  leaves behind {left}\n" in out
+    # And once more from there, over itself.
+    assert anydml(capsys, "reshard", tmp_path / "out", tmp_path / "back")[0] == 0
+    assert small(tmp_path / "back") == SMALL
+    assert_equal(stores.open(tmp_path / "back"), tensors)
+    assert anydml(capsys, "reshard", source, tmp_path / "back", "--overwrite")[0] == 0
+    assert small(tmp_path / "back") == SMALL
+
+
+def test_they_stay_behind_where_that_is_asked_for_or_there_is_no_folder(tmp_path, source, capsys):
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out", "--no-extras")
+    assert (code, "config.json" in out) == (0, False)
+    assert small(tmp_path / "out") == {}
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out.safetensors")
+    assert (code, 'leaves behind "README.md"' in out, "copies" in out) == (0, True, False)
+    # A file is a checkpoint of its own; an index stands for its folder.
+    file = next(source.glob("*.safetensors"))
+    assert "config.json" not in str(reshard([file], tmp_path / "one"))
+    assert "config.json" in str(reshard([source / "model.safetensors.index.json"], tmp_path / "one"))
+    # What is not written again is not replaced.
+    assert anydml(capsys, "reshard", source, tmp_path / "with", "-q")[0] == 0
+    code, _, err = anydml(capsys, "reshard", source, tmp_path / "with", "--no-extras", "--overwrite")
+    assert (code, "beside safetensors files; it is not replaced" in err) == (2, True)
+
+
+@pytest.mark.parametrize("moment", ["before", "meanwhile"])
+def test_small_files_that_change_are_noticed(tmp_path, source, monkeypatch, moment):
+    from anydml.stores.running import FileBlocks
+
+    plan = reshard([source], tmp_path / "out")
+    if moment == "before":
+        (source / "config.json").write_text("other")
+    else:
+        write = FileBlocks.write
+        monkeypatch.setattr(
+            FileBlocks, "write", lambda *given: (write(*given), (source / "config.json").write_text("other"))
+        )
+    with pytest.raises(BindingError, match=r"config\.json has changed since it was opened"):
+        plan.run()
+    assert sorted(os.listdir(tmp_path)) == ["in"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_links_out_of_the_folder_are_not_published(tmp_path, source, capsys):
+    (tmp_path / "secret").write_text("of this machine")
+    for name, target in (("vocab.json", "../secret"), ("absolute.txt", tmp_path / "secret"), ("none.txt", "nowhere")):
+        (source / name).symlink_to(target)
+    (source / "alias.json").symlink_to("config.json")
+    code, out, _ = anydml(capsys, "reshard", source, tmp_path / "out")
+    assert code == 0
+    assert small(tmp_path / "out") == {**SMALL, "alias.json": SMALL["config.json"]}
+    said = next(line for line in out.splitlines() if "leaves behind" in line)
+    assert all(f'"{name}"' in said for name in ("vocab.json", "absolute.txt", "none.txt"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+def test_links_into_the_cache_of_a_hub_are_copied(tmp_path, capsys):
+    snapshot = tmp_path / "models--a" / "snapshots" / "1234"
+    snapshot.mkdir(parents=True)
+    blobs = tmp_path / "models--a" / "blobs"
+    blobs.mkdir()
+    x = {"w": np.arange(6, dtype=np.float32)}
+    written(blobs / "abcd", x)
+    (blobs / "ef01").write_text("{}")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/abcd")
+    (snapshot / "config.json").symlink_to("../../blobs/ef01")
+    assert anydml(capsys, "reshard", snapshot, tmp_path / "out", "--no-follow")[0] == 0
+    assert small(tmp_path / "out") == {"config.json": b"{}"}
+    assert not (tmp_path / "out" / "config.json").is_symlink()
+    assert_equal(stores.open(tmp_path / "out"), x)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights on Windows")
+@pytest.mark.parametrize("kind", ["plain", "ranks", "pieces", "index"])
+def test_shards_that_are_links_out_of_their_folder(tmp_path, capsys, kind):
+    """Whoever names a folder means what lies in it; what an index names, somebody else has written."""
+    x = {"w": np.arange(6, dtype=np.float32)}
+    metadata = {
+        "ranks": {"anydml_tp_rank": "0", "anydml_tp_size": "1", "anydml_tp_axes": '{"w": [null, null]}'},
+        "pieces": {"DCP_SHARDING_INFO": '{"w": {"saved_offsets": [0]}}'},
+    }.get(kind)
+    written(tmp_path / "elsewhere.safetensors", x, metadata)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "model.safetensors").symlink_to(tmp_path / "elsewhere.safetensors")
+    if kind == "index":
+        said = {"metadata": {}, "weight_map": {"w": "model.safetensors"}}
+        (tmp_path / "in" / "model.safetensors.index.json").write_text(json.dumps(said))
+        with pytest.raises(ModelError, match="which leaves the folder"):
+            stores.open(tmp_path / "in")
+    else:
+        assert_equal(stores.open(tmp_path / "in"), x)
+        assert anydml(capsys, "reshard", tmp_path / "in", tmp_path / "out")[0] == 0
+        assert_equal(stores.open(tmp_path / "out"), x)
+    for command in (["stores", tmp_path / "in"], ["reshard", tmp_path / "in", tmp_path / "strict"]):
+        code, _, err = anydml(capsys, *command, "--no-follow")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "which leaves the folder" in err
+    assert not (tmp_path / "strict").exists()
+    # A link that the user names, and one within the folder, are followed.
+    assert anydml(capsys, "stores", tmp_path / "in" / "model.safetensors", "--no-follow")[0] == 0
+    os.replace(tmp_path / "elsewhere.safetensors", tmp_path / "in" / "there.hidden")
+    (tmp_path / "in" / "model.safetensors").unlink()
+    (tmp_path / "in" / "model.safetensors").symlink_to("there.hidden")
+    assert anydml(capsys, "stores", tmp_path / "in", "--no-follow")[0] == 0

@@ -1,0 +1,61 @@
+"""What builds the package asks for a compiler only where none works, and says what to do where nothing compiles."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from documents import ROOT
+
+pytest.importorskip("setuptools", minversion="77.0.3")
+
+FAILS = f"'{sys.executable}' -c 'raise SystemExit(1)'"
+MISSING = "no-such-compiler -x"
+ONLY_TRIALS = f"""'{sys.executable}' -c 'import sys; sys.exit("trial.c" not in str(sys.argv))'"""
+
+
+def python(*arguments, **variables):
+    """Python's end in the project's folder, where no program is found, with these variables in the environment."""
+    kept = {name: text for name, text in os.environ.items() if name not in ("CC", "ANYDML_PURE", "PATH")}
+    command = [sys.executable, *arguments]
+    environment = {**kept, "PATH": "", **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "variables, asks",
+    [
+        ({"CC": ONLY_TRIALS}, False),
+        ({"CC": FAILS}, True),
+        ({"CC": MISSING}, True),
+        ({}, True),
+        ({"ANYDML_PURE": "1", "CC": FAILS}, False),
+        ({"ANYDML_PURE": "0"}, True),
+    ],
+    ids=str,
+)
+def test_a_compiler_is_asked_for_where_none_works(variables, asks):
+    hooks = [f"building.get_requires_for_build_{kind}()" for kind in ("wheel", "editable")]
+    done = python("-c", f"import building, json; print(json.dumps([{', '.join(hooks)}]))", **variables)
+    assert [[text.partition(">")[0] for text in asked] for asked in json.loads(done.stdout)] == [["ziglang"] * asks] * 2
+
+
+@pytest.mark.parametrize("compiler", [MISSING, FAILS, ONLY_TRIALS], ids=["missing", "fails", "fails-later"])
+def test_what_is_not_compiled_ends_with_what_to_do(tmp_path, compiler):
+    if importlib.util.find_spec("ziglang"):
+        pytest.skip("ziglang is installed")
+    folders = [f"--build-lib={tmp_path}", f"--build-temp={tmp_path}"]
+    done = python("setup.py", "build_ext", *folders, CC=compiler)
+    assert done.returncode == 1
+    last = done.stderr.rstrip().split("\n")[-1]
+    assert last.startswith("error: ")
+    assert "ANYDML_PURE=1" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_is_compiled_for_a_pure_package(tmp_path):
+    done = python("setup.py", "build_ext", f"--build-lib={tmp_path}", ANYDML_PURE="1", CC=MISSING)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,31 @@
+"""What people see who have the package and not its sources."""
+
+import ast
+import re
+from pathlib import Path
+
+import anydml
+
+PACKAGE = Path(anydml.__file__).parent
+
+
+def texts():
+    """Texts that messages and help are made of."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        about = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        yield from (
+            node.value
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in about
+        )
+
+
+def test_no_message_names_a_file_of_the_sources():
+    assert [text for text in texts() if re.search(r"\b(?:docs|tests|examples|src)/\w+[\w/-]*\.\w+", text)] == []
+
+
+def test_extras_are_installed_in_one_way():
+    asked = [text for text in texts() if "pip install" in text and "anydml" in text]
+    assert asked
+    assert all(re.search(r'pip install "anydml\[\w+\]"', text) for text in asked)
