@@ -90,7 +90,8 @@ def webnn_function(case: dict[str, Any]) -> list[Any]:
     if case["op"] == "split":
         return dml.split(x, given["splits"], options.get("axis", 0))
     if case["op"] == "gather":
-        return [dml.gather(x, arrays[given["indices"]], options.get("axis", 0))]
+        # WebNN clamps, as DirectML does.
+        return [dml.gather(x, arrays[given["indices"]], options.get("axis", 0), out_of_range="clamp")]
     if case["op"] == "slice":
         return [dml.slice(x, given["starts"], *slice_sizes(case))]
     axes = options.get("axes", range(x.ndim))

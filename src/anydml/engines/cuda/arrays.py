@@ -22,7 +22,7 @@ from anydml.engines.cuda.engine import CudaProgram, as_operand, check_interpreta
 from anydml.engines.protocol import Array
 from anydml.errors import BindingError
 from anydml.memory.device_array import DeviceArray, as_array
-from anydml.moves import Access, Fill, Move, Program, simplify
+from anydml.moves import Access, Move, Program
 
 ALIGNMENT = 16
 """Bytes that divide where a part begins in its block: the widest load."""
@@ -59,9 +59,7 @@ class DeviceArrays:
         if shapes is not None:
             starts = [start * itemsize for start in block_starts(shapes, itemsize)]
             program = _in_one_block(program, starts)
-        if program.constants or any(isinstance(move.source, Fill) for move in program.moves):
-            return CudaProgram.of(program, self.gpu)
-        return CudaProgram(program.name, simplify(program.moves), set(), self.gpu)
+        return CudaProgram.of(program, self.gpu)
 
     def compile_program(self, program: Program) -> CudaProgram:
         """Simplify, and cut into launches; constants and scratch are the engine's."""
