@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-
-import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
 from anydml.engines.cpu.launch import LOADER
+
+import anydml as dml
 
 CALLS = 300
 """Calls of a round."""

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from anydml.engines.cpu.compiler import import_kernels
 
 import anydml as dml
-from anydml.engines.cpu.compiler import import_kernels
 from benchmarks.family_calls import Calls, Node
 from benchmarks.family_cases import CASES
 from benchmarks.measure import machine

@@ -14,12 +14,12 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-
-import anydml as dml
 from anydml.engines.cpu.loader import LOADER
 from anydml.engines.cpu.machine import last_level_cache, processor
 from anydml.engines.cpu.plan import plan
 from anydml.engines.cpu.pool import POOL, available_cores
+
+import anydml as dml
 from anydml.memory.host import address_of
 from anydml.moves import Access, Move
 

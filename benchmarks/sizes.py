@@ -24,10 +24,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-
-import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
 from anydml.engines.cpu.loader import LOADER
+
+import anydml as dml
 from benchmarks.heat_map import write_heat_map
 from benchmarks.measure import machine
 from benchmarks.size_cases import CASES, SIZES, WAYS, Run, SizeWork

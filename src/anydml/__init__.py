@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from anydml._version import __version__
 from anydml.device import BoundOperator, CompiledGraph, CompiledOperator, Device
 from anydml.elsewhere import unknown
-from anydml.engines.cpu.pool import get_num_threads, set_num_threads
+from anydml.engines.cpu.threads import get_num_threads, set_num_threads
 from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.explain import explain
 from anydml.feature_level import FeatureLevel

@@ -13,7 +13,6 @@ from anydml.engines import CompiledProgram, open_engine
 from anydml.feature_level import FeatureLevel
 from anydml.graph.desc import GraphDesc
 from anydml.graph.parts import ExecutionFlags
-from anydml.memory.numpy_struct import watching
 from anydml.notebooks import page
 from anydml.operators.base import OperatorDesc
 from anydml.tensor import Layout
@@ -242,9 +241,10 @@ class BoundOperator:
         # Only NumPy's arrays can be made read-only later.
         arrays = tuple([output for output in outputs if isinstance(output, np.ndarray)])
         refuse = partial(_refuse, desc, outputs)
+        # The compiled core looks at flags itself, in less time than Python takes for a call.
         watched = getattr(run, "watched", None)
         # Not a method: to find one takes as long as to look at the outputs.
-        self.dispatch = _Dispatch(watched(arrays, refuse) if watched else watching(run, arrays, refuse))
+        self.dispatch = _Dispatch(watched(arrays, refuse) if watched else partial(_watching, run, arrays, refuse))
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         _stays()
@@ -259,6 +259,14 @@ class BoundOperator:
 
     def __repr__(self) -> str:
         return f"BoundOperator({self.desc.OPERATOR}, {counted(len(self._operands), 'tensor')})"
+
+
+def _watching(run: Callable[[], object], arrays: Sequence[np.ndarray[Any, Any]], refuse: Callable[[], None]) -> None:
+    """Run something while arrays may be written; else refuse."""
+    for array in arrays:
+        if not array.flags.writeable:
+            refuse()
+    run()
 
 
 def _refuse(desc: OperatorDesc, outputs: Sequence[Any]) -> None:

@@ -5,12 +5,12 @@ import sys
 from importlib import metadata
 
 import pytest
+from anydml.engines.cpu.pool import available_cores
 
 import anydml as dml
 from anydml import core
 from anydml.cli import main
 from anydml.engines.cpu import compiler
-from anydml.engines.cpu.pool import available_cores
 
 
 @pytest.fixture

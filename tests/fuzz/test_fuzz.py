@@ -10,11 +10,11 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from anydml.engines.cpu.kernel_call import KernelCall
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from anydml import binding
-from anydml.engines.cpu.kernel_call import KernelCall
 from fuzz.case import FLAT, Case, How, Memory
 from fuzz.check import Mismatch, check, script
 from fuzz.draw import Drawn, Seeded

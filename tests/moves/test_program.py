@@ -4,13 +4,13 @@ import collections
 
 import numpy as np
 import pytest
+from anydml.engines.cpu.pool import Pool
 from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
 from anydml.engines.cpu import addressed, engine
 from anydml.engines.cpu.engine import CpuProgram
-from anydml.engines.cpu.pool import Pool
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills

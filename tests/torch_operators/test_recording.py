@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+from anydml.engines.cpu.compiler import import_kernels
+from anydml.engines.cpu.loader import LOADER
 
 import anydml as dml
 import anydml.torch
-from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.loader import LOADER
 
 CALLS = {
     "operator": lambda x: torch.ops.anydml.split(x, [3, 3], 1)[0] + 0,

@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
+from anydml.tracing.form_source import DEEPEST, builder, is_deep, opener, taker
+from anydml.tracing.forms import taken_apart
 
 import anydml as dml
 from anydml.arrays.quick import kind_of
-from anydml.tracing.form_source import DEEPEST, builder, is_deep, opener, taker
-from anydml.tracing.forms import taken_apart
 from anydml.tracing.structure import leaves, paired
 
 Pair = collections.namedtuple("Pair", "first second")

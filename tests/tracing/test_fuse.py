@@ -8,10 +8,10 @@ import weakref
 
 import numpy as np
 import pytest
-
-import anydml as dml
 from anydml.engines.cpu.compiler import import_kernels
 from anydml.engines.cpu.loader import LOADER
+
+import anydml as dml
 from anydml.engines.program_cache import ProgramCache
 from anydml.tracing.plan import Plan
 

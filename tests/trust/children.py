@@ -8,8 +8,9 @@ import os
 import shutil
 from pathlib import Path
 
-import anydml
 from anydml.engines.cpu.kernels import kept
+
+import anydml
 
 TESTS = Path(__file__).resolve().parents[1]
 PACKAGE = Path(anydml.__file__).parents[1]

@@ -64,7 +64,6 @@ def run(printed: str, *arguments: str) -> int:
 def main() -> None:
     """Import what every kernel takes, then serve."""
     import numba
-
     from anydml.engines.cpu.kernels import driver  # noqa: F401
 
     # With its first function Numba reads what it knows of Python's.

@@ -18,13 +18,13 @@ import threading
 import time
 
 import numpy as np
+from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
+from anydml.engines.cpu.pool import Pool
 from meeting import met
 
 import anydml as dml
 from anydml.engines.cpu import engine, kernel_call
 from anydml.engines.cpu import pool as pools
-from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
-from anydml.engines.cpu.pool import Pool
 
 PERIOD = 0.0007
 HANG = 300

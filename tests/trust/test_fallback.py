@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from anydml.engines.cpu.kernels import compilation, interleave, kept, lookup, rows
 
 import anydml as dml
 from anydml.engines.cpu import engine
-from anydml.engines.cpu.kernels import compilation, interleave, kept, lookup, rows
 
 X = np.arange(600_000, dtype=np.uint32).reshape(200_000, 3)
 

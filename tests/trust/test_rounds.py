@@ -1,10 +1,10 @@
 """Large work is cut so that every thread gets some, and so that a caller soon looks for Ctrl-C."""
 
 import pytest
-
-from anydml.engines.cpu import engine
 from anydml.engines.cpu.kernels.driver import UNITS, UNITS_PER_CLAIM
 from anydml.engines.cpu.pool import ROUND
+
+from anydml.engines.cpu import engine
 from anydml.moves import Access, Lookup, Move, simplify
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-
-from anydml.engines.cpu import columns as limits
-from anydml.engines.cpu import plan as planner
 from anydml.engines.cpu.kernels import elements, interleave, lookup, pixels
 from anydml.engines.cpu.kernels.ir import LINE
 from anydml.engines.cpu.kernels.registers import parse_spec
 from anydml.engines.cpu.plan import plan
+
+from anydml.engines.cpu import columns as limits
+from anydml.engines.cpu import plan as planner
 from anydml.moves import Access, Lookup, Move
 
 LENGTHS = [2, 7, 64, 128, 1000, 8192, 100_000]

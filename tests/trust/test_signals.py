@@ -10,12 +10,12 @@ import time
 
 import numpy as np
 import pytest
+from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
+from anydml.engines.cpu.pool import Pool
 
 import anydml as dml
 from anydml.engines.cpu import compiler, crew, engine
 from anydml.engines.cpu import pool as pools
-from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
-from anydml.engines.cpu.pool import Pool
 from trust.children import SHARING, forking, give_kernels
 
 HANG = 1800

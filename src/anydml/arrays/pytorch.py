@@ -6,8 +6,7 @@ ever again. Results are tensors of PyTorch's making for the same reason.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache, partial
 from typing import Any
 
@@ -17,13 +16,10 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.quick import QUICK, TRACED, QuickKind
-from anydml.arrays.torch_struct import huge, structure
+from anydml.arrays.quick import TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array
-from anydml.memory.dlpack_struct import reader_of
 from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
-from anydml.memory.tensor_struct import Structure
 
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
@@ -211,34 +207,8 @@ _SIMPLE = {
 """NumPy's dtypes for those without lazy conjugates and without a scale."""
 
 
-def _can_use(tensor: Any, span: int) -> bool:
-    """Whether a tensor in host memory has no lazy sign, records nothing, and lies within its storage."""
-    if type(tensor) not in _PLAIN or tensor.requires_grad or tensor.is_neg() or is_recorded():
-        return False
-    try:
-        held: int = tensor.untyped_storage().nbytes()
-    except (RuntimeError, NotImplementedError):
-        # Sparse, or a transform's.
-        return False
-    if offset := tensor.storage_offset():
-        held -= offset * tensor.itemsize
-    return held >= span
-
-
-def _maker(shape: Sizes, like: Any) -> Callable[[], Any]:
-    # No default and no context puts it elsewhere, and it is of no class of its own.
-    make = partial(torch.empty(0, dtype=like.dtype, device=_CPU).new_empty, *shape or [()])
-    size = like.itemsize * math.prod(shape)
-    return make if size < HUGE else partial(huge, make, size)
-
-
 def _written(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
-
-
-@cache
-def _structure() -> Structure | None:
-    return structure({dtype: _numpy_dtype(dtype) for dtype in (*_SIMPLE, torch.bfloat16)})
 
 
 def _in_large_pages(tensor: Any, size: int) -> None:
@@ -257,13 +227,8 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
-_CPU, _PLAIN = torch.device("cpu"), (torch.Tensor, torch.nn.Parameter)
+_PLAIN = torch.Tensor, torch.nn.Parameter
 
 TRACED.update(dict.fromkeys(_PLAIN, is_traced))
 if tensors is not None:
     tensors.know(_PLAIN, partial(_is_included, _TRACER), _written, _in_large_pages, _packed())
-if reader_of(torch.Tensor):
-    # Complex tensors may be lazy conjugates: DLPack's dtypes of those are not read there.
-    QUICK[torch.Tensor] = QUICK[torch.nn.Parameter] = QuickKind(
-        torch.Tensor, torch.nn.Parameter, is_traced, _can_use, _maker, _written, _structure
-    )

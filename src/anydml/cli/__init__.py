@@ -245,22 +245,12 @@ anydml.add_command(reshard)
 anydml.add_command(rechunk)
 
 
-@anydml.command(short_help="Compile ahead what common work needs.")
+@anydml.command(short_help="Say that nothing is compiled any more.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def warmup(quiet: bool) -> None:
-    """Compile the CPU kernels that common work needs, so that nobody waits for them later on this machine."""
-    from anydml.engines.cpu.warmup import kernels
-    from anydml.progress import shown
-
-    start = time.perf_counter()
-    every = [*kernels()]
-    count = len(every)
-    with shown(count, progress=not quiet, show=lambda number: counted(number, "kernel")) as advance:
-        for _, compile_kernel in every:
-            compile_kernel()
-            advance(1)
+    """Say that nothing has to be warmed up: everything was compiled when anydml was built."""
     if not quiet:
-        say(f"{counted(count, 'kernel')} are ready after {time.perf_counter() - start:.1f} s")
+        say("nothing to do: anydml compiles nothing when it runs")
 
 
 @anydml.command(short_help="Show the operators and what each level supports.")

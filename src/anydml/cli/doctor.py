@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import warnings
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import click
@@ -15,21 +13,18 @@ import click
 from anydml.cli.output import say
 from anydml.text import bytes_text, counted, printable
 
-LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
+LIBRARIES = ("numpy", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
 
 Fact = tuple[str, str]
 Facts = tuple[list[Fact], list[str]]
 """Lines of name and value, and what is slow."""
 
 
-@click.command(short_help="Show versions, threads, kernels, and what is slow here.")
+@click.command(short_help="Show versions, threads, ways in use, and what is slow here.")
 def doctor() -> None:
-    """Show versions, cores, threads, cache, kernels and GPU, and what would be slow here and why.
-
-    It compiles a kernel, unless it has been compiled before, to see whether that can be done.
-    """
+    """Show versions, cores, threads, memory, the compiled core and GPU, and what would be slow here and why."""
     facts, slow = [*_versions()], list[str]()
-    for ask in (_threads, _core, _kernels, _gpu):
+    for ask in (_threads, _core, _libraries, _gpu):
         found, why = ask()
         facts += found
         slow += why
@@ -55,16 +50,14 @@ def _versions() -> Iterator[Fact]:
 
 
 def _threads() -> Facts:
-    from anydml.engines.cpu.machine import last_level_cache
-    from anydml.engines.cpu.pool import available_cores, get_num_threads
+    from anydml.engines.cpu.threads import available_cores, get_num_threads
     from anydml.memory.limits import available_memory
 
     cores, every, threads = available_cores(), os.cpu_count() or 1, get_num_threads()
     available = available_memory()
     facts = [
         ("cores", f"{cores}" if cores == every else f"{cores} of the machine's {every}"),
-        ("threads", f"{threads} for work of {_shared_from()} and more"),
-        ("largest cache", bytes_text(last_level_cache())),
+        ("threads", f"{threads} for large work"),
         ("memory", "the system does not say" if available is None else f"{bytes_text(available)} available"),
     ]
     slow = []
@@ -80,16 +73,6 @@ def _threads() -> Facts:
     return facts, slow
 
 
-def _shared_from() -> str:
-    from anydml.engines.cpu.compiler import NoCompilerError
-    from anydml.engines.cpu.sharing_point import DEFAULT, shared_bytes
-
-    try:
-        return bytes_text(shared_bytes())
-    except NoCompilerError:
-        return bytes_text(DEFAULT)
-
-
 def _core() -> Facts:
     from anydml import core
 
@@ -99,33 +82,25 @@ def _core() -> Facts:
     return [("core", "not compiled")], [f"{why}, where a C compiler works or pip reaches one"]
 
 
-def _kernels() -> Facts:
-    from anydml.engines.cpu.compiler import NoCompilerError, import_kernels, quietly
+def _libraries() -> Facts:
+    """How other libraries' arrays are read, where they are installed."""
+    from importlib.util import find_spec
 
-    try:
-        import_kernels()
-        from anydml.engines.cpu.kernels import kept
-        from anydml.engines.cpu.kernels.rows import rows_kernel
-        from anydml.engines.cpu.warmup import kernels
+    from anydml import core
 
-        rows_kernel()
-        # A kernel that lies on the disk needs no compiler.
-        quietly(partial(importlib.import_module, "anydml.engines.cpu.kernels.compilation"))
-    except NoCompilerError as error:
-        slow = f"no kernel can be compiled, so NumPy moves everything, in one thread: {error}"
-        return [("compiler", "does not work"), ("kernels", "none")], [slow]
-    held = kept.held()
-    where = ", ".join(f"{count} compiled, in {folder}" for folder, count in held)
-    facts = [("compiler", "works"), ("kernels", where if held else "none kept on disk")]
-    are_missing = sum(count for _, count in held) < sum(1 for _ in kernels())
-    if are_missing and kept.writable() is None:
-        why = (
-            "kernels cannot be kept on disk, so each process compiles its own: set NUMBA_CACHE_DIR to a folder of yours"
-        )
-        return facts, [why]
-    if are_missing:
-        return facts, ["the first large call of each kind compiles its kernel, in under a second: run anydml warmup"]
-    return facts, []
+    facts, slow = list[Fact](), list[str]()
+    if find_spec("torch") is not None:
+        import torch
+
+        has_table = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+        is_quick = core.IS_COMPILED and has_table
+        facts.append(("tensors", "read by compiled code, by DLPack's table" if is_quick else "read by Python"))
+        if core.IS_COMPILED and not has_table:
+            why = "this PyTorch has no DLPack table, so that Python plans every call on tensors, in 50 µs and more"
+            slow.append(f"{why}: install PyTorch 2.10 or later")
+    if find_spec("jax") is not None:
+        facts.append(("JAX's arrays", "read by NumPy, without a copy"))
+    return facts, slow
 
 
 def _gpu() -> Facts:

@@ -23,11 +23,13 @@ def _compiled(name: str) -> Any:
         return None
 
 
-memory, pool, program, tensors = map(_compiled, ("memory", "pool", "program", "tensors"))
+finding, fusing, memory, pool, program, tensors = map(
+    _compiled, ("finding", "fusing", "memory", "pool", "program", "tensors")
+)
 
 MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "repeating", "filling", "boxes")]
 
-IS_COMPILED = None not in (memory, pool, program, tensors, *MODULES)
+IS_COMPILED = None not in (finding, fusing, memory, pool, program, tensors, *MODULES)
 """Whether there is compiled code for this Python and this machine."""
 
 

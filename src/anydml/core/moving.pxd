@@ -29,17 +29,20 @@ cdef extern from "moves.h" nogil:
         int32_t lookups
         Lookup *lookup
 
-cdef extern from "kernels.h" nogil:
-    void anydml_run(const Move *m, int64_t count)
+cdef extern from "steps.h" nogil:
+    ctypedef struct Step "anydml_step":
+        int64_t count
+        int64_t units
+        int32_t streamed
+
     ctypedef struct Stage "anydml_stage":
         int64_t units
+        int32_t steps
+        Step step[16]
 
-    int64_t anydml_written(const Move *m, int64_t count)
-    int64_t anydml_plan(Stage *stage, const Move *m, int64_t count, int64_t written)
-    void anydml_work(const Stage *stage, int64_t first, int64_t last)
-    void anydml_choose(const char *limit, int64_t stream_from)
-    const char *anydml_isa()
-
+cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
+cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
+cdef const char *name_of(const Step *step) noexcept nogil
 cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
 cdef bint continues(Move *first, const Move *second) noexcept nogil
 

@@ -8,6 +8,15 @@ import os
 from pathlib import Path
 
 import cython
+from cython.cimports.anydml.core.kernels import (
+    anydml_choose,
+    anydml_isa,
+    anydml_plan,
+    anydml_run,
+    anydml_step_name,
+    anydml_work,
+    anydml_written,
+)
 from cython.cimports.cpython.exc import PyErr_CheckSignals
 from cython.cimports.libc.stdint import int64_t
 
@@ -166,6 +175,21 @@ def run_stage(stage, total):
 def some_units(plan, first, last):
     """Some units of a stage, for the pool."""
     anydml_work(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
+
+
+def written_by(m, count):
+    """Bytes that moves write."""
+    return anydml_written(m, count)
+
+
+def plan(stage, m, count, written):
+    """Choose steps for the first moves, all of which may be done at once; how many moves they do."""
+    return anydml_plan(stage, m, count, written)
+
+
+def name_of(step):
+    """What a step's kernel is called."""
+    return anydml_step_name(step)
 
 
 def run_backwards(m, count):

@@ -11,6 +11,7 @@ cdef class Compiled:
     cdef int64_t count, lookup_count
     cdef int operand_count
     cdef list patterns, refusing
+    cdef int place(self, char **at, Move *moves, Lookup *lookups) except -1
     cdef int pack(self, object move) except -1
     cdef int pack_end(self, Move *m, object lookups, int into) except -1
 
@@ -23,11 +24,8 @@ cdef class Bound:
     cdef bint refuses
     cdef int check_indices(self) except -1
 
-cdef const char *first_outside(Move *m, int number) noexcept nogil
-cdef bint index_of(const Lookup *lookup, const char *at, int64_t *offset) noexcept nogil
-cdef const char *place_of(Move *m, int number, bint *counts, int64_t *c) noexcept nogil
 cdef bint is_fill(object source)
 cdef int depth(object end)
 cdef int operand(int number, int count) except -1
 cdef void *new(int64_t count, size_t size) except NULL
-cdef int64_t address(object array)
+cdef char *address(object array) except? NULL

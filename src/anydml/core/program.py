@@ -10,13 +10,22 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_LOOKUPS,
     ANYDML_RANK,
     ANYDML_SKIP,
+    SHARED_EFFORT,
+    Lookup,
+    Move,
+    Stage,
+    effort,
+    name_of,
+    plan,
     run,
     run_backwards,
     simplify,
+    written_by,
 )
+from cython.cimports.anydml.core.refusals import first_outside
 from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
-from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint32_t
+from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import NPY_ARRAY_WRITEABLE, PyArray_DATA, PyArray_FLAGS, ndarray
 
@@ -136,6 +145,52 @@ class Compiled:
             self.lookup_count += 1
             m.lookups += 1
 
+    def place(self, at, moves, lookups):
+        """The same moves and lookups where operands have these addresses."""
+        k: int64_t
+        memcpy(moves, self.moves, self.count * cython.sizeof(Move))
+        memcpy(lookups, self.lookups, self.lookup_count * cython.sizeof(Lookup))
+        for k in range(self.count):
+            moves[k].to += cython.cast(int64_t, cython.cast(cython.size_t, at[self.written[k]]))
+            if self.read[k] >= 0:
+                moves[k].source += cython.cast(int64_t, cython.cast(cython.size_t, at[self.read[k]]))
+            moves[k].lookup = lookups + (self.moves[k].lookup - self.moves[0].lookup)
+        for k in range(self.lookup_count):
+            lookups[k].at += cython.cast(int64_t, cython.cast(cython.size_t, at[self.looked[k]]))
+
+    def is_shared(self):
+        """Whether there is enough work for more than one thread."""
+        return effort(self.moves, self.count) >= SHARED_EFFORT
+
+    def steps(self):
+        """How the moves are done, where their operands lie far apart from each other.
+
+        Returns:
+            For each step the kernel's name, how many moves it does, whether it writes past the caches, and how many
+            parts it has that threads may share.
+        """
+        stage: Stage
+        k: cython.int
+        done: int64_t
+        first: int64_t = 0
+        moves: cython.pointer(Move) = cython.cast(cython.pointer(Move), new(self.count, cython.sizeof(Move)))
+        found: list = []
+        try:
+            memcpy(moves, self.moves, self.count * cython.sizeof(Move))
+            for k in range(self.count):
+                moves[k].to += cython.cast(int64_t, self.written[k] + 1) << 44
+                moves[k].source += cython.cast(int64_t, self.read[k] + 1) << 44
+            written: int64_t = written_by(moves, self.count)
+            while first < self.count:
+                done = plan(cython.address(stage), moves + first, self.count - first, written)
+                for k in range(stage.steps):
+                    step = cython.address(stage.step[k])
+                    found.append((name_of(step).decode(), step.count, bool(step.streamed), step.units))
+                first += done
+        finally:
+            PyMem_Free(moves)
+        return found
+
     def bind(self, operands, outside=None):
         """The same moves between operands' addresses.
 
@@ -166,15 +221,15 @@ class Bound:
         self.refuses = len(compiled.refusing) > 0
         self.moves = cython.cast(cython.pointer(Move), new(count, cython.sizeof(Move)))
         self.lookups = cython.cast(cython.pointer(Lookup), new(compiled.lookup_count, cython.sizeof(Lookup)))
-        memcpy(self.moves, compiled.moves, count * cython.sizeof(Move))
-        memcpy(self.lookups, compiled.lookups, compiled.lookup_count * cython.sizeof(Lookup))
-        for k in range(count):
-            self.moves[k].to += address(operands[compiled.written[k]])
-            if compiled.read[k] >= 0:
-                self.moves[k].source += address(operands[compiled.read[k]])
-            self.moves[k].lookup = self.lookups + (compiled.moves[k].lookup - compiled.lookups)
-        for k in range(compiled.lookup_count):
-            self.lookups[k].at += address(operands[compiled.looked[k]])
+        at: cython.pointer(cython.p_char) = cython.cast(
+            cython.pointer(cython.p_char), new(len(operands), cython.sizeof(cython.p_char))
+        )
+        try:
+            for k in range(len(operands)):
+                at[k] = address(operands[k])
+            compiled.place(at, self.moves, self.lookups)
+        finally:
+            PyMem_Free(at)
 
     def __dealloc__(self):
         PyMem_Free(self.moves)
@@ -223,85 +278,6 @@ class Bound:
                 raise self.outside(lookup, found)
 
 
-def first_outside(m, number):
-    """The first index of a move's lookup, in row-major order, that is outside its axis; NULL where there is none."""
-    n: int64_t[16]
-    c: int64_t[16]
-    counts: cython.bint[16]
-    at: cython.p_const_char
-    offset: int64_t
-    k: cython.int
-    d: cython.int
-    strict: Lookup = m.lookup[number]
-    # An index that would be skipped is outside.
-    strict.outside = ANYDML_SKIP
-    for k in range(number, -1, -1):
-        counts[k] = k == number or (m.lookup[k].into >= 0 and counts[m.lookup[k].into])
-    for d in range(m.rank):
-        c[d] = 0
-        n[d] = 1
-        for k in range(number + 1):
-            if counts[k] and m.lookup[k].b[d]:
-                n[d] = m.n[d]
-    while True:
-        at = place_of(m, number, counts, c)
-        if at != cython.NULL and not index_of(cython.address(strict), at, cython.address(offset)):
-            return at
-        d = m.rank - 1
-        while d >= 0:
-            c[d] += 1
-            if c[d] < n[d]:
-                break
-            c[d] = 0
-            d -= 1
-        if d < 0:
-            return cython.NULL
-
-
-def index_of(lookup, at, offset):
-    """What the index at an address is worth to a lookup; False where it is outside, and skipped."""
-    i: int64_t = 0
-    word: uint32_t = 0
-    if lookup.type == 1:
-        i = cython.cast(cython.pointer(cython.const[uint8_t]), at)[0]
-    elif lookup.type == 4 or lookup.type == -4:
-        memcpy(cython.address(word), at, 4)
-        i = word
-        if lookup.type == -4:
-            i = cython.cast(int32_t, word)
-    else:
-        memcpy(cython.address(i), at, 8)
-        if lookup.type == 8 and i < 0:
-            i = lookup.size
-    if i < 0 and lookup.type < 0:
-        i += lookup.size
-    if i < 0 or i >= lookup.size:
-        if lookup.outside == ANYDML_SKIP:
-            return False
-        i = 0 if i < 0 else lookup.size - 1
-    offset[0] = i * lookup.stride
-    return True
-
-
-def place_of(m, number, counts, c):
-    """Where the index of a lookup lies, given those that count for that and a coordinate; NULL where it is skipped."""
-    at: cython.p_const_char[16]
-    offset: int64_t
-    k: cython.int
-    d: cython.int
-    at[number] = cython.NULL
-    for k in range(number + 1):
-        at[k] = m.lookup[k].at
-        for d in range(m.rank):
-            at[k] += c[d] * m.lookup[k].b[d]
-    for k in range(number):
-        if counts[k]:
-            if not index_of(m.lookup + k, at[k], cython.address(offset)):
-                return cython.NULL
-            at[m.lookup[k].into] += offset
-    return at[number]
-
-
 def is_fill(source):
     """Whether a move's source is a pattern."""
     return hasattr(source, "pattern")
@@ -333,7 +309,7 @@ def address(array):
     """Of an array's first element."""
     if not isinstance(array, ndarray):
         raise TypeError(f"{type(array).__name__} is no NumPy array")
-    return cython.cast(int64_t, cython.cast(cython.size_t, PyArray_DATA(cython.cast(ndarray, array))))
+    return cython.cast(cython.p_char, PyArray_DATA(cython.cast(ndarray, array)))
 
 
 def run_moves(moves, operands, backwards=False):

@@ -479,3 +479,18 @@ static void anydml_run(const anydml_move *m, int64_t count) {
     m += done; count -= done;
   }
 }
+
+/* What a step's kernel is called. */
+static const char *anydml_step_name(const anydml_step *s) {
+  const anydml_kernels *k = anydml_chosen;
+  if (s->work == k->look) return s->pattern ? "scattered fill" : "look-up";
+  if (s->work == k->weave) return "weave";
+  if (s->work == k->turn_past) return "turn";
+  if (s->work == anydml_runs) return "runs";
+  if (s->plane == k->fill) return "fill";
+  if (s->plane == k->spread) return "repeat";
+  if (s->plane == k->rows || s->plane == k->rows_streamed || s->plane == k->rows_packed) return "rows";
+  for (int e = 1; e <= 8; e++)
+    if (k->turn[e] && s->plane == k->turn[e]) return "turn";
+  return "elements";
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +24,16 @@ def index_error(program: Program, lookup: Lookup, index: int) -> IndexError:
     return outside_of(program.name, index, program.operands[lookup.operand].name, lookup.size)
 
 
+def scratch_shapes(program: Program) -> tuple[tuple[int, np.dtype[Any]], ...]:
+    """How many words a program's scratch has, each of its pieces in whole lines, so that elements are aligned."""
+    sizes = [operand.size for operand in program.operands if operand.role == "scratch"]
+    return tuple([(math.ceil(size / LINE) * (LINE // WORD.itemsize), WORD) for size in sizes])
+
+
 def scratch_arrays(program: Program) -> list[Array]:
     """New memory for a program's scratch, and its constants before it, as operands that follow the bound ones."""
     constants: list[Array] = [*program.constants]
-    scratch = [operand.size for operand in program.operands if operand.role == "scratch"]
-    # In whole lines, so that elements are aligned.
-    lines = [math.ceil(size / LINE) for size in scratch]
-    words = [empty((count * LINE // 8,), WORD) for count in lines]
-    return constants + [each.view(np.uint8)[:size] for each, size in zip(words, scratch, strict=True)]
+    return constants + [empty((count,), dtype).view(np.uint8) for count, dtype in scratch_shapes(program)]
 
 
 class ProgramAtOnce:

@@ -51,19 +51,10 @@ class ProgramCache:
 
     Args:
         budget: bytes that they may take together, about.
-
-    Attributes:
-        quick: programs under keys that are made in less time and do not say all, so that whoever finds one must see
-            whether it fits. It is emptied with a generation, so that programs do not outlive theirs for long.
-        steps: what is found by the callers' own arguments, emptied likewise.
-        whole: tables of calls that compiled code finds, likewise.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
-        self.quick: dict[Hashable, Any] = {}
-        self.steps: dict[Hashable, Any] = {}
-        self.whole: dict[Hashable, Any] = {}
         self._young, self._old = _Generation(), _Generation()
 
     def __call__(self, make: Maker) -> Maker:
@@ -95,14 +86,7 @@ class ProgramCache:
 
     def clear(self) -> None:
         """Let go of all programs."""
-        self._young, self._old, self.quick = _Generation(), _Generation(), {}
-        self.forget_steps()
-
-    def forget_steps(self) -> None:
-        """Let go of what is found by callers' own arguments."""
-        self.steps = {}
-        for table in [*self.whole.values()]:
-            table.clear()
+        self._young, self._old = _Generation(), _Generation()
 
     def info(self) -> CacheInfo:
         """How many programs are kept, and what they weigh."""
@@ -116,8 +100,7 @@ class ProgramCache:
             return
         young = self._young
         if 2 * (young.bytes + weight) > self.budget:
-            self._old, self._young, self.quick = young, _Generation(), {}
-            self.forget_steps()
+            self._old, self._young = young, _Generation()
             young = self._young
         young.programs[key] = program
         young.bytes += weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -34,59 +34,6 @@ class Engine(Protocol):
         """Choose how to run a program, whose constants and scratch are the engine's to provide."""
 
 
-ArrayLayout = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
-"""Shape, strides in bytes, and dtype."""
-
-Start = Callable[[int], int]
-"""Does a call's work on the arrays of the tuple at an address, or returns 1 if they are not what it was made for, an
-output is read-only, or outputs may overlap: then nothing was done, and the long way says what is wrong."""
-
-
-class Whole(NamedTuple):
-    """A call of which compiled code does all, from the arguments to the results.
-
-    Attributes:
-        make: makes a table in which such calls are found (see `anydml.engines.cpu.whole_calls`), which is
-            told whether lists of integers are as good as tuples.
-        block: where the words are that say what it does.
-        space: bytes of workspace that it takes beside a tuple of its operands.
-        start: a launch's own, for work that other threads of Python go on beside; None for less.
-        kept: what has to be kept alive.
-    """
-
-    make: Callable[[bool], Any]
-    block: int
-    space: int
-    start: Start | None
-    kept: object
-
-
-class Launch(NamedTuple):
-    """A call's work in one step, for arrays of NumPy's own.
-
-    Attributes:
-        start: does it.
-        kept: what `start` needs kept alive.
-        weight: bytes that are kept, about.
-        spans: bytes from each operand's first element to the one past its highest.
-        variant: the same for a tuple in which arguments of these types follow the arrays (integers, floats, words,
-            None, tuples of integers): those that are of other types are refused, too. That they are equal is the
-            caller's to see.
-            With a type of another library's arrays, these are what the tuple has; None where they cannot be read.
-        is_ready: whether `variant` answers at once for a type; where it does not, it will soon.
-        whole: the same without a tuple, for functions' own arguments; None for another library's arrays whose
-            structure is not known.
-    """
-
-    start: Start
-    kept: object
-    weight: int
-    spans: tuple[int, ...]
-    variant: Callable[[Sequence[object], type | None], Launch | None]
-    is_ready: Callable[[type | None], bool]
-    whole: Whole | None = None
-
-
 class CompiledCall(Protocol):
     """A program that functions run, each time on other arrays."""
 
@@ -98,48 +45,16 @@ class CompiledCall(Protocol):
         """Bytes of memory that it keeps, about."""
 
 
-class Launches(Protocol):
-    """What makes calls that come often a single step."""
-
-    def often(self, calls: int) -> int:
-        """Calls of one plan after which that pays, or after which to ask again; 0 where it never does.
-
-        Args:
-            calls: how many there were. What pays for several plans together may depend on it.
-        """
-
-    def ask(
-        self,
-        program: Program,
-        layouts: Sequence[ArrayLayout],
-        inputs: int,
-        ready: Callable[[Launch], object],
-    ) -> None:
-        """Make a program such a step for arrays of these layouts; nobody waits.
-
-        Args:
-            program: what it does.
-            layouts: of inputs and results.
-            inputs: how many of them are inputs.
-            ready: takes it once it is there, in any thread; is never called where it cannot be made.
-        """
-
-
 class ArrayEngine(Protocol):
     """What functions ask of an engine beside `Engine`: memory for their results.
 
     Attributes:
         key: what tells plans of this engine from those of others.
         is_numpys: whether NumPy may read and write the arrays itself.
-        launches: what makes calls that come often a single step; None where nothing does.
     """
 
     key: Hashable
     is_numpys: bool
-
-    @property
-    def launches(self) -> Launches | None:
-        """See above."""
 
     def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CompiledCall:
         """Compile a program whose outputs are `results` of these shapes, or, without shapes, the caller's own."""

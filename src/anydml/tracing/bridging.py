@@ -9,8 +9,10 @@ import numpy as np
 
 from anydml.arrays.quick import BRIDGES
 from anydml.arrays.receive import guest_of
-from anydml.tracing.stepping import MISSED
 from anydml.tracing.structure import leaves, rebuilt
+
+MISSED: Any = object()
+"""What is given where arrays are not so."""
 
 
 def bridged(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES, QUICK
+from anydml.arrays.quick import BRIDGES, TRACED
 from anydml.arrays.receive import check_place, guest_of
+from anydml.core import fusing
 from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
-from anydml.tracing.bridging import bridged
+from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import Call
-from anydml.tracing.forms import taken_apart
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.plan import Plan, results_of
 from anydml.tracing.refusing import broken
-from anydml.tracing.stepping import MISSED, MOST_SHAPES, FusedSteps, StepsByForm, followed, key_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
@@ -95,29 +94,23 @@ class Fused:
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
         self._plans = ProgramCache()
-        self._steps = FusedSteps()
-        self._named: dict[tuple[str, ...], FusedSteps] = {}
-        self._forms = StepsByForm()
+        self._calls: Any = None if fusing is None else fusing.Calls()
         self._last: tuple[Hashable, Plan] | None = None
         self._turn = threading.RLock()
         _ALL.add(self)
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
-        # What most calls are, without looking any closer. What traces Python must not meet compiled code.
-        steps = self._named.get(tuple(keywords)) if keywords else self._steps
-        if steps is not None and steps.whole is not None:
-            given = (*arguments, *keywords.values()) if keywords else arguments
-            kind = type(given[0]) if given else None
-            if kind is list and given[0]:
-                kind = type(given[0][0])
-            if kind is np.ndarray or (kind in QUICK and not QUICK[kind].is_traced()):
-                found = steps.wholly(given, out)
-                if found is not MISSED:
-                    return found
-        found = self._stepped(arguments, keywords, out)
-        if found is not MISSED:
-            return found
+        # What traces Python must not meet compiled code.
+        is_seen = self._calls is not None and not any(ask() for ask in TRACED.values())
+        if is_seen:
+            found = self._calls.take(arguments, keywords, out)
+            if found is not None:
+                return found
+        if BRIDGES and out is None:
+            found = bridged(self, arguments, keywords)
+            if found is not MISSED:
+                return found
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
@@ -127,8 +120,8 @@ class Fused:
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
         plan = self._plan(key, call, arguments, keywords)
-        if plan.launch is not None and plan.form is not None:
-            self._keep(arguments, keywords, plan)
+        if is_seen and (done := plan.in_core(call.adapters)) is not None:
+            self._calls.keep(arguments, keywords, done)
         if out is None:
             return plan.run(call.inputs, call.adapters)
 
@@ -142,31 +135,6 @@ class Fused:
             return compiled
 
         return plan.run_to(out, call.inputs, call.adapters, kept)
-
-    def _stepped(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """What a call gives that is found by its shapes, or by all that is no array; or `MISSED`."""
-        quick, found = key_of(arguments, keywords), MISSED
-        if quick:
-            found = self._steps.take(quick, arguments, out)
-        elif self._forms:
-            found = self._forms.take(arguments, keywords, out)
-        if found is MISSED and BRIDGES and out is None:
-            found = bridged(self, arguments, keywords)
-        return found
-
-    def _keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], plan: Plan) -> None:
-        """Have the next call like this found, where it can be."""
-        if quick := key_of(arguments, keywords):
-            self._steps.keep(quick, arguments, plan)
-        elif parts := followed((*arguments, *keywords.values())):
-            names = tuple(keywords)
-            if names and names not in self._named:
-                if len(self._named) >= MOST_SHAPES:
-                    self._named.clear()
-                self._named[names] = FusedSteps()
-            (self._named[names] if names else self._steps).keep_whole(*parts, plan)
-        elif taken := taken_apart(arguments, keywords):
-            self._forms.keep(taken, plan)
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"

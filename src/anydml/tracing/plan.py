@@ -12,15 +12,14 @@ import numpy as np
 from anydml.arrays import ArrayAdapter, target_array
 from anydml.arrays.receive import guest_of
 from anydml.binding import check_overlap, check_strides, check_writeable
-from anydml.engines.protocol import ArrayEngine, CompiledCall, Launch
+from anydml.core import fusing
+from anydml.engines.common import scratch_shapes
+from anydml.engines.protocol import ArrayEngine, CompiledCall
 from anydml.errors import BindingError
 from anydml.functions.planning import check_size
 from anydml.memory.results import empty
 from anydml.moves import Program
 from anydml.moves.indices import as_signed
-from anydml.tracing.form_source import is_deep
-from anydml.tracing.forms import Form
-from anydml.tracing.quick import QuickCall
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import PLAIN, leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
@@ -67,8 +66,6 @@ class Plan:
     Attributes:
         program: what writes packed results.
         is_one: whether the function returns one array.
-        is_simple: whether it returns that, or a tuple or list of arrays alone.
-        form: the structure of what it returns, where all of it but constants is made in each call.
     """
 
     def __init__(
@@ -85,33 +82,37 @@ class Plan:
         self._engine = engine
         self.is_one = isinstance(tree, Result)
         self._is_flat = type(tree) in (tuple, list) and [*tree] == [*results]
-        self.is_simple = self.is_one or self._is_flat
-        has_known = any(isinstance(leaf, Known) for leaf in leaves(tree))
-        self.form = None if has_known or not results or is_deep(tree) else Form(tree, Result)
         self._is_numpys = engine.is_numpys
         self.program = self._program([None] * len(results))
         self.compiled = self.compile(self.program)
-        self._quick = QuickCall(engine.launches, self.program)
 
     @property
     def weight(self) -> int:
         """Bytes that are kept, about."""
         kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
-        # Twice: the engine's program, and its tables in a single step.
-        return kept + 2 * (self.compiled.weight if self.compiled else 0)
+        return kept + (self.compiled.weight if self.compiled else 0)
 
     def compile(self, program: Program) -> CompiledCall | None:
         """What runs a program; None where nothing moves."""
         return self._engine.compile_program(program) if program.moves else None
 
-    @property
-    def launch(self) -> Launch | None:
-        """What does a whole call in one step, once calls came often enough."""
-        return self._quick.launch
+    def in_core(self, adapters: Guests) -> Any:
+        """What the compiled core does such calls by, from the arguments to the results; None where Python has to.
 
-    def in_shape(self, arrays: list[Any]) -> Any:
-        """Results as the function returns them, where that is simple."""
-        return arrays[0] if self.is_one else arrays if type(self.tree) is list else tuple(arrays)
+        Args:
+            adapters: whose the arrays are.
+        """
+        packed = getattr(self.compiled, "packed", None)
+        if fusing is None or packed is None or any(isinstance(leaf, Known) for leaf in leaves(self.tree)):
+            return None
+        if adapters[0] is not None and any(result.like is None for result in self.results):
+            return None
+        results = [
+            fusing.Result(shape, dtype, result.like or 0)
+            for result, (shape, dtype) in zip(self.results, self.shapes, strict=True)
+        ]
+        tree = rebuilt(self.tree, lambda leaf, _: fusing.Slot(leaf.number) if isinstance(leaf, Result) else leaf, "")
+        return fusing.Call(packed, tuple(self.program.constants), scratch_shapes(self.program), tuple(results), tree)
 
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
         """New results."""
@@ -143,11 +144,6 @@ class Plan:
         Raises:
             BindingError: `out` does not fit, cannot be written, or overlaps.
         """
-        if self._quick.start is not None and adapters[0] is None:
-            # What does not fit in any way is seen by the step itself; then the long way says what it is.
-            fits = self.is_one or (self._is_flat and type(out) is type(self.tree))
-            if fits and self._quick.run((*inputs, out) if self.is_one else (*inputs, *out)):
-                return out
         try:
             pairs = [*paired(self.tree, out, Result, "out")]
         except ValueError as error:
@@ -180,7 +176,7 @@ class Plan:
         return out
 
     def _dispatch(self, compiled: CompiledCall | None, operands: tuple[Array, ...]) -> None:
-        if compiled is None or (compiled is self.compiled and self._quick.run(operands)):
+        if compiled is None:
             return
         try:
             compiled.run(operands)

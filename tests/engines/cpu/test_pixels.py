@@ -6,6 +6,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from anydml.engines.cpu.kernels import kept, pixel_registers
+from anydml.engines.cpu.kernels import pixels as kernels
+from anydml.engines.cpu.pool import POOL
 from how_many import how_many
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +16,6 @@ from hypothesis import strategies as st
 import anydml as dml
 from anydml.engines.cpu import kernel_call as calls
 from anydml.engines.cpu import pixels, plan
-from anydml.engines.cpu.kernels import kept, pixel_registers
-from anydml.engines.cpu.kernels import pixels as kernels
-from anydml.engines.cpu.pool import POOL
 from anydml.memory.host import address_of
 from anydml.moves import Access, Move, simplify
 

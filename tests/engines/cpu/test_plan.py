@@ -4,9 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-import anydml as dml
-from anydml.engines.cpu import engine, plan
 from anydml.engines.cpu.kernel_call import CHUNK, PIECES, units_per_claim
 from anydml.engines.cpu.machine import (
     DEFAULT_CACHE,
@@ -18,6 +15,9 @@ from anydml.engines.cpu.machine import (
     most_cached,
     processor,
 )
+
+import anydml as dml
+from anydml.engines.cpu import engine, plan
 from anydml.moves import simplify
 from anydml.text import counted
 

@@ -1,35 +1,28 @@
-"""The CPU engine."""
+"""The CPU engine: the compiled core, or NumPy where that is not there.
+
+Reading order: `engine` (programs), `arrays` (results of functions), `threads`, `nonzero`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 
-from anydml.engines.cpu.compiler import between_forks
+from anydml.engines.cpu.arrays import HostArrays
+from anydml.engines.cpu.engine import CpuEngine
 from anydml.engines.protocol import Array, ArrayEngine, Engine, only_name
+
+_HOST = HostArrays()
 
 
 def open_engine(device: str) -> Engine:
     """The engine of ``"cpu"``."""
     only_name("cpu", device)
-    return _loaded()[0]()
+    return CpuEngine()
 
 
 def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
     """The engine behind functions on arrays in host memory."""
-    return _loaded()[1]
-
-
-@cache
-def _loaded() -> tuple[Callable[[], Engine], ArrayEngine]:
-    return between_forks(_load)
-
-
-def _load() -> tuple[Callable[[], Engine], ArrayEngine]:
-    from anydml.engines.cpu.arrays import HostArrays
-    from anydml.engines.cpu.engine import CpuEngine
-
-    return CpuEngine, HostArrays()
+    return _HOST
 
 
 __all__ = ["array_engine", "open_engine"]

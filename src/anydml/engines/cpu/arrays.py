@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.arrays import ArrayAdapter
 from anydml.engines.cpu.engine import CpuProgram
-from anydml.engines.cpu.launch import often
-from anydml.engines.cpu.loader import LOADER
-from anydml.engines.protocol import Array, ArrayLayout, Launch
+from anydml.engines.protocol import Array
 from anydml.memory.results import empty
 from anydml.moves import Program
-
-PATIENT = True
-"""How programs are made: each may be the only one of its kind."""
-
-
-class HostLaunches:
-    """What makes calls on host memory that come often a single step of compiled code."""
-
-    def often(self, calls: int) -> int:
-        """Fewer where kernels' modules are imported already."""
-        return often(calls)
-
-    def ask(
-        self,
-        program: Program,
-        layouts: Sequence[ArrayLayout],
-        inputs: int,
-        ready: Callable[[Launch], object],
-    ) -> None:
-        """By a thread."""
-
-        def make() -> None:
-            if launch := CpuProgram.of(program).launch(layouts, inputs):
-                ready(launch)
-
-        LOADER.ask(make)
 
 
 class HostArrays:
@@ -47,15 +19,14 @@ class HostArrays:
 
     key: Hashable = "cpu"
     is_numpys = True
-    launches = HostLaunches()
 
     def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CpuProgram:
-        """Simplify, and choose kernels."""
-        return CpuProgram.of(program, PATIENT)
+        """Simplify, and pack."""
+        return CpuProgram(program)
 
     def compile_program(self, program: Program) -> CpuProgram:
         """The same."""
-        return CpuProgram.of(program, PATIENT)
+        return CpuProgram(program)
 
     def results(
         self,

@@ -38,7 +38,6 @@ class DeviceArrays:
     """
 
     is_numpys = False
-    launches = None
 
     def __init__(self, gpu: int | None) -> None:
         self.gpu = gpu

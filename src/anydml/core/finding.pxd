@@ -1,0 +1,19 @@
+# Where elements are not zero.
+from libc.stdint cimport int64_t, uint64_t
+
+cdef extern from "finding.h" nogil:
+    int64_t ANYDML_PIECE
+    ctypedef struct Search "anydml_search":
+        const char *source "from"
+        int64_t total
+        int64_t size
+        uint64_t kept
+        int64_t *rows
+        int rank
+        const int64_t *n
+        char *to
+        int width
+    void anydml_count(const void *plan, int64_t first, int64_t last) noexcept
+    void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
+
+cdef int look_through(const Search *search, int64_t pieces, bint is_second) except -1

@@ -1,0 +1,347 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Calls of fused functions: found by what their arguments are, and done from there to the results.
+
+What is unusual is left to Python, which says what is wrong with it: then nothing was done.
+"""
+
+import cython
+from cython.cimports.anydml.core.arrays import (
+    Kind,
+    View,
+    apart,
+    description,
+    make,
+    read,
+    target,
+    tell,
+)
+from cython.cimports.anydml.core.memory import new_array
+from cython.cimports.anydml.core.moving import Lookup, Move, run
+from cython.cimports.anydml.core.program import Compiled, address, new
+from cython.cimports.anydml.core.refusals import first_outside
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
+from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
+from cython.cimports.cpython.mem import PyMem_Free
+from cython.cimports.cpython.ref import PyObject
+from cython.cimports.cpython.tuple import PyTuple_CheckExact
+from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memcpy
+from cython.cimports.numpy import PyArray_TYPE, dtype, import_array, npy_intp
+
+import_array()
+
+MOST_CALLS = cython.declare(int64_t, 4096)
+MOST_MOVES = cython.declare(int64_t, 1 << 16)
+"""Calls that are kept for a function, and moves of all of them together: where there are more, all go."""
+
+DEEPEST = cython.declare(cython.int, 64)
+"""Structures in each other, at most."""
+
+
+class Slot:
+    """The place of a result in a structure.
+
+    Args:
+        number: the result's.
+    """
+
+    def __cinit__(self, number: cython.int):
+        self.number = number
+
+
+class Result:
+    """A packed array that a call makes.
+
+    Args:
+        shape: its sizes.
+        kind: NumPy's dtype.
+        like: the number of an argument of its dtype, where arrays are another library's.
+    """
+
+    def __cinit__(self, shape: tuple, kind, like: cython.int):
+        self.rank = len(shape)
+        for k in range(self.rank):
+            self.n[k] = shape[k]
+        self.dtype = kind
+        self.like = like
+
+
+class Call:
+    """What is done for arguments that look alike.
+
+    Args:
+        compiled: the moves, between inputs, results, constants and scratch.
+        constants: arrays.
+        scratch: arrays' shapes and dtypes.
+        results: of `Result`.
+        tree: the structure that is given back, with a `Slot` for each result.
+    """
+
+    def __cinit__(self, compiled: Compiled, constants: tuple, scratch: tuple, results: tuple, tree):
+        self.compiled = compiled
+        self.constants = constants
+        self.scratch = scratch
+        self.results = results
+        self.tree = tree
+        self.is_one = isinstance(tree, Slot)
+
+    def run(self, given, out):
+        """The results, or `out`; None where Python has to look at it."""
+        views: View[64]
+        at: cython.p_char[256]
+        k: cython.int
+        j: cython.int
+        kind: Kind
+        result: Result
+        count: cython.int = len(self.results)
+        compiled: Compiled = self.compiled
+        if count > 64 or compiled.operand_count > 256:
+            return None
+        held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
+        made: list = []
+        if out is None:
+            for k in range(count):
+                result = self.results[k]
+                kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
+                if kind.library == cython.NULL:
+                    kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
+                    kind.element = cython.cast(dtype, result.dtype).itemsize
+                array = make(cython.address(kind), result.rank, result.n, cython.address(views[k]))
+                if array is None:
+                    return None
+                made.append(array)
+        elif not taken(self.tree, out, made) or self.targets(made, given, views):
+            return None
+        for k in range(given.count):
+            at[k] = given.views[k].data
+        j = given.count
+        for k in range(count):
+            at[j] = views[k].data
+            j += 1
+        for array in self.constants:
+            at[j] = address(array)
+            j += 1
+        for shape, each in self.scratch:
+            size: npy_intp = shape
+            array = new_array(1, cython.address(size), each)
+            held.append(array)
+            at[j] = address(array)
+            j += 1
+        moves: cython.pointer(Move) = cython.cast(
+            cython.pointer(Move),
+            new(1, compiled.count * cython.sizeof(Move) + compiled.lookup_count * cython.sizeof(Lookup)),
+        )
+        try:
+            compiled.place(at, moves, cython.cast(cython.pointer(Lookup), moves + compiled.count))
+            for number, lookup, _ in compiled.refusing:
+                if first_outside(moves + cython.cast(int64_t, number), lookup) != cython.NULL:
+                    return None
+            run(moves, compiled.count)
+        finally:
+            PyMem_Free(moves)
+        if out is not None:
+            for array in made:
+                tell(array, given.kinds)
+            return out
+        return made[0] if self.is_one else built(self.tree, made)
+
+    def targets(self, found, given, views):
+        """Look at the caller's arrays; returns 1 where Python has to: they are not packed, or may overlap."""
+        k: cython.int
+        j: cython.int
+        d: cython.int
+        step: int64_t
+        kind: Kind
+        result: Result
+        for k in range(len(found)):
+            result = self.results[k]
+            kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
+            if kind.library == cython.NULL:
+                kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
+                kind.element = cython.cast(dtype, result.dtype).itemsize
+            if target(found[k], cython.address(kind), result.rank, result.n, cython.address(views[k])):
+                return 1
+            step = kind.element
+            for d in range(result.rank - 1, -1, -1):
+                if result.n[d] > 1 and views[k].s[d] != step:
+                    return 1
+                step *= result.n[d]
+            for j in range(given.count):
+                if not apart(
+                    cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element
+                ):
+                    return 1
+            for j in range(k):
+                # Elements of other results are at most this long.
+                if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
+                    return 1
+        return 0
+
+
+class Calls:
+    """The calls of one function."""
+
+    def __cinit__(self):
+        self.found = {}
+        self.moves = 0
+
+    def take(self, arguments: tuple, keywords: dict, out):
+        """What a call gives that was kept; None where Python has to look at it."""
+        given: Given
+        if not self.found or see_all(cython.address(given), arguments, keywords):
+            return None
+        key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
+        found = PyDict_GetItem(self.found, key)
+        if found == cython.NULL:
+            return None
+        call: Call = cython.cast(Call, found)
+        return call.run(cython.address(given), out)
+
+    def keep(self, arguments: tuple, keywords: dict, call: Call):
+        """Have calls with such arguments done so."""
+        given: Given
+        if see_all(cython.address(given), arguments, keywords):
+            return
+        if len(self.found) >= MOST_CALLS or self.moves > MOST_MOVES:
+            self.found.clear()
+            self.moves = 0
+        self.moves += call.compiled.count + 1
+        self.found[PyBytes_FromStringAndSize(given.key, given.used)] = call
+
+
+def put(given, bytes, count):
+    """Add bytes to the key; returns 1 where there is no room."""
+    if given.used + count > KEY:
+        return 1
+    memcpy(given.key + given.used, bytes, count)
+    given.used += count
+    return 0
+
+
+def word(given, kind, value):
+    """Add a letter and a number to the key; returns as `put`."""
+    return put(given, cython.address(kind), 1) or put(given, cython.address(value), 8)
+
+
+def see_all(given, arguments, keywords):
+    """Look at a call's arguments; returns 1 where Python has to."""
+    given.count = 0
+    given.used = 0
+    given.depth = 0
+    for each in arguments:
+        if see(given, each):
+            return 1
+    for name, each in keywords.items():
+        if word(given, ord("k"), 0) or see(given, name) or see(given, each):
+            return 1
+    return given.count == 0
+
+
+def see(given, item):
+    """Look at an argument, or a part of one; returns as `see_all`."""
+    overflow: cython.int = 0
+    number: cython.double
+    size: cython.Py_ssize_t
+    if item is None:
+        return word(given, ord("n"), 0)
+    if type(item) is bool:
+        return word(given, ord("b"), 1 if item else 0)
+    if type(item) is int:
+        value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
+        return 1 if overflow else word(given, ord("i"), value)
+    if type(item) is float:
+        # Also tells 0 from −0, and knows nan again.
+        number = PyFloat_AS_DOUBLE(item)
+        return word(given, ord("f"), 0) or put(given, cython.address(number), 8)
+    if type(item) is str:
+        text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
+        return word(given, ord("s"), size) or put(given, text, size)
+    if PyTuple_CheckExact(item) or PyList_CheckExact(item):
+        if given.depth == DEEPEST or word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):
+            return 1
+        given.depth += 1
+        for each in item:
+            if see(given, each):
+                return 1
+        given.depth -= 1
+        return 0
+    if type(item) is dict:
+        if given.depth == DEEPEST or word(given, ord("d"), len(item)):
+            return 1
+        given.depth += 1
+        for name, each in item.items():
+            if type(name) is not str or see(given, name) or see(given, each):
+                return 1
+        given.depth -= 1
+        return 0
+    return see_array(given, item)
+
+
+def see_array(given, item):
+    """Look at an array; returns as `see_all`."""
+    k: cython.int = given.count
+    type_number: int64_t
+    if k == ARRAYS:
+        return 1
+    v: cython.pointer(View) = cython.address(given.views[k])
+    kind: cython.pointer(Kind) = cython.address(given.kinds[k])
+    if read(item, v, kind) or kind.library != given.kinds[0].library:
+        return 1
+    if kind.library == cython.NULL:
+        type_number = PyArray_TYPE(item)
+        # Strings, dates and structures have more to them than a number; so has another order of bytes.
+        if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
+            return 1
+    else:
+        type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
+    given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
+    given.count += 1
+    return (
+        word(given, ord("a"), type_number)
+        or word(given, ord("r"), v.rank)
+        or put(given, v.n, 8 * v.rank)
+        or put(given, v.s, 8 * v.rank)
+    )
+
+
+def built(tree, results):
+    """A structure with results in their places."""
+    if isinstance(tree, Slot):
+        return results[cython.cast(Slot, tree).number]
+    if PyList_CheckExact(tree):
+        return [built(each, results) for each in tree]
+    if isinstance(tree, tuple):
+        items = [built(each, results) for each in tree]
+        return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
+    if type(tree) is dict:
+        return {name: built(each, results) for name, each in tree.items()}
+    return tree
+
+
+def taken(tree, out, found):
+    """Find what stands in the places of results, in a structure of the caller's; False where they differ."""
+    if isinstance(tree, Slot):
+        found.append(out)
+        return True
+    # Nothing of the caller's own may run, now that its arrays were looked at.
+    if isinstance(tree, (list, tuple)):
+        if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
+            return False
+        for k in range(len(tree)):
+            if not taken(tree[k], out[k], found):
+                return False
+        return True
+    if type(tree) is dict:
+        if type(out) is not dict or len(out) != len(tree):
+            return False
+        for name in out:
+            if type(name) is not str:
+                return False
+        for name, each in tree.items():
+            if type(name) is not str or name not in out or not taken(each, out[name], found):
+                return False
+    return True
