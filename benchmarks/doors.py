@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.launch import LOADER
 
 import anydml as dml
 
@@ -109,12 +107,10 @@ def _add(table: Table, door: str, calls: Mapping[str, Call]) -> None:
 def seconds(table: Table, rounds: int) -> dict[tuple[str, str], float]:
     """Seconds a call, by what it does and by door."""
     calls = {(name, door): call for name, row in table.items() for door, call in row.items()}
-    import_kernels()
     for _ in range(2):
         for call in calls.values():
             for _ in range(WARM):
                 call()
-        LOADER.settle(60)
     times: dict[tuple[str, str], list[float]] = {key: [] for key in calls}
     order, keys = random.Random(7), [*calls]
     for _ in range(rounds):

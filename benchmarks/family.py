@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from anydml.engines.cpu.compiler import import_kernels
 
 import anydml as dml
 from benchmarks.family_calls import Calls, Node
@@ -191,7 +190,6 @@ def main(arguments: list[str] | None = None) -> int:
     if given.show:
         print(table(kept_cells(given.show)))
         return 0
-    import_kernels()
     try:
         import torch
 

@@ -10,39 +10,35 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from anydml.engines.cpu.loader import LOADER
-from anydml.engines.cpu.machine import last_level_cache, processor
-from anydml.engines.cpu.plan import plan
-from anydml.engines.cpu.pool import POOL, available_cores
 
 import anydml as dml
-from anydml.memory.host import address_of
-from anydml.moves import Access, Move
+from anydml.core.moving import last_cache
+from anydml.engines.cpu.threads import available_cores
 
 Run = Callable[[], object]
 
 SETTLE = 0.01
 """Seconds before each timed call, for the last one's threads to stop spinning: they would take a core from anybody."""
 
-STRIDE, PATIENCE = 0.2, 60.0
-"""Seconds of calls by which a run gets into its stride, and that kernels may take to be loaded meanwhile."""
+STRIDE = 0.2
+"""Seconds of calls by which a run gets into its stride."""
 
 READS = 3
 """How often each core reads its share of other memory before each timed call."""
 
 
 def into_stride(runs: Mapping[str, Run]) -> None:
-    """Call each until its calls are those of a loop: what comes again is looked up and loaded by then."""
+    """Call each until its calls are those of a loop."""
     for run in runs.values():
         end = time.perf_counter() + STRIDE
         run()
         while time.perf_counter() < end:
             run()
-    LOADER.settle(PATIENCE)
     for run in runs.values():
         for _ in range(3):
             run()
@@ -85,7 +81,7 @@ def _read_other_memory() -> None:
 
 @cache
 def _other_memory() -> list[np.ndarray[Any, Any]]:
-    memory = np.ones(2 * last_level_cache() // 8, np.uint64)
+    memory = np.ones(2 * last_cache() // 8, np.uint64)
     return np.array_split(memory, available_cores())
 
 
@@ -110,7 +106,7 @@ class CopyLimit:
         source, destination = self._source[: total // 2], self._destination[: total // 2]
         runs: dict[str, Run] = {
             "copy numpy": lambda: np.copyto(destination, source),
-            "copy anydml": _own_copy(destination, source),
+            "copy anydml": lambda: dml.copy(source, out=destination),
         }
         try:
             import torch
@@ -120,16 +116,19 @@ class CopyLimit:
         return {**runs, "copy torch": lambda: pair[0].copy_(pair[1])}
 
 
-def _own_copy(destination: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> Run:
-    steps = plan([Move((), Access(0, 0, ()), Access(1, 0, ()), source.size)], source.size)
-    assert steps is not None
-    table = steps[0].table(np.array([address_of(destination), address_of(source)], np.uint64))
-    return partial(POOL.run, steps[0].load(), table, (destination, source))
+def _processor() -> str:
+    """The processor's name, as far as the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def machine(*more: str) -> dict[str, object]:
     """What a reader must know of the machine: processor, cores, caches, memory, versions, also of more packages."""
-    packages = ("numpy", "numba", "torch", "onnxruntime", *more)
+    packages = ("numpy", "torch", "onnxruntime", *more)
     versions = {}
     for package in packages:
         try:
@@ -137,7 +136,7 @@ def machine(*more: str) -> dict[str, object]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = "not installed"
     return {
-        "processor": processor(),
+        "processor": _processor(),
         "threads": dml.get_num_threads(),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
         "system": platform.system(),

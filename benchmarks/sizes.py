@@ -24,8 +24,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.loader import LOADER
 
 import anydml as dml
 from benchmarks.heat_map import write_heat_map
@@ -93,8 +91,6 @@ def measured(runs: Mapping[str, Run], rounds: int, state: str) -> dict[str, list
             calls += 1
             if calls >= 3 and time.perf_counter() > end + WARM:
                 break
-        # Kernels that were asked for meanwhile are there from the next calls on.
-        LOADER.settle(PATIENCE)
         for _ in range(3):
             run()
         once = _seconds(run, 3)
@@ -198,7 +194,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     rounds = given.rounds or (QUICK_ROUNDS if given.quick else ROUNDS)
     about = machine()
-    import_kernels()
     try:
         import torch
 

@@ -16,7 +16,7 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
-from anydml.arrays.quick import TRACED
+from anydml.arrays.quick import RECORDS, TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array
 from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
@@ -230,5 +230,6 @@ _is_included, _is_excluded = (
 _PLAIN = torch.Tensor, torch.nn.Parameter
 
 TRACED.update(dict.fromkeys(_PLAIN, is_traced))
+RECORDS.append(is_traced)
 if tensors is not None:
     tensors.know(_PLAIN, partial(_is_included, _TRACER), _written, _in_large_pages, _packed())

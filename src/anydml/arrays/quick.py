@@ -17,6 +17,18 @@ def is_native(array: Any) -> bool:
     return kind is np.ndarray or (kind in TRACED and not TRACED[kind]())
 
 
+def is_recorded() -> bool:
+    """Whether calls on any library's arrays are recorded now."""
+    for ask in RECORDS:
+        if ask():
+            return True
+    return False
+
+
+RECORDS: list[Callable[[], bool]] = []
+"""What `TRACED` asks, once for each library."""
+
+
 TRACED: dict[type, Callable[[], bool]] = {}
 """By types of other libraries' arrays: whether calls are recorded now rather than run."""
 

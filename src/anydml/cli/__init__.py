@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -22,7 +21,7 @@ from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_on
 from anydml.cli.output import fail, give_up, say, warn
 from anydml.cli.stores_commands import rechunk, reshard, stores
 from anydml.engines import ENGINES
-from anydml.text import counted, printable
+from anydml.text import printable
 
 if TYPE_CHECKING:
     from anydml.dxdispatch import Model

@@ -216,10 +216,10 @@ def choose(limit: str = "", stream_from: int | None = None) -> None:
         limit: ``"v2"``, ``"v3"`` or ``"v4"``: none of a higher instruction set; the best there are, by default.
         stream_from: bytes written from which on stores go past the caches; a share of the last one, by default.
     """
-    anydml_choose(limit.encode(), _last_cache() // SHARE if stream_from is None else stream_from)
+    anydml_choose(limit.encode(), last_cache() // SHARE if stream_from is None else stream_from)
 
 
-def _last_cache() -> int:
+def last_cache() -> int:
     """Bytes of the first processor's largest cache, as far as the system says."""
     largest = 0
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES, TRACED
+from anydml.arrays.quick import BRIDGES, TRACED, is_recorded
 from anydml.arrays.receive import check_place, guest_of
 from anydml.core import fusing
 from anydml.engines import array_engine
@@ -102,7 +102,7 @@ class Fused:
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
         # What traces Python must not meet compiled code.
-        is_seen = self._calls is not None and not any(ask() for ask in TRACED.values())
+        is_seen = self._calls is not None and not (TRACED and is_recorded())
         if is_seen:
             found = self._calls.take(arguments, keywords, out)
             if found is not None:
