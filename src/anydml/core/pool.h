@@ -96,6 +96,21 @@ static int anydml_core(void) {
 #endif
 }
 
+/* Leave a core for another one that this thread may use; whether it did. It may use all of them again at once. */
+static int anydml_leave(int core) {
+#if defined(__linux__)
+  cpu_set_t every, others;
+  if (core >= CPU_SETSIZE || sched_getaffinity(0, sizeof every, &every)) return 0;
+  others = every;
+  CPU_CLR(core, &others);
+  if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof others, &others)) return 0;
+  sched_setaffinity(0, sizeof every, &every);
+  return 1;
+#else
+  return 0;
+#endif
+}
+
 static int64_t anydml_now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -129,8 +144,9 @@ static void *anydml_serve(void *unused) {
     int alive = ANYDML_LOAD(alive);
     if (anydml_is_new(state, done)) {
       if (!ANYDML_REPLACE(state, &state, state + 1)) continue;
-      /* Woken on the caller's own core, it would only take turns with it. The system moves it away if that takes long. */
-      int is_apart = anydml_crew.job.core < 0 || anydml_crew.job.core != anydml_core() || anydml_crew.job.effort >= ANYDML_LARGE;
+      /* Woken on the caller's own core, it would only take turns with it, and the system moves it away much later. */
+      const int core = anydml_crew.job.core;
+      int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || anydml_crew.job.effort >= ANYDML_LARGE;
       if (is_apart) {
         __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);
         if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
