@@ -130,6 +130,7 @@ static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *
   const anydml_move *m = w->column->move;
   if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window)) return 0;
   stage->woven++;
+  s->count = w->columns;
   w->vector = k->weave_vector;
   w->block = w->windows ? k->weave_whole : k->weave_blocks;
   s->work = k->weave;
@@ -161,7 +162,9 @@ static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml
   else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
   if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
   anydml_columns_of(&stage->weave[stage->woven], m, apart, along);
-  return anydml_weave_step(stage, s, &stage->weave[stage->woven], bytes, streamed);
+  const int woven = anydml_weave_step(stage, s, &stage->weave[stage->woven], bytes, streamed);
+  if (woven) s->count = 1;
+  return woven;
 }
 
 /* A turned plane past the caches, where its rows, or several planes' together, are long enough. */

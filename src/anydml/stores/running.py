@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
@@ -12,19 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines import array_engine, open_engine
+from anydml.engines import array_engine
 from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Spans, Transfer
-
-LONG, LONG_AT_ALL = 256, 4096
-"""Bytes of a run from which NumPy moves it: in a plan that is over before kernels would be compiled, and in any."""
-
-LARGE = 2 << 30
-"""Bytes of a plan that kernels are worth it for."""
 
 MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
@@ -40,9 +33,7 @@ class FileBlocks:
 
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         self.plan = plan
-        self._long = LONG_AT_ALL if plan.totals.bytes_written >= LARGE else LONG
         self._layouts = plan.layouts()
-        self._engine = threading.Lock()
         self._compiled: dict[tuple[Move, ...], Any] = {}
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
@@ -95,21 +86,14 @@ class FileBlocks:
         return sum(each.bytes for each in layout.writes)
 
     def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
-        constants = len(operands) - 2
-        if all(move.element_size >= self._long for move in moves):
-            open_engine("numpy").compile(_program(moves, constants)).bind(operands)()
-            return
-        with self._engine:
-            self._kernels(moves, constants).run(operands)
-
-    def _kernels(self, moves: tuple[Move, ...], constants: int) -> Any:
+        # Two threads may make the same at the same time; either serves.
         found = self._compiled.get(moves)
         if found is None:
             if len(self._compiled) >= MOST_COMPILED:
                 self._compiled.clear()
-            found = array_engine("plan", ()).compile_program(_program(moves, constants))
+            found = array_engine("plan", ()).compile_program(_program(moves, len(operands) - 2))
             self._compiled[moves] = found
-        return found
+        found.run(operands)
 
     def _transfer(self, transfer: Transfer | Spans, buffer: np.ndarray[Any, Any], is_read: bool) -> None:
         file, base = self._files[transfer.operand]
