@@ -13,8 +13,6 @@ import pytest
 from measured import Repetitions
 from pace import in_order, is_left_out, keep_quick
 
-from anydml.engines.cpu import admission
-
 with contextlib.suppress(ModuleNotFoundError):
     from hypothesis import settings
 
@@ -22,32 +20,10 @@ with contextlib.suppress(ModuleNotFoundError):
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
 
-os.environ.setdefault("ANYDML_SHARED_BYTES", str(1 << 20))
-"""On every machine the same work is shared, here and in the processes of tests."""
-
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """NumPy's threads for linear algebra, which no test asks for, are two fifths of what importing it costs a process."""
 
 REPETITIONS = Repetitions()
-
-
-@pytest.fixture(autouse=True)
-def special_kernels(monkeypatch):
-    """Each test may have as many special kernels as a process; those that are compiled stay so."""
-    monkeypatch.setattr(admission, "_admitted", set())
-    monkeypatch.setattr(admission, "_asked", set())
-
-
-@pytest.fixture
-def own_plans():
-    """Functions find what to do anew, and the kernels have been imported."""
-    from anydml.engines.cpu import compiler
-    from anydml.functions.calling import PLANS
-
-    PLANS.clear()
-    compiler.import_kernels()
-    yield
-    PLANS.clear()
 
 
 def keep_bytecode(cache):

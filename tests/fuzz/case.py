@@ -44,13 +44,12 @@ class Memory:
 
 @dataclass(frozen=True)
 class How:
-    """Who runs a case: an engine, by which kernels, with how many threads, with how many bytes a claim."""
+    """Who runs a case: an engine, by which kernels (of an instruction set, or of the best), with how many threads."""
 
     engine: str = "cpu"
-    kernels: str = "planned"
+    kernels: str = ""
     streamed: bool = False
     threads: int = 1
-    chunk: int = 256 << 10
 
 
 @dataclass(frozen=True)

@@ -1,51 +1,38 @@
 """Runs patterns of moves between guard pages; a process of its own, because a byte too far ends it.
 
-    python -m trust.guard_child KERNEL REPORT [--every] [--break FOLDER]
+    python -m trust.guard_child GROUP REPORT [--every] [--short]
 
-REPORT always holds the name of the pattern that runs. `numpy` is the way without kernels, `streamed` stores past the
-caches. FOLDER keeps kernels that go too far, for whoever compiles them again.
+REPORT always holds the name of the pattern that runs. With --short compiled code is told
+that operands begin a byte later than they do. It prints how many patterns ran, and which kernels.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
+import json
 import os
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from .breaking import BREAKS
+from anydml import core
+from anydml.engines.numpy.views import bind_views
+from anydml.moves import Access, simplify
+
 from .guarded import PAGE, Arena
 from .moving import expected, extents
-from .patterns import KERNELS, Pattern
+from .patterns import GROUPS, Pattern
 
 HOSTILE = [0, 1, -1, 2**31, 2**31 - 1, -(2**31), 2**32 - 1, 2**63, 2**63 - 1, -(2**63), 2**64 - 1, 36, 37, 38, -37, -38]
 ARENAS, ARENA_PAGES = 10, 300
 INDICES = 1 << 16
 REPORT = 500
-
-
-def replace_kernel(kernel: str, folder: Path) -> None:
-    """Put a kernel in the place of the real one that goes one byte, or one row, too far."""
-    module = f"anydml.engines.cpu.kernels.{kernel}"
-    assert module not in sys.modules, f"others have imported {module}"
-    text = Path(importlib.util.find_spec(module).origin).read_text(encoding="utf-8")
-    right, wrong = BREAKS[kernel]
-    if right not in text:
-        raise SystemExit(f"{right!r} stands no longer in {module}: break something else")
-    broken, path = text.replace(right, wrong), folder / f"{kernel}.py"
-    # A file that is the same stays, with its bytecode.
-    if not path.exists() or path.read_text(encoding="utf-8") != broken:
-        folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(broken, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(module, path)
-    sys.modules[module] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(sys.modules[module])
+SETS = ("v2", "v3", "v4")
 
 
 class Noise:
@@ -70,28 +57,64 @@ class Noise:
         return self._indices[item][at : at + size]
 
 
-def run(pattern: Pattern, mode: str, arenas: list[Arena], noise: Noise) -> None:
-    """Do a pattern's moves with every operand before a guard page, then after one, and look at every byte."""
-    from anydml.engines.cpu.engine import program
+class Ways:
+    """By NumPy, and by the kernels of each instruction set that there is, with stores past the caches and without.
 
+    Attributes:
+        kernels: those that were used.
+    """
+
+    def __init__(self, with_numpy: bool) -> None:
+        self._with_numpy = with_numpy
+        self.kernels: set[str] = set()
+        self._sets: list[str] = []
+        if core.program is not None:
+            from anydml.core import moving
+
+            self._choose = moving.choose
+            for name in SETS:
+                moving.choose(name)
+                if moving.instruction_set().endswith(name):
+                    self._sets.append(name)
+            # The generic kernels are all that other processors have.
+            self._sets = self._sets or [""]
+
+    def bound(self, moves: Sequence[Any], operands: Sequence[np.ndarray]) -> Iterator[tuple[str, Callable[[], object]]]:
+        """Ways to do moves, which are to be done before the next one is asked for."""
+        # NumPy's engine has fills done as moves of constants.
+        if self._with_numpy and all(isinstance(move.source, Access) for move in moves):
+            yield "by NumPy", bind_views(moves, operands)
+        if self._sets:
+            compiled = core.program.Compiled(moves, len(operands))
+            for name in self._sets:
+                for past in (False, True):
+                    self._choose(name, 0 if past else 1 << 60)
+                    self.kernels |= {name for stage in compiled.stages() for name in stage[0]}
+                    yield f"{name}, {'past the caches' if past else 'cached'}", compiled.bind(operands)
+
+
+def run(pattern: Pattern, ways: Ways, arenas: list[Arena], noise: Noise, report: Callable[[str], None], late: int) -> None:
+    """Do a pattern's moves with every operand before a guard page, then after one, and look at every byte."""
     spans = extents(pattern.moves)
-    work = program(pattern.name, pattern.moves)
-    kernels = sorted({step.kernel.partition(" ")[0] for step in work.steps or ()})
-    wanted = [] if mode == "numpy" else [(mode == "cached" and pattern.cached) or pattern.kernel]
-    assert kernels == wanted, f"{pattern.name}: {kernels}"
+    moves = simplify(pattern.moves)
     for at_end in (True, False):
         memories = [arena.take(end - first, at_end) for arena, (first, end) in zip(arenas, spans, strict=False)]
         for memory in memories:
             memory[...] = noise.bytes(memory.size)
-        for lookup in (lookup for move in pattern.moves for lookup in move.source.lookups):
+        for lookup in (lookup for move in pattern.moves if isinstance(move.source, Access) for lookup in move.source.lookups):
             memory = memories[lookup.operand]
             memory[...] = noise.indices(np.dtype(lookup.dtype).itemsize, memory.size)
+        before = [memory.copy() for memory in memories]
         after = expected(pattern.moves, memories, [first for first, _ in spans])
         # An operand begins where its offset is 0, which may lie anywhere in its memory, or even outside.
-        operands = [operand(memory, *span) for memory, span in zip(memories, spans, strict=True)]
-        work.bind(operands)()
-        for memory, wanted_bytes in zip(memories, after, strict=True):
-            assert memory.tobytes() == wanted_bytes.tobytes(), pattern.name
+        operands = [operand(memory, first - late, end) for memory, (first, end) in zip(memories, spans, strict=True)]
+        for way, bound in ways.bound(moves, operands):
+            report(f"{pattern.name}, {way}")
+            for memory, own in zip(memories, before, strict=True):
+                memory[...] = own
+            bound()
+            for memory, wanted in zip(memories, after, strict=True):
+                assert memory.tobytes() == wanted.tobytes(), f"{pattern.name}, {way}"
 
 
 def operand(memory: np.ndarray, first: int, end: int) -> np.ndarray:
@@ -103,43 +126,25 @@ def operand(memory: np.ndarray, first: int, end: int) -> np.ndarray:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run all patterns of one kernel in every mode."""
+    """Run all patterns of one group in every way."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("kernel", choices=KERNELS)
+    parser.add_argument("group", choices=GROUPS)
     parser.add_argument("report", type=Path)
     parser.add_argument("--every", action="store_true")
-    parser.add_argument("--break", dest="broken", type=Path)
+    parser.add_argument("--short", action="store_true")
     given = parser.parse_args(arguments)
-    kernel = given.kernel
-    if given.broken:
-        replace_kernel(kernel, given.broken)
-    from anydml.engines.cpu import admission, engine, fills, lookups, permute, pixels, plan
-
-    admission.MOST = 1 << 30
-    plan.LONG_TABLES_BYTES = 0
-    plan.PERMUTED_BYTES = 0 if kernel in ("turn", "table") else 1 << 60
-    # Others would do some of their patterns, for the sake of speed alone.
-    permute.ALONG_LINES, permute.BY_ELEMENTS = (0, -1), 1 << 60
-    pixels.MOST_BYTES = pixels.MOST_BYTES if kernel == "pixels" else 0
-    pixels.LEAST_BYTES = 0
-    if kernel == "elements":
-        fills.LEAST_OWN_RUN = 1 << 60
-    if kernel == "lookup":
-        lookups.SHORT_AXIS = -1
-    plan.SHORT_LINE = 1 if kernel == "interleave" else plan.SHORT_LINE
-
-    noise = Noise(np.random.default_rng(6))
+    noise, ways = Noise(np.random.default_rng(6)), Ways(not given.short)
     arenas = [Arena(ARENA_PAGES) for _ in range(ARENAS)]
     done = 0
     with given.report.open("wb", buffering=0) as file:
-        for mode in ("cached", "streamed") if given.broken else ("numpy", "cached", "streamed"):
-            engine.SMALL_BYTES = 1 << 60 if mode == "numpy" else -1
-            plan.most_cached = lambda mode=mode: -1 if mode == "streamed" else 1 << 60
-            for pattern in KERNELS[kernel](given.every):
-                os.pwrite(file.fileno(), f"{pattern.name}, {mode}".encode().ljust(REPORT), 0)
-                run(pattern, mode, arenas, noise)
-                done += 1
-    print(done)
+
+        def report(text: str) -> None:
+            os.pwrite(file.fileno(), text.encode().ljust(REPORT), 0)
+
+        for pattern in GROUPS[given.group](given.every):
+            run(pattern, ways, arenas, noise, report, int(given.short))
+            done += 1
+    print(json.dumps([done, sorted(ways.kernels)]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anydml.moves import Access, Move, extent
+from anydml.moves import Access, Fill, Move, extent
 
 
 def extents(moves: list[Move]) -> list[tuple[int, int]]:
@@ -17,6 +17,8 @@ def extents(moves: list[Move]) -> list[tuple[int, int]]:
 
     for move in moves:
         for access in (move.destination, move.source):
+            if isinstance(access, Fill):
+                continue
             widen(access.operand, *extent(access, move.sizes, move.element_size))
             for lookup in access.lookups:
                 plain = Access(lookup.operand, lookup.offset, lookup.strides)
@@ -29,6 +31,10 @@ def expected(moves: list[Move], memories: list[np.ndarray], starts: list[int]) -
     after = [memory.copy() for memory in memories]
     for move in moves:
         to, source, element = move.destination, move.source, f"V{move.element_size}"
+        if isinstance(source, Fill):
+            value = np.frombuffer(source.pattern * (move.element_size // len(source.pattern)), element)
+            _box(after[to.operand], element, to.offset - starts[to.operand], move.sizes, to.strides)[...] = value
+            continue
         first = source.offset - starts[source.operand]
         if source.lookups:
             origins = np.array(first, np.int64)

@@ -7,44 +7,63 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anydml.moves import Access, Lookup, Move
+from anydml.moves import Access, Fill, Lookup, Move
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Moves with the kernel that is expected to do them, and a name; `cached` where another one does them by caches."""
+    """Moves, and a name."""
 
     name: str
-    kernel: str
     moves: list[Move]
-    cached: str = ""
 
 
 def rows(every: bool) -> Iterator[Pattern]:
     """Runs of all lengths; parts side by side, lines with gaps, backwards and repeated; runs cut into pieces."""
     lengths = [*range(1, 331), *range(505, 520), *range(4090, 4102)]
     for length in lengths:
-        yield Pattern(f"run of {length}", "rows", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
+        yield Pattern(f"run of {length}", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
     long = [*range(65, 330, 1 if every else 7), 512, 4097]
     for length, (gap, back) in itertools.product(long, [(0, False), (1, True), (3, False), (64, True)]):
         source = -(length + gap) if back else length + gap
         lines = Move((5,), Access(0, 0, (length + 3,)), Access(1, 0, (source,)), length)
-        yield Pattern(f"5 runs of {length}, source {source}", "rows", [lines])
+        yield Pattern(f"5 runs of {length}, source {source}", [lines])
     for length in long[:: 1 if every else 3]:
         whole = 3 * length + 5
         parts = [
             Move((2, 3), Access(k, 0, (7 * length, 2 * length)), Access(3, at, (4 * whole, whole)), size)
             for k, (at, size) in enumerate([(0, length), (length, length + 5), (2 * length + 5, length)])
         ]
-        yield Pattern(f"3 parts of about {length}", "rows", parts)
+        yield Pattern(f"3 parts of about {length}", parts)
         again = Move((4,), Access(0, 0, (length + 1,)), Access(1, 0, (0,)), length)
-        yield Pattern(f"4 times the same {length}", "rows", [again])
+        yield Pattern(f"4 times the same {length}", [again])
     for length in range(513, 513 + 64):
         # Rows that share lines with their neighbours, but for the first and the last of each group.
         to, source = Access(0, 0, (4 * length + 5, length)), Access(1, 0, (4 * length + 9, length + 1))
-        yield Pattern(f"2 times 4 runs of {length} without gaps", "rows", [Move((2, 4), to, source, length)])
+        yield Pattern(f"2 times 4 runs of {length} without gaps", [Move((2, 4), to, source, length)])
     for length in ((256 << 10) + d for d in (-1, 0, 1, 63, 65)):
-        yield Pattern(f"cut run of {length}", "rows", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
+        yield Pattern(f"cut run of {length}", [Move((), Access(0, 0, ()), Access(1, 0, ()), length)])
+
+
+def runs(every: bool) -> Iterator[Pattern]:
+    """Many runs of all lengths, each of its own, apart and side by side."""
+    for length, gap in itertools.product([*range(1, 70), *range(250, 262), 4097], (0, 1, 64)):
+        starts = [*itertools.accumulate((length + k for k in range(11)), initial=0)]
+        parts = [
+            Move((), Access(0, start + gap * (k + k * k), ()), Access(1, start + gap * k, ()), length + k)
+            for k, start in enumerate(starts[:-1])
+        ]
+        yield Pattern(f"11 runs of about {length}, {gap} apart", parts)
+
+
+def patterned(every: bool) -> Iterator[Pattern]:
+    """Elements that are known, of all sizes, packed and with gaps."""
+    for size in range(1, 65):
+        for count, gap in itertools.product((1, 2, 3, 7, 33, 130, 1025), (0, 1, 5)):
+            for period in {size, size // 2 if size % 2 == 0 else 1}:
+                value = Fill(bytes(range(1, period + 1)))
+                to = Access(0, 0, ((size + gap) * count + gap, size + gap))
+                yield Pattern(f"3 times {count} of {size} B, {period} known", [Move((3, count), to, value, size)])
 
 
 def elements(every: bool) -> Iterator[Pattern]:
@@ -58,19 +77,19 @@ def elements(every: bool) -> Iterator[Pattern]:
             # Sources that are too sparse, with a destination packed and one with gaps.
             sparse = Access(1, 0, (far * (9 * size + 1),))
             packed = Move((count,), Access(0, 0, (size,)), sparse, size)
-            yield Pattern(f"{count} of {size} B, source {sparse.strides}", "elements", [packed])
+            yield Pattern(f"{count} of {size} B, source {sparse.strides}", [packed])
             gaps = Move((count,), Access(0, 0, (size + 3,)), Access(1, 0, (far * (size + 1),)), size)
-            yield Pattern(f"{count} of {size} B with gaps, {far}", "elements", [gaps])
+            yield Pattern(f"{count} of {size} B with gaps, {far}", [gaps])
         for lines, count in ((3, 7), (5, 66), (17, 300)):
             turned = Move((lines, count), Access(0, 0, (count * size, size)), Access(1, 0, (size, lines * size)), size)
-            yield Pattern(f"{lines}×{count} of {size} B transposed", "elements", [turned])
+            yield Pattern(f"{lines}×{count} of {size} B transposed", [turned])
             again = Move((lines, count), Access(0, 0, (count * size, size)), Access(1, 0, (size, 0)), size)
-            yield Pattern(f"{lines}×{count} of {size} B repeated", "elements", [again])
+            yield Pattern(f"{lines}×{count} of {size} B repeated", [again])
             pair = [
                 Move((lines, count), Access(k, 0, (count * size + 1, size)), Access(2, k * size, (-9, 9 * size)), size)
                 for k in range(2)
             ]
-            yield Pattern(f"2 parts of {lines}×{count} of {size} B", "elements", pair)
+            yield Pattern(f"2 parts of {lines}×{count} of {size} B", pair)
 
 
 def fill(every: bool) -> Iterator[Pattern]:
@@ -81,13 +100,13 @@ def fill(every: bool) -> Iterator[Pattern]:
         counts = [*range(least, least + many), *(1000 // size + k for k in range(9)), 5000 // size + 1]
         for count in [*range(short, least), *counts]:
             one = Move((count,), Access(0, 0, (size,)), Access(1, 0, (0,)), size)
-            yield Pattern(f"{count} times one of {size} B", "fill", [one])
+            yield Pattern(f"{count} times one of {size} B", [one])
         for count, back in itertools.product(counts, [1, -1]):
             line = count * size
             own = Move((3, count), Access(0, 0, (back * (line + 3), size)), Access(1, 0, (back * (size + 1), 0)), size)
-            yield Pattern(f"3 runs of {count} times {size} B, {back}", "fill", [own])
+            yield Pattern(f"3 runs of {count} times {size} B, {back}", [own])
             lines = Move((2, 3, count), Access(0, 0, (4 * line, line, size)), Access(1, 0, (back * 7, 99, 0)), size)
-            yield Pattern(f"2 lines of 3 such runs of {count} times {size} B, {back}", "fill", [lines])
+            yield Pattern(f"2 lines of 3 such runs of {count} times {size} B, {back}", [lines])
 
 
 COLUMNS = {
@@ -148,12 +167,12 @@ def _interleaved(label, word, period, columns, zipped, back) -> Iterator[Pattern
         return result
 
     for rows in lengths:
-        yield Pattern(f"{label}: {rows} rows", "interleave", moves((rows,), (), ()))
+        yield Pattern(f"{label}: {rows} rows", moves((rows,), (), ()))
     for rows in (2 * block, 2 * block + 1, 3 * block - 1, segment + 1):
         near = rows * width + word
-        yield Pattern(f"{label}: 3 lines of {rows} rows", "interleave", moves((3, rows), (rows + 1,), (near,)))
+        yield Pattern(f"{label}: 3 lines of {rows} rows", moves((3, rows), (rows + 1,), (near,)))
         if not zipped:
-            yield Pattern(f"{label}: 3 lines of {rows}, upwards", "interleave", moves((3, rows), (rows + 1,), (-near,)))
+            yield Pattern(f"{label}: 3 lines of {rows}, upwards", moves((3, rows), (rows + 1,), (-near,)))
 
 
 PIXELS = {
@@ -212,7 +231,7 @@ def pixels(every: bool) -> Iterator[Pattern]:
                 (few + 1, 9),
             ]:
                 label = f"{lines} lines of {count} pixels, {name} of {word} B, {back}"
-                yield Pattern(label, "pixels", moves(lines, count, word if lines > 1 else 0))
+                yield Pattern(label, moves(lines, count, word if lines > 1 else 0))
 
 
 def lookup(every: bool) -> Iterator[Pattern]:
@@ -232,18 +251,18 @@ def lookup(every: bool) -> Iterator[Pattern]:
             counts = [*range(2, 60, 1 if every else 3), *([511, 512, 513, 1025] if size <= 512 else [])]
             for count in counts:
                 flat = one((count,), (size,), (0,), (item,))
-                yield Pattern(f"{count} of {label}", "lookup", flat)
-            yield Pattern(f"one of {label}", "lookup", one((), (), (), ()))
+                yield Pattern(f"{count} of {label}", flat)
+            yield Pattern(f"one of {label}", one((), (), (), ()))
             few = 50 if size <= 300 else 5
             backwards = one((few,), (size + 1,), (0,), (-item,), stride=-size - 1)
-            yield Pattern(f"backwards, gaps: {label}", "lookup", backwards)
+            yield Pattern(f"backwards, gaps: {label}", backwards)
             along = one((few,), (size,), (size * axis,), (item,))
-            yield Pattern(f"one a line: {label}", "lookup", along)
+            yield Pattern(f"one a line: {label}", along)
             if size <= 2048:
                 shared = one((9, 21), (21 * size + 2, size), (size * axis, 0), (0, item))
-                yield Pattern(f"shared by lines: {label}", "lookup", shared)
+                yield Pattern(f"shared by lines: {label}", shared)
                 boxed = one((3, 2, 21), (99 * size, 33 * size, size), (size, 0, 0), (2 * item, 0, item))
-                yield Pattern(f"a box: {label}", "lookup", boxed)
+                yield Pattern(f"a box: {label}", boxed)
 
 
 IN_LINE = (1, 2, 4, 8, 16, 32, 64)
@@ -261,10 +280,10 @@ def in_line(every: bool) -> Iterator[Pattern]:
                 looked = Lookup(2, dtype, 0, (count * item, back * item), axis, back * wide)
                 to, source = Access(0, 0, (count * wide + gap, wide)), Access(1, 0, (axis * wide, 0), (looked,))
                 label = f"3 lines of {count} of {size} B by {dtype}, gaps of {gap}, {back}"
-                yield Pattern(label, "in_line", [Move((3, count), to, source, size)])
+                yield Pattern(label, [Move((3, count), to, source, size)])
                 across = looked._replace(size=9, stride=back * count * wide)
                 source = Access(1, 0, (0, wide), (across,))
-                yield Pattern(f"{label}, across lines", "in_line", [Move((3, count), to, source, size)])
+                yield Pattern(f"{label}, across lines", [Move((3, count), to, source, size)])
 
 
 def turn(every: bool) -> Iterator[Pattern]:
@@ -281,16 +300,16 @@ def turn(every: bool) -> Iterator[Pattern]:
                 to = Access(0, 0, (columns * size + gap, size))
                 source = Access(1, 0, (back * size, up * (rows * size + gap)))
                 label = f"{rows}×{columns} of {size} B, gap {gap}, source {source.strides}"
-                yield Pattern(label, "turn", [Move((rows, columns), to, source, size)])
+                yield Pattern(label, [Move((rows, columns), to, source, size)])
         for rows, columns in (
             () if size in (3, 6, 12) else ((side + 13, 2048 // size + side), (1024 // max(size, 2) + 1, 2048 // size))
         ):
             to, source = Access(0, 0, (columns * size, size)), Access(1, 0, (size, rows * size))
-            yield Pattern(f"{rows}×{columns} of {size} B", "turn", [Move((rows, columns), to, source, size)])
+            yield Pattern(f"{rows}×{columns} of {size} B", [Move((rows, columns), to, source, size)])
         few = side // 4 if side >= 16 else side
         shape = (3, 4, few, 5, few)
         for order in [(1, 4, 0, 3, 2), (4, 3, 2, 1, 0), (2, 4, 0, 1, 3), (0, 3, 4, 1, 2)]:
-            yield Pattern(f"{shape} by {order} of {size} B", "turn", [permutation(shape, order, size)])
+            yield Pattern(f"{shape} by {order} of {size} B", [permutation(shape, order, size)])
 
 
 def permutation(shape: tuple[int, ...], order: tuple[int, ...], size: int, gap: int = 0) -> Move:
@@ -316,11 +335,11 @@ def table(every: bool) -> Iterator[Pattern]:
             ]
             for order, gap in itertools.product(orders, (1, size, 3 * size + 2)):
                 move = permutation(shape, order, size, gap)
-                yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", "table", [move])
+                yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", [move])
                 wide = tuple(stride * (size + gap) // size for stride in move.destination.strides)
                 to, source = move.destination._replace(strides=wide), move.source
                 yield Pattern(
-                    f"{shape} by {order} of {size} B, gaps of {gap}", "table", [Move(move.sizes, to, source, size)]
+                    f"{shape} by {order} of {size} B, gaps of {gap}", [Move(move.sizes, to, source, size)]
                 )
 
 
@@ -331,19 +350,20 @@ def row_blocks(every: bool) -> Iterator[Pattern]:
         for shape, gap in itertools.product(short, (0, 3, 64)):
             order = (*range(1, len(shape)), 0)
             move = permutation(shape, order, size, gap)
-            yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", "row_blocks", [move], "rows")
+            yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", [move])
             if gap:
                 *outer, inner = move.destination.strides
                 wide = move._replace(destination=Access(0, 0, (*(2 * stride for stride in outer), inner)))
-                yield Pattern(f"{shape} by {order} of {size} B, gaps", "row_blocks", [wide], "rows")
+                yield Pattern(f"{shape} by {order} of {size} B, gaps", [wide])
         if size <= 512:
             for back in (1, -1):
                 cut = Move((70,), Access(0, 0, (size,)), Access(1, 0, (back * (size + 5),)), size)
-                yield Pattern(f"70 of {size} B cut out, {back}", "row_blocks", [cut], "rows")
+                yield Pattern(f"70 of {size} B cut out, {back}", [cut])
     for size in (600, 1023, 1024, 1500, 2047):
-        yield Pattern(f"rows of {size} B", "row_blocks", [permutation((3, 5, 4), (1, 2, 0), size, 9)], "rows")
-        yield Pattern(f"rows of {size} B turned", "row_blocks", [permutation((3, 5, 4), (2, 0, 1), size)], "rows")
+        yield Pattern(f"rows of {size} B", [permutation((3, 5, 4), (1, 2, 0), size, 9)])
+        yield Pattern(f"rows of {size} B turned", [permutation((3, 5, 4), (2, 0, 1), size)])
 
 
-KERNELS = {"turn": turn, "table": table, "rows": rows, "row_blocks": row_blocks, "elements": elements,
-           "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line, "fill": fill}  # fmt: skip
+GROUPS = {"turn": turn, "table": table, "rows": rows, "runs": runs, "row_blocks": row_blocks, "elements": elements,
+          "interleave": interleave, "pixels": pixels, "lookup": lookup, "in_line": in_line, "fill": fill,
+          "patterned": patterned}  # fmt: skip

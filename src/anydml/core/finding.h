@@ -11,7 +11,7 @@ typedef struct {
   int64_t total;         /* how many */
   int64_t size;          /* bytes of each: 1, 2, 4 or 8 */
   uint64_t kept;         /* the bits of an element that count */
-  int64_t *rows;         /* by piece: how many are found in it, then in all before it */
+  int64_t *rows;         /* by piece: how many are found in it, then in all before it; and one more: in all */
   int rank;
   const int64_t *n;      /* sizes by dimension */
   char *to;              /* coordinates, a row for each element found */
@@ -85,9 +85,14 @@ static void anydml_coordinates(const void *plan, int64_t first, int64_t last) {
   int64_t c[64], many;
   const int line = s->rank - 1;
   for (; first < last; first++) {
-    char *to = s->to + s->rows[first] * s->rank * s->width;
-    if (!anydml_flags(s, first, flags, &many)) continue;
-    const int64_t found = anydml_places(flags, many, places), start = first * ANYDML_PIECE;
+    const int64_t row = s->rank * s->width, most = s->rows[first + 1] - s->rows[first], start = first * ANYDML_PIECE;
+    char *to = s->to + s->rows[first] * row;
+    if (!most) continue;
+    anydml_flags(s, first, flags, &many);
+    int64_t found = anydml_places(flags, many, places);
+    /* Somebody may have written elements since they were counted. */
+    if (found > most) found = most;
+    else if (found < most) memset(to + found * row, 0, (size_t)((most - found) * row));
     int64_t begin = 0, end = 0;
     for (int64_t k = 0; k < found; k++) {
       const int64_t place = start + places[k];

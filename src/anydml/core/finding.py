@@ -46,7 +46,7 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     search.rank = PyArray_NDIM(x)
     search.n = cython.cast(cython.pointer(cython.const[int64_t]), PyArray_DIMS(x))
     search.width = kind.itemsize
-    search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc(max(pieces, 1) * 8))
+    search.rows = cython.cast(cython.pointer(int64_t), PyMem_Malloc((pieces + 1) * 8))
     if search.rows == cython.NULL:
         raise MemoryError
     try:
@@ -55,6 +55,7 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
             found = search.rows[k]
             search.rows[k] = total
             total += found
+        search.rows[pieces] = total
         shape[0] = total
         shape[1] = search.rank
         made: ndarray = new_array(2, shape, kind)

@@ -162,12 +162,12 @@ class Compiled:
         """Whether there is enough work for more than one thread."""
         return effort(self.moves, self.count) >= SHARED_EFFORT
 
-    def steps(self):
+    def stages(self):
         """How the moves are done, where their operands lie far apart from each other.
 
         Returns:
-            For each step the kernel's name, how many moves it does, whether it writes past the caches, and how many
-            parts it has that threads may share.
+            For each stage, whose moves may be done at once, the kernels' names, how many moves there are, whether some
+            are written past the caches, and how many parts there are that threads may share.
         """
         stage: Stage
         k: cython.int
@@ -183,9 +183,14 @@ class Compiled:
             written: int64_t = written_by(moves, self.count)
             while first < self.count:
                 done = plan(cython.address(stage), moves + first, self.count - first, written)
+                names: list = []
+                past: cython.int = 0
                 for k in range(stage.steps):
-                    step = cython.address(stage.step[k])
-                    found.append((name_of(step).decode(), step.count, bool(step.streamed), step.units))
+                    name = name_of(cython.address(stage.step[k])).decode()
+                    past |= stage.step[k].streamed
+                    if name not in names:
+                        names.append(name)
+                found.append((tuple(names), done, bool(past), stage.units))
                 first += done
         finally:
             PyMem_Free(moves)

@@ -22,7 +22,7 @@ FIXED_WEIGHT, MOVE_WEIGHT = 1536, 1400
 """Bytes that a program keeps, about: in any case, and for each move."""
 
 SHOWN = 64
-"""Moves and steps that an explanation shows at most."""
+"""Moves and stages that an explanation shows at most."""
 
 Bound = Callable[[], object]
 
@@ -82,15 +82,15 @@ class CpuProgram:
         if self.packed is None:
             lines.append("  by NumPy: there is no compiled code for it here")
         else:
-            steps = self.packed.steps()
-            lines += [_said(*step) for step in steps[:SHOWN]]
-            lines += [f"  … {len(steps) - SHOWN} more"] if len(steps) > SHOWN else []
+            stages = self.packed.stages()
+            lines += [_said(*stage) for stage in stages[:SHOWN]]
+            lines += [f"  … {len(stages) - SHOWN} more"] if len(stages) > SHOWN else []
         lines += [f"    {move}" for move in moves[:SHOWN]]
         lines += [f"    … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
         return "\n".join(lines)
 
 
-def _said(name: str, moves: int, is_past: bool, parts: int) -> str:
-    """A step of the compiled core's, for people."""
+def _said(names: Sequence[str], moves: int, is_past: bool, parts: int) -> str:
+    """What the compiled core does at once, for people."""
     past = ", stored past the caches" if is_past else ""
-    return f"  {name}: {counted(moves, 'move')} in {counted(parts, 'part')}{past}"
+    return f"  {', '.join(names)}: {counted(moves, 'move')} in {counted(parts, 'part')}{past}"
