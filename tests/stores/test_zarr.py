@@ -65,15 +65,6 @@ def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
 
 
-def test_kernels_move_what_is_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(grid_running, "SMALL", 0)
-    x = array_of()
-    store = made(tmp_path / "x.zarr", x, (8, 7, 5))
-    y = stores.create(tmp_path / "y.zarr", x.T.shape, np.float32, chunks=(6, 9, 10))
-    dml.fuse(lambda x: x.T).plan(store, y, "40kB").run()
-    np.testing.assert_array_equal(read(tmp_path / "y.zarr"), x.T)
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["npy", "safetensors"])
 def test_plain_files_and_zarr_both_ways(tmp_path, order, kind):

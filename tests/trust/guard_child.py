@@ -93,7 +93,9 @@ class Ways:
                     yield f"{name}, {'past the caches' if past else 'cached'}", compiled.bind(operands)
 
 
-def run(pattern: Pattern, ways: Ways, arenas: list[Arena], noise: Noise, report: Callable[[str], None], late: int) -> None:
+def run(
+    pattern: Pattern, ways: Ways, arenas: list[Arena], noise: Noise, report: Callable[[str], None], late: int
+) -> None:
     """Do a pattern's moves with every operand before a guard page, then after one, and look at every byte."""
     spans = extents(pattern.moves)
     moves = simplify(pattern.moves)
@@ -101,7 +103,9 @@ def run(pattern: Pattern, ways: Ways, arenas: list[Arena], noise: Noise, report:
         memories = [arena.take(end - first, at_end) for arena, (first, end) in zip(arenas, spans, strict=False)]
         for memory in memories:
             memory[...] = noise.bytes(memory.size)
-        for lookup in (lookup for move in pattern.moves if isinstance(move.source, Access) for lookup in move.source.lookups):
+        for lookup in (
+            lookup for move in pattern.moves if isinstance(move.source, Access) for lookup in move.source.lookups
+        ):
             memory = memories[lookup.operand]
             memory[...] = noise.indices(np.dtype(lookup.dtype).itemsize, memory.size)
         before = [memory.copy() for memory in memories]

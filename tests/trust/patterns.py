@@ -338,9 +338,7 @@ def table(every: bool) -> Iterator[Pattern]:
                 yield Pattern(f"{shape} by {order} of {size} B, source with gaps of {gap}", [move])
                 wide = tuple(stride * (size + gap) // size for stride in move.destination.strides)
                 to, source = move.destination._replace(strides=wide), move.source
-                yield Pattern(
-                    f"{shape} by {order} of {size} B, gaps of {gap}", [Move(move.sizes, to, source, size)]
-                )
+                yield Pattern(f"{shape} by {order} of {size} B, gaps of {gap}", [Move(move.sizes, to, source, size)])
 
 
 def row_blocks(every: bool) -> Iterator[Pattern]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import BindingError
-from anydml.moves import Move
 from anydml.moves.simplify import simplify
 from anydml.stores.block_moves import run_moves
 from anydml.stores.boxes import packed, word
@@ -18,12 +16,6 @@ from anydml.stores.regions import Box, Mapping, Region
 from anydml.text import a
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-SMALL = 4 << 20
-"""Bytes of a chunk that NumPy moves before kernels would be compiled."""
-
-_TURN = threading.Lock()
-_COMPILED: dict[tuple[Move, ...], Any] = {}
 
 
 class Maker:
@@ -89,7 +81,7 @@ class Maker:
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         flat = [each.reshape(-1).view(np.uint8) for each in (*held, result)]
         operands: list[Any] = [*flat, *(self.constants[each] for each in numbers)]
-        run_moves(moves, operands, len(held), _TURN, None if result.nbytes < SMALL else _COMPILED)
+        run_moves(moves, operands)
         return result
 
     def _box(self, operand: int, chunk: tuple[int, ...]) -> Box:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from anydml.moves import Move
 from anydml.moves.simplify import simplify
 from anydml.stores.apart import path_of
 from anydml.stores.block_moves import run_moves
@@ -31,9 +30,6 @@ from anydml.stores.zarr_target import ZarrTarget
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SMALL = 64 << 20
-"""Bytes of a plan that NumPy has moved before kernels would be compiled."""
-
 
 class GridBlocks:
     """Writes blocks of a plan, one after the other, each with all threads.
@@ -46,11 +42,8 @@ class GridBlocks:
     def __init__(self, plan: GridPlanned, staging: Stagings) -> None:
         self.plan = plan
         folder = staging.journal.parent
-        self._engine = threading.Lock()
-        self._compiled: dict[tuple[Move, ...], Any] = {}
         self._room = np.empty(plan.totals.block_bytes, np.uint8)
         self._own = threading.local()
-        self._is_small = plan.totals.bytes_written < SMALL
         with ExitStack() as undone:
             self._opened = undone.enter_context(Opened(plan.threads))
             self._readers = [self._reader(number, store, folder) for number, store in enumerate(plan.inputs)]
@@ -190,4 +183,4 @@ class GridBlocks:
         constants: list[Any] = [np.asarray(self.plan.constants[number]) for number in numbers]
         moves = [move for move in simplify(found) if 0 not in move.sizes]
         operands: list[Any] = [*(array.reshape(-1).view(np.uint8) for array in held), flat, *constants]
-        run_moves(moves, operands, len(regions), self._engine, None if self._is_small else self._compiled)
+        run_moves(moves, operands)
