@@ -8,6 +8,7 @@ import pytest
 import anydml as dml
 from anydml import dxdispatch
 from anydml.cli import main
+from anydml.explain.words import NOTATION
 
 SPLIT = Path(__file__).parents[2] / "examples" / "split.json"
 
@@ -28,7 +29,8 @@ def test_words(explain):
     assert (code, err) == (0, "")
     words, notation = out.rsplit("\n\n", 1)
     assert words == str(dml.explain(dxdispatch.load(SPLIT)))
-    assert notation.startswith("#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1; ")
+    assert notation.startswith("#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1, ")
+    assert notation.strip() == NOTATION
     assert notation.count("\n") == 1
     assert "  1 of 8 B: #2[0] = #0[16]\n" in out
 

@@ -13,8 +13,6 @@ from anydml.cli.onnx_commands import is_onnx, load_onnx, refuse_options
 from anydml.cli.output import say, warn
 from anydml.text import printable
 
-NOTATION = "#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1; c0, c1, … count the box before it, such as 2×3."
-
 
 @click.command(short_help="Show what moves where in a model file; run nothing.")
 @click.argument("model", type=click.Path())
@@ -31,6 +29,7 @@ def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...
     """
     from anydml.errors import ModelError
     from anydml.explain import explain as explained
+    from anydml.explain.words import NOTATION
 
     for option, path in (("--html", html), ("--svg", svg)):
         if path is not None and Path(path).suffix.lower() != f".{option[2:]}":

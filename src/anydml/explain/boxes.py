@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from anydml.explain.columns import Column, arrange
 from anydml.explain.section import Section, Tensor
-from anydml.explain.svg import COLOURS, arrow, escaped, shortened, svg
+from anydml.explain.stripes import Place, Touch, striped
+from anydml.explain.svg import COLOURS, LINE, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
 
 WIDTH, HEIGHT, LEAST, LEAST_TENSOR = 220, 180, 6, 28
 """Pixels of the longest axes, and of the shortest parts and tensors: so much is not to scale."""
 
-LABEL, LINE, MARGIN, MIDDLE = 36, 16, 16, 150
+LABEL = 36
 MOST_TENSORS, MOST_MOVES = 40, 64
 """What one picture shows; a page says the rest in its tables."""
 
@@ -52,68 +53,71 @@ class Sheet:
         return x, y, min(width, self.x + self.width - x), min(height, self.bottom - y)
 
 
-def picture(section: Section, number: int = 0) -> str:
+def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     """An SVG of the boxes that a section's moves touch."""
-    sheets = _sheets(section)
-    parts, over = [], []
-    for k, sheet in sheets.items():
-        tensor = sheet.tensor
-        lines = (
-            f"#{k} {shortened(tensor.name, 40)}",
-            f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *"),
-        )
-        for i, line in enumerate(lines):
-            parts.append(f'<text class="head" x="{sheet.x}" y="{sheet.y + 13 + LINE * i}">{escaped(line)}</text>')
-        parts.append(
-            f'<rect class="cell" x="{sheet.x}" y="{sheet.y + LABEL}" width="{sheet.width}" height="{sheet.height}">'
-            f"<title>{escaped(tensor)}</title></rect>"
-        )
+    sheets, columns = _sheets(section)
     moves = section.moves
-    drawn = [_places(section, sheets, move) for move in moves[:MOST_MOVES]]
-    striped = _striped(drawn)
-    for n, (move, places) in enumerate(zip(moves, striped, strict=False)):
-        over += [*_move(sheets, move, places, n % COLOURS)]
-    foot = max((sheet.bottom for sheet in sheets.values()), default=MARGIN) + MARGIN
+    touches = [_touches(section, sheets, move) for move in moves[:MOST_MOVES]]
+    placed, are_striped = striped(touches)
+    parts: list[str] = []
+    lines: list[str] = []
+    for column in columns:
+        found: list[str] = []
+        for k in column.members:
+            found += _sheet(k, sheets[k])
+            for n, places in enumerate(placed):
+                found += [_part(moves[n], n % COLOURS, place) for operand, place in places if operand == k]
+        parts += column.group(found)
+    for n, places in enumerate(placed):
+        lines += _arrows(moves[n], n % COLOURS, places)
     text = []
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
         text.append("* has strides of its own")
+    if are_striped:
+        text.append("stripes share one part, a move each")
     if len(section.tensors) > len(sheets):
         text.append(f"and {len(section.tensors) - len(sheets)} more tensors")
     if len(moves) > MOST_MOVES:
         text.append(f"and {len(moves) - MOST_MOVES} more moves")
-    for i, line in enumerate(text):
-        parts.append(f'<text class="head" x="{MARGIN}" y="{foot + LINE * i + 10}">{escaped(line)}</text>')
-    width = max((sheet.x + _label_width(sheet) for sheet in sheets.values()), default=WIDTH) + MARGIN
     about = "; ".join(f"#{k}: {sheet.tensor}" for k, sheet in sheets.items())
-    return svg(section.title, about, width, foot + LINE * len(text) + MARGIN, [*parts, *over], number)
+    return svg(section.title, about, columns, [*parts, *lines], text, number, is_alone)
 
 
-def _sheets(section: Section) -> dict[int, Sheet]:
+def _sheet(number: int, sheet: Sheet) -> Iterator[str]:
+    tensor = sheet.tensor
+    lines = (
+        f"#{number} {shortened(tensor.name, 40)}",
+        f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B" + ("" if tensor.is_packed else " *"),
+    )
+    for i, line in enumerate(lines):
+        yield f'<text class="head" x="{sheet.x}" y="{sheet.y + 13 + LINE * i}">{escaped(line)}</text>'
+    yield (
+        f'<rect class="cell" x="{sheet.x}" y="{sheet.y + LABEL}" width="{sheet.width}" height="{sheet.height}">'
+        f"<title>{escaped(tensor)}</title></rect>"
+    )
+
+
+def _sheets(section: Section) -> tuple[dict[int, Sheet], list[Column]]:
     tensors = section.tensors
     down = _axes_down(section)
     shown = [k for k, tensor in enumerate(tensors) if tensor.count][:MOST_TENSORS]
     shapes = {k: _rows_and_columns(tensors[k], down[k]) for k in shown}
     rows = max((shape[0] for shape in shapes.values()), default=1)
     columns = max((shape[1] for shape in shapes.values()), default=1)
-    sheets: dict[int, Sheet] = {}
-    x = MARGIN
-    for roles in (("input", "constant"), ("scratch",), ("output",)):
-        chosen = [k for k in shown if tensors[k].role in roles]
-        y = MARGIN
-        for k in chosen:
-            high, wide = shapes[k]
-            size = max(WIDTH * wide // columns, LEAST_TENSOR), max(HEIGHT * high // rows, LEAST_TENSOR)
-            sheets[k] = Sheet(tensors[k], down[k], x, y, *size)
-            y = sheets[k].bottom + MARGIN
-        if chosen:
-            x = max(sheets[k].x + _label_width(sheets[k]) for k in chosen) + MIDDLE
-    return dict(sorted(sheets.items()))
+    sizes = {
+        k: (max(WIDTH * wide // columns, LEAST_TENSOR), max(HEIGHT * high // rows, LEAST_TENSOR))
+        for k, (high, wide) in shapes.items()
+    }
+    found, places = arrange(
+        tensors, {k: (max(wide, _label_width(tensors[k])), LABEL + high) for k, (wide, high) in sizes.items()}
+    )
+    return {k: Sheet(tensors[k], down[k], *places[k], *sizes[k]) for k in sorted(places)}, found
 
 
-def _label_width(sheet: Sheet) -> int:
-    name = min(len(sheet.tensor.name), 40) + 4
-    sizes = len(f"{sheet.tensor.type_name} {list(sheet.tensor.sizes)}, {sheet.tensor.bytes_spanned:,} B *")
-    return max(sheet.width, 7 * max(name, sizes))
+def _label_width(tensor: Tensor) -> int:
+    name = min(len(tensor.name), 40) + 4
+    sizes = len(f"{tensor.type_name} {list(tensor.sizes)}, {tensor.bytes_spanned:,} B *")
+    return 7 * max(name, sizes)
 
 
 def _rows_and_columns(tensor: Tensor, down: Sequence[int]) -> tuple[int, int]:
@@ -138,40 +142,34 @@ def _axes_down(section: Section) -> list[tuple[int, ...]]:
     return found
 
 
-Place = tuple[int, int, int, int]
-"""x, y, width and height."""
-
-
-def _places(section: Section, sheets: dict[int, Sheet], move: Move) -> list[Place]:
+def _touches(section: Section, sheets: Mapping[int, Sheet], move: Move) -> list[Touch]:
     """The boxes that a move touches: of its destination, its source and its indices, where they are drawn."""
     ends = [move.destination, *([move.source] if isinstance(move.source, Access) else [])]
     ends += [Access(each.operand, each.offset, each.strides, each.lookups) for each in move.every_lookup()]
-    return [sheets[end.operand].part(touched(section, end, move)) for end in ends if end.operand in sheets]
+    found = []
+    for end in ends:
+        if end.operand in sheets:
+            ranges = touched(section, end, move)
+            # What is written whole lies below what is written later.
+            is_under = end is move.destination and move.bytes_written >= section.tensors[
+                end.operand
+            ].element_size * math.prod(last - first + 1 for first, last in ranges)
+            found.append(Touch(end.operand, sheets[end.operand].part(ranges), is_under))
+    return found
 
 
-def _striped(drawn: Sequence[Sequence[Place]]) -> Iterator[list[Place]]:
-    """The same boxes, but for those that several moves share: each of these gets a stripe of it."""
-    shared = Counter(place for places in drawn for place in set(places))
-    taken: Counter[Place] = Counter()
-    for places in drawn:
-        found = []
-        for x, y, width, height in places:
-            count, k = shared[x, y, width, height], taken[x, y, width, height]
-            left, right = width * k // count, width * (k + 1) // count
-            found.append((x + min(left, width - 1), y, max(right - left, 1), height))
-        taken.update(set(places))
-        yield found
+def _part(move: Move, colour: int, place: Place) -> str:
+    x, y, width, height = place
+    return (
+        f'<rect class="cell f{colour}" fill-opacity="0.7" x="{x}" y="{y}" width="{width}" height="{height}">'
+        f"<title>{escaped(move)}</title></rect>"
+    )
 
 
-def _move(sheets: dict[int, Sheet], move: Move, places: Sequence[Place], colour: int) -> Iterator[str]:
-    for x, y, width, height in places:
-        yield (
-            f'<rect class="cell f{colour}" fill-opacity="0.7" x="{x}" y="{y}" width="{width}" height="{height}">'
-            f"<title>{escaped(move)}</title></rect>"
-        )
-    if move.destination.operand in sheets:
-        to, *others = places
-        for x, y, width, height in others:
+def _arrows(move: Move, colour: int, places: Sequence[tuple[int, Place]]) -> Iterator[str]:
+    if places and places[0][0] == move.destination.operand:
+        (_, to), *others = places
+        for _, (x, y, width, height) in others:
             about = f"{move.bytes_written:,} B: {move}"
             yield from arrow((x + width, y + height // 2), (to[0], to[1] + to[3] // 2), colour, about)
 

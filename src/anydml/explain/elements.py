@@ -1,20 +1,29 @@
-"""The picture of a small program: every element a box, coloured by where it comes from, with a line for every run."""
+"""The picture of a small program: every element a box, coloured by where it comes from, with a line for every run.
+
+Many lines would cross numbers: then those of the element that a pointer rests on are drawn alone.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from anydml.explain.columns import Column, arrange
 from anydml.explain.journeys import Cell, Journeys, Run
 from anydml.explain.section import Section, Tensor
 from anydml.explain.svg import COLOURS, arrow, escaped, shortened, svg
 from anydml.moves.move import Access, Move
 from anydml.text import counted
 
-WIDTH, HEIGHT, GAP, LABEL, MARGIN, MIDDLE, SMALL = 40, 26, 10, 22, 16, 150, 16
+WIDTH, HEIGHT, GAP, LABEL = 40, 26, 10, 22
+MOST_ARROWED, MOST_ARROWS = 30, 12
+"""Elements of all tensors of a picture whose lines are drawn all the time, and such lines."""
+
 MOST_MOVES = 24
 """Moves that are written below the picture; a page has all of them in its table."""
 
@@ -45,10 +54,10 @@ class Grid:
         return max(self._shape[2] * self.cell, 7 * len(self.label))
 
     @property
-    def bottom(self) -> int:
-        """The first pixel below."""
+    def height(self) -> int:
+        """Pixels from top to bottom, the label included."""
         blocks, rows, _ = self._shape
-        return self.y + LABEL + blocks * rows * HEIGHT + max(blocks - 1, 0) * GAP
+        return LABEL + blocks * rows * HEIGHT + max(blocks - 1, 0) * GAP
 
     def corner(self, cell: int) -> tuple[int, int]:
         """Where an element's box begins."""
@@ -66,41 +75,79 @@ class Grid:
         return min(xs), max(xs) + self.cell, (min(ys) + max(ys) + HEIGHT) // 2 + aside
 
 
-def picture(section: Section, journeys: Journeys, number: int = 0) -> str:
+def picture(section: Section, journeys: Journeys, number: int = 0, is_alone: bool = True) -> str:
     """An SVG of every element of a small section."""
-    moves, colours = section.moves, _colours(section, journeys.runs)
     longest = max(map(len, journeys.labels.values()), default=1)
-    grids = _grids(section.tensors, max(WIDTH, 8 * longest + 8))
-    parts, values = [], []
-    coloured: dict[Cell, int] = {}
-    for run, colour in zip(journeys.runs, colours, strict=True):
-        coloured |= dict.fromkeys((*run.source, *run.indices, *run.destination), colour)
+    grids, columns = _grids(section.tensors, max(WIDTH, 8 * longest + 8))
+    colours = _colours(section, journeys.runs)
+    lines = [[*_lines(section, grids, run, colour)] for run, colour in zip(journeys.runs, colours, strict=True)]
+    arrows = sum(map(bool, lines))
+    painted, writers = _painted(journeys.runs, colours)
     came = sources(section, journeys)
-    for k, grid in enumerate(grids):
-        parts.append(f'<text class="head" x="{grid.x}" y="{grid.y + 14}">{escaped(grid.label)}</text>')
-        for cell in range(grid.tensor.count):
-            x, y = grid.corner(cell)
-            own, about = coloured.get((k, cell)), f"{element(section, (k, cell))}{came.get((k, cell), '')}"
-            fill = "" if own is None else f" f{own}"
-            parts.append(
-                f'<rect class="cell{fill}" x="{x}" y="{y}" width="{grid.cell}" height="{HEIGHT}" data-c="{k}-{cell}">'
-                f"<title>{escaped(about)}</title></rect>"
-            )
-            kind = "value still" if own is None else f"value v{own}"
-            label = journeys.labels.get((k, cell), "")
-            values.append(f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escaped(label)}</text>')
-    for run, colour in zip(journeys.runs, colours, strict=True):
-        parts += _lines(section, grids, run, colour)
+    parts = []
+    for column in columns:
+        below, values = [], []
+        for k in column.members:
+            grid = grids[k]
+            below.append(f'<text class="head" x="{grid.x}" y="{grid.y + 14}">{escaped(grid.label)}</text>')
+            written = [writers.get((k, cell)) for cell in range(grid.tensor.count)]
+            for writer, cells in itertools.groupby(range(grid.tensor.count), written.__getitem__):
+                drawn: list[str] = []
+                for cell in cells:
+                    about = f"{element(section, (k, cell))}{came.get((k, cell), '')}"
+                    drawn += _box(grid, (k, cell), painted[k, cell], about)
+                    values.append(_value(grid, cell, painted[k, cell], journeys.labels.get((k, cell), "")))
+                if writer is not None and lines[writer]:
+                    # An element that a pointer rests on has its line shown: both are in one group.
+                    drawn = ['<g class="run">', *drawn, *lines[writer], "</g>"]
+                    lines[writer] = []
+                below += drawn
+        parts.append((column, below, values))
+    overwritten = itertools.chain(*lines)
+    moves = section.moves
     text = [str(move) for move in moves[:MOST_MOVES]]
     if len(moves) > MOST_MOVES:
         text.append(f"and {len(moves) - MOST_MOVES} more moves")
-    foot = max((grid.bottom for grid in grids), default=MARGIN) + MARGIN
-    width = max([grid.x + grid.width for grid in grids] + [MARGIN + int(6.7 * len(line)) for line in text]) + MARGIN
-    for i, line in enumerate(text):
-        y = foot + SMALL * i + 10
-        parts.append(f'<text class="head move" x="{MARGIN}" y="{y}">{escaped(line)}</text>')
+    shown = [line for column, below, _ in parts for line in column.group(below)]
+    shown += [*overwritten, *(line for column, _, values in parts for line in column.group(values))]
     about = "; ".join(f"#{k}: {tensor}" for k, tensor in enumerate(section.tensors))
-    return svg(section.title, about, width, foot + SMALL * len(text) + MARGIN, [*parts, *values], number)
+    is_quiet = sum(tensor.count for tensor in section.tensors) > MOST_ARROWED or arrows > MOST_ARROWS
+    return svg(section.title, about, columns, shown, text, number, is_alone, is_quiet)
+
+
+def _box(grid: Grid, cell: Cell, colours: Sequence[int], about: str) -> Iterator[str]:
+    """An element's box: where moves of several colours touch it, a stripe of each."""
+    x, y = grid.corner(cell[1])
+    fill = f" f{colours[0]}" if colours else ""
+    yield (
+        f'<rect class="cell{fill}" x="{x}" y="{y}" width="{grid.cell}" height="{HEIGHT}" '
+        f'data-c="{cell[0]}-{cell[1]}"><title>{escaped(about)}</title></rect>'
+    )
+    for n, colour in enumerate(colours[1:], 1):
+        left, right = (grid.cell * each // len(colours) for each in (n, n + 1))
+        yield (
+            f'<rect class="stripe f{colour}" x="{x + left}" y="{y + 1}" width="{right - left - 1}" '
+            f'height="{HEIGHT - 2}"/>'
+        )
+
+
+def _value(grid: Grid, cell: int, colours: Sequence[int], label: str) -> str:
+    x, y = grid.corner(cell)
+    kind = {0: "value still", 1: f"value v{colours[0] if colours else 0}"}.get(len(colours), "value")
+    return f'<text class="{kind}" x="{x + grid.cell // 2}" y="{y + 18}">{escaped(label)}</text>'
+
+
+def _painted(runs: Sequence[Run], colours: Sequence[int]) -> tuple[dict[Cell, list[int]], dict[Cell, int]]:
+    """The colours of every element, that of what wrote it first, then of what reads it; and the run that wrote it."""
+    writers = {cell: n for n, run in enumerate(runs) for cell in run.destination}
+    painted: dict[Cell, list[int]] = defaultdict(list)
+    for cell, writer in writers.items():
+        painted[cell].append(colours[writer])
+    for run, colour in zip(runs, colours, strict=True):
+        for cell in (*run.source, *run.indices):
+            if colour not in painted[cell]:
+                painted[cell].append(colour)
+    return painted, writers
 
 
 def element(section: Section, cell: Cell) -> str:
@@ -127,19 +174,10 @@ def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:
     return said
 
 
-def _grids(tensors: Sequence[Tensor], cell: int) -> list[Grid]:
-    """Inputs and constants on the left, scratch in the middle, outputs on the right."""
-    grids: dict[int, Grid] = {}
-    x = MARGIN
-    for roles in (("input", "constant"), ("scratch",), ("output",)):
-        chosen = [k for k, tensor in enumerate(tensors) if tensor.role in roles]
-        y = MARGIN
-        for k in chosen:
-            grids[k] = Grid(tensors[k], x, y, cell)
-            y = grids[k].bottom + MARGIN
-        if chosen:
-            x = max(grids[k].x + grids[k].width for k in chosen) + MIDDLE
-    return [grids[k] for k in range(len(tensors))]
+def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Column]]:
+    grids = [Grid(tensor, 0, 0, cell) for tensor in tensors]
+    columns, places = arrange(tensors, {k: (grid.width, grid.height) for k, grid in enumerate(grids)})
+    return [Grid(tensor, *places[k], cell) for k, tensor in enumerate(tensors)], columns
 
 
 def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> Iterator[str]:
@@ -165,30 +203,48 @@ def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> It
 
 
 def _colours(section: Section, runs: Sequence[Run]) -> list[int]:
-    """A colour for each run: by move; where there is one move, by the place in the source that tells runs apart."""
+    """A colour for each run: by move, while there are few.
+
+    Where there is one, or more than colours, it is by the place that elements come from: by the tensor, or by the
+    coordinate that tells runs apart where all come from one.
+    """
     moves = section.moves
-    if len(moves) == 1:
-        axis = _axis(section, moves[0], runs)
-        keys = [_coordinate(section, run.source[0], axis) if run.source else k for k, run in enumerate(runs)]
-    elif len(moves) > COLOURS and len({run.source[0][0] for run in runs if run.source}) > 1:
-        keys = [run.source[0][0] if run.source else run.move for run in runs]
+    starts = _starts(runs)
+    tensors = {start[0] for start in starts if start}
+    if len(moves) == 1 or (len(moves) > COLOURS and len(tensors) == 1):
+        axis = _axis(section, moves, starts)
+        keys = [_coordinate(section, start, axis) if start else k for k, start in enumerate(starts)]
+    elif len(moves) > COLOURS and len(tensors) > 1:
+        keys = [start[0] if start else run.move for run, start in zip(runs, starts, strict=True)]
     else:
         keys = [run.move for run in runs]
     return [key % COLOURS for key in keys]
 
 
-def _axis(section: Section, move: Move, runs: Sequence[Run]) -> int:
-    """The axis that is looked up, or the first along which the sources of runs differ."""
-    if not isinstance(move.source, Access):
+def _starts(runs: Sequence[Run]) -> list[Cell | None]:
+    """The element that each run's first came from at first, be it by way of others."""
+    origins: dict[Cell, Cell] = {}
+    starts = []
+    for run in runs:
+        starts.append(origins.get(run.source[0], run.source[0]) if run.source else None)
+        came = [origins.get(cell, cell) for cell in run.source]
+        origins.update(zip(run.destination, came, strict=False))
+    return starts
+
+
+def _axis(section: Section, moves: Sequence[Move], starts: Sequence[Cell | None]) -> int:
+    """The axis that one move looks up, or the first along which the starts of runs differ."""
+    known = [start for start in starts if start]
+    if not known:
         return 0
-    tensor = section.tensors[move.source.operand]
-    for lookup in move.source.lookups:
+    tensor = section.tensors[known[0][0]]
+    source = moves[0].source
+    for lookup in source.lookups if len(moves) == 1 and isinstance(source, Access) else ():
         for axis, (size, stride) in enumerate(zip(tensor.sizes, tensor.strides, strict=True)):
             if size > 1 and stride == lookup.stride:
                 return axis
-    starts = [run.source[0] for run in runs if run.source]
     for axis in range(len(tensor.sizes)):
-        if len({_coordinate(section, start, axis) for start in starts}) > 1:
+        if len({_coordinate(section, start, axis) for start in known}) > 1:
             return axis
     return 0
 

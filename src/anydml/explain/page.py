@@ -9,6 +9,7 @@ from anydml.explain import boxes, elements
 from anydml.explain.journeys import Journeys, follow, is_small
 from anydml.explain.section import Section
 from anydml.explain.svg import escaped, shortened
+from anydml.explain.words import NOTATION
 
 MOST_ROWS = 1000
 """Of a table."""
@@ -32,7 +33,7 @@ pre{overflow-x:auto;padding:.5rem;border:1px solid #8888}
 summary{cursor:pointer;font-weight:600}
 :focus-visible{outline:2px solid #4c8bf5;outline-offset:2px}
 tr:target,tr:focus,tr.on{background:#8883}
-@media (max-width:600px){body{padding:.5rem}.scroll svg{zoom:.69}}
+@media (max-width:600px){body{padding:.5rem}}
 """
 
 _SCRIPT = """
@@ -44,7 +45,7 @@ for (const figure of document.querySelectorAll('section')) {
     for (const cell of cells.values()) cell.classList.remove('on');
     for (const line of lines) {
       const on = chosen && touches(line, chosen);
-      line.classList.toggle('on', Boolean(on) && line.classList.contains('line'));
+      line.classList.toggle('on', Boolean(on));
       line.classList.toggle('off', Boolean(chosen) && !on);
       if (on) for (const end of ['f', 't', 'i'])
         for (const cell of (line.dataset[end] || '').split(' ')) cells.get(cell)?.classList.add('on');
@@ -110,7 +111,10 @@ def drawing(section: Section, number: int = 0) -> str:
 def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
     """A section of a page with this title; of a fragment where there is none."""
     journeys = follow(section) if is_small(section) else None
-    drawn = boxes.picture(section, number) if journeys is None else elements.picture(section, journeys, number)
+    if journeys is None:
+        drawn = boxes.picture(section, number, is_alone=False)
+    else:
+        drawn = elements.picture(section, journeys, number, is_alone=False)
     name = escaped(shortened(section.title))
     yield f'<section aria-label="{name}">'
     if title not in (None, section.title):
@@ -128,6 +132,7 @@ def _section(section: Section, number: int, title: str | None) -> Iterator[str]:
         "Tensors", ("#", "role", "name", "type", "sizes", "strides in bytes", "bytes"), _tensor_rows(section)
     )
     yield from _table("Moves", ("#", "bytes", "move"), _move_rows(section), len(section.moves))
+    yield f"<p>{escaped(NOTATION)}</p>"
     if section.compiled:
         yield f"<details open><summary>What runs</summary><pre>{escaped_lines(section.compiled)}</pre></details>"
     yield "</section>"

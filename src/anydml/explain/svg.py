@@ -5,7 +5,14 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
+from anydml.explain.columns import MARGIN, Column
 from anydml.text import printable
+
+LINE, LETTER = 16, 6.7
+"""Pixels of a line of text, and of a letter of those below a picture."""
+
+NARROW = 358
+"""Pixels of the widest picture that a telephone shows whole."""
 
 MOST_NAME = 60
 """Characters of a name."""
@@ -63,33 +70,68 @@ STYLE = (
     ".adm .head{font-size:12px}.adm .move{font-family:monospace;font-size:11px}"
     ".adm .value{text-anchor:middle;stroke-width:3;paint-order:stroke;pointer-events:none}"
     ".adm .line{fill:none;stroke-width:1.6;stroke-opacity:.75}"
-    ".adm .line:hover,.adm .on{stroke-width:4;stroke-opacity:1}"
+    ".adm .line:hover,.adm .run:hover .line,.adm .on{stroke-width:4;stroke-opacity:1}"
     ".adm .cell.on{stroke-width:3}.adm .off{opacity:.15}"
+    ".adm.quiet .line,.adm.quiet .tip{visibility:hidden}"
+    ".adm.quiet .run:hover .line,.adm.quiet .run:hover .tip,.adm.quiet .on{visibility:visible}"
+    "@media(max-width:600px){.adm.stacks{width:var(--w);height:var(--h)}"
+    ".adm.stacks .part{transform:translate(var(--x),var(--y))}.adm.stacks .line,.adm.stacks .tip{display:none}}"
     f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}"
 )
 """The rules of pictures; they hold for a picture that stands alone, and within a page."""
 
 
-def svg(title: str, about: str, width: int, height: int, parts: Sequence[str], number: int = 0) -> str:
+def svg(
+    title: str,
+    about: str,
+    columns: Sequence[Column],
+    parts: Sequence[str],
+    text: Sequence[str],
+    number: int = 0,
+    is_alone: bool = True,
+    is_quiet: bool = False,
+) -> str:
     """A picture.
 
     Args:
         title: what it is, for those who do not see it.
         about: what it shows, for them, too.
-        width: pixels.
-        height: pixels.
+        columns: where its tensors lie.
         parts: elements of SVG.
+        text: lines below it.
         number: tells pictures of one page apart.
+        is_alone: whether it can be scaled; in a page its columns can come below each other instead.
+        is_quiet: whether lines are drawn where a pointer asks for them only.
     """
+    foot = max((column.bottom for column in columns), default=0) + MARGIN
+    written = max((int(LETTER * len(line)) for line in text), default=0)
+    width = max([column.x + column.width for column in columns] + [MARGIN + written]) + MARGIN
+    height = foot + LINE * len(text) + MARGIN
+    narrow = max([column.width for column in columns] + [written]) + 2 * MARGIN
+    down = max((column.above + column.bottom for column in columns), default=0) + MARGIN - foot
+    lines = (
+        f'<text class="head move" x="{MARGIN}" y="{foot + LINE * k + 10}">{escaped(line)}</text>'
+        for k, line in enumerate(text)
+    )
+    kind = "adm quiet" if is_quiet else "adm"
+    size = f'width="{width}" height="{height}"'
+    if is_alone:
+        size += f' viewBox="0 0 {width} {height}"'
+    elif width > NARROW:
+        kind += " stacks"
+        size += f' style="--w:{narrow}px;--h:{height + down}px"'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="adm" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" role="img" aria-labelledby="adm-t{number} adm-d{number}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="{kind}" {size} role="img" '
+            f'aria-labelledby="adm-t{number} adm-d{number}">',
             f'<title id="adm-t{number}">{escaped(title)}</title>',
             f'<desc id="adm-d{number}">{escaped(about)}</desc>',
             f"<style>{STYLE}</style>",
-            f'<rect class="paper" width="{width}" height="{height}" rx="8"/>',
+            '<rect class="paper" width="100%" height="100%" rx="8"/>',
             *parts,
+            f'<g class="part" style="--x:0px;--y:{down}px">',
+            *lines,
+            "</g>",
             "</svg>\n",
         ]
     )
@@ -102,5 +144,5 @@ def arrow(start: tuple[int, int], end: tuple[int, int], colour: int, about: str,
     path = f"M{x} {y}C{x + bend} {y} {right - bend} {to} {right - 5} {to}"
     return [
         f'<path class="line l{colour}" d="{path}"{attributes}><title>{escaped(about)}</title></path>',
-        f'<path class="a{colour}" d="M{right} {to}l-7 -4v8z"{attributes}/>',
+        f'<path class="tip a{colour}" d="M{right} {to}l-7 -4v8z"{attributes}/>',
     ]

@@ -8,6 +8,12 @@ from anydml.text import printable
 MOST_LINES = 200
 """Of tensors, of moves, and of what an engine says."""
 
+NOTATION = (
+    "#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1, and index1[8·c0] the integer there; "
+    "c0, c1, … count the box before it, such as 2×3."
+)
+"""What moves are written in."""
+
 
 def words(section: Section) -> str:
     """Tensors, moves, and what runs; names of files cannot command a terminal."""
