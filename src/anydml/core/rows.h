@@ -42,6 +42,34 @@ static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int
   }
 }
 
+/* Rows of a table whose columns are moves, past the caches; `pattern` says whether they follow each other there. */
+static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
+  const anydml_move *m = s->move;
+  const int64_t end = last * s->each < s->n0 ? last * s->each : s->n0;
+  int64_t i = first * s->each;
+  if (!s->pattern) {
+    for (; i < end; i++)
+      for (int64_t k = 0; k < s->count; k++) K(stream)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element);
+    return;
+  }
+  K(sink) sink;
+  char *at = NULL;
+  for (; i < end; i++) {
+    char *to = m->to + i * m->a[0];
+    if (to != at) {
+      if (at) K(sink_close)(&sink);
+      K(sink_open)(&sink, to);
+    }
+    for (int64_t k = 0; k < s->count; k++) {
+      const char *from = m[k].from + i * m[k].b[0];
+      K(sink_put)(&sink, from, m[k].element, from + m[k].b[0]);
+      to += m[k].element;
+    }
+    at = to;
+  }
+  if (at) K(sink_close)(&sink);
+}
+
 /* Elements that follow each other at the destination, past the caches. */
 static void K(elements_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, most = ANYDML_SINK / e;

@@ -368,6 +368,45 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   return many;
 }
 
+/* How many of the first moves are the columns of a table of rows, past the caches; 0 or 2 at least. Row after row is
+ * read, or written, as it lies: what is apart would be fetched in pieces. */
+static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count) {
+  if (m->rank != 1 || !anydml_is_plain(m)) return 0;
+  const int64_t n0 = m->n[0];
+  anydml_reach written = anydml_writes(m), read = anydml_reach_of(m, m->from, m->b, m->element, -1);
+  int64_t many = 1, row = m->element;
+  int joined = 1, lines = !(((uintptr_t)m->to | m->a[0] | m->element) & 63), apart = 1;
+  int64_t least = m->element;
+  for (; many < count; many++) {
+    const anydml_move *p = m + many - 1, *q = m + many;
+    if (q->rank != 1 || !anydml_is_plain(q) || q->n[0] != n0) break;
+    const anydml_reach to = anydml_writes(q), from = anydml_reach_of(q, q->from, q->b, q->element, -1);
+    const int follows = q->to == p->to + p->element && q->a[0] == m->a[0], is_apart = to.low >= written.high;
+    anydml_reach all = {read.low < from.low ? read.low : from.low, read.high > from.high ? read.high : from.high};
+    anydml_reach put = {written.low, to.high > written.high ? to.high : written.high};
+    if (to.low < written.low || !anydml_apart(put, all)) break;
+    /* Either all follow each other in one row, or all lie apart. */
+    if (!(joined && follows && row + q->element <= m->a[0]) && !(apart && is_apart)) break;
+    joined &= follows;
+    apart &= is_apart;
+    lines &= !(((uintptr_t)q->to | q->a[0] | q->element) & 63);
+    if (q->element < least) least = q->element;
+    written = put;
+    read = all;
+    row += q->element;
+  }
+  if (many < 2 || least < (joined ? 33 : lines ? 256 : 1024)) return 0;
+  s->work = anydml_chosen->beside;
+  s->move = m;
+  s->count = many;
+  s->n0 = n0;
+  s->pattern = joined;
+  s->streamed = 1;
+  s->each = ANYDML_UNIT / row + 1;
+  s->units = anydml_up(n0, s->each);
+  return many;
+}
+
 /* Chooses steps for the first moves: adds them to a stage, and gives how many moves they do. */
 static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
   anydml_step *s = stage->step + stage->steps;
@@ -376,6 +415,7 @@ static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t co
   if (m->lookups) anydml_choose_look(s, m, streamed);
   else if (m->pattern) steps = anydml_choose_fill(s, m, streamed);
   else if (count > 1 && (done = anydml_take_columns(stage, s, m, count, streamed))) {}
+  else if (count > 1 && streamed && (done = anydml_take_rows(s, m, count))) {}
   else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
   else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
   stage->steps += steps;
@@ -400,8 +440,10 @@ static void anydml_together(anydml_stage *stage) {
       s->p1 = anydml_up(s->p1, many);
       s->c1 = anydml_up(s->n1, s->p1);
       s->units = s->planes * s->c1;
-    } else if (s->element >= 1024 || s->p0 >= 64 * many) {
-      s->p0 = s->element >= 1024 ? 1 : s->p0 / many / 64 * 64;
+    } else if (s->element > 64 || s->p0 >= 64 * many) {
+      /* Rows in turns of a page: what lies beside them is read before it leaves the caches. */
+      const int64_t rows = anydml_up(s->p0, many), least = anydml_up(4096, s->element);
+      s->p0 = s->element <= 64 ? s->p0 / many / 64 * 64 : rows > least ? rows : least < s->p0 ? least : s->p0;
       s->c0 = anydml_up(s->n0, s->p0);
       s->units = s->planes * s->c1 * s->c0;
     }
@@ -486,10 +528,11 @@ static void anydml_run(const anydml_move *m, int64_t count) {
 /* What a step's kernel is called. */
 static const char *anydml_step_name(const anydml_step *s) {
   const anydml_kernels *k = anydml_chosen;
-  if (s->work == k->look) return s->pattern ? "scattered fill" : "look-up";
+  if (s->work == k->look) return s->move->pattern ? "scattered fill" : "look-up";
   if (s->work == k->weave) return "weave";
   if (s->work == k->turn_past) return "turn";
   if (s->work == anydml_runs) return "runs";
+  if (s->work == k->beside) return "rows";
   if (s->plane == k->fill) return "fill";
   if (s->plane == k->spread) return "repeat";
   if (s->plane == k->rows || s->plane == k->rows_streamed || s->plane == k->rows_packed) return "rows";
