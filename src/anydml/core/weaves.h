@@ -128,10 +128,16 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     if (first >= rows && !streamed) first = last - rows;
     else { K(weave_rows)(w, to, from, first, last); return; }
   }
-  /* Whole vectors that are whole lines need not be put together. */
-  uintptr_t off = w->windows ? 0 : 1;
-  for (int j = 0; j < w->targets; j++) off |= (uintptr_t)(to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
-  const int direct = streamed && !(off & 63);
+  /* Whole vectors that are whole lines need not be put together; rows before the first such one are written twice. */
+  int64_t lead = 0;
+  int direct = 0;
+  const int is_long = (last - first) * w->segment >= ANYDML_LONG_LINE;
+  for (; streamed && is_long && w->windows && lead < rows && first + lead + rows <= last; lead++) {
+    uintptr_t off = 0;
+    for (int j = 0; j < w->targets; j++) off |= (uintptr_t)(to[w->target[j].column] + w->target[j].low + (first + lead) * w->target[j].step);
+    direct = !(off & 63);
+    if (direct) break;
+  }
   if (direct) streamed = 0;
   K(sink) sinks[ANYDML_COLUMNS];
   if (streamed)
@@ -140,17 +146,19 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
   const int64_t fit = (streamed ? ANYDML_SINK : ANYDML_WOVEN) / (w->segment * rows), most = fit > 0 ? fit : 1;
   while (i + rows <= last) {
     int64_t blocks = (last - i) / rows < most ? (last - i) / rows : most;
+    const int is_lead = direct && i == first && lead, is_end = i + rows == last && i > first;
+    if (is_lead) blocks = 1;
     for (int j = 0; j < w->targets; j++)
       targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
-    w->block(w, targets, sources, blocks, direct ? ANYDML_DIRECT : streamed);
-    i += blocks * rows;
+    w->block(w, targets, sources, blocks, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
+    i += is_lead ? lead : blocks * rows;
     if (streamed)
       for (int j = 0; j < w->targets; j++) {
         sinks[j].fill += blocks * rows * w->target[j].step;
         K(sink_flush)(sinks + j);
       }
-    else if (i < last && i + rows > last && !direct) i = last - rows;   /* once more, what comes out is the same */
+    else if (i < last && i + rows > last) i = last - rows;   /* once more, what comes out is the same */
   }
   if (streamed) {
     for (int j = 0; j < w->targets; j++) K(sink_close)(sinks + j);
