@@ -8,8 +8,6 @@ import weakref
 
 import numpy as np
 import pytest
-from anydml.engines.cpu.compiler import import_kernels
-from anydml.engines.cpu.loader import LOADER
 
 import anydml as dml
 from anydml.engines.program_cache import ProgramCache
@@ -293,17 +291,13 @@ OFTEN = {
 
 @pytest.mark.parametrize("name", OFTEN)
 @pytest.mark.parametrize("copies", [1, 40, 9000])
-def test_calls_that_come_often_are_a_single_step_and_do_the_same(name, copies):
+def test_calls_that_come_again_do_the_same(name, copies):
     function, fused = OFTEN[name], dml.fuse(OFTEN[name])
     # Known arrays have one size.
     x = np.tile(X, (1, 1 if name == "a known array" else copies, 1))
-    import_kernels()
     for k in range(40):
         x[0, 0, 0] = k
         found = fused(x)
-    plan = fused._asked((x,), {})
-    assert LOADER.settle(60)
-    assert plan._quick.start is not None
     x[0, 0, 0] = -1
     expected, first, second = function(x), fused(x), fused(x=x)
     out = pytree(lambda array: np.zeros(array.shape, array.dtype), expected)
