@@ -4,6 +4,7 @@ import collections
 import gc
 import os
 import threading
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_a_call_is_traced_once_a_key():
 
 def test_what_is_kept_is_bounded():
     fused, runs = counted(lambda x: x[::-1])
-    fused._plans = ProgramCache(64 << 10)
+    fused._plans, fused._calls = ProgramCache(64 << 10), None
     for k in range(200):
         fused(np.zeros(k + 1))
     assert fused._plans.info().bytes <= 64 << 10
@@ -119,6 +120,18 @@ def test_what_is_kept_is_bounded():
     for _ in range(3):
         assert fused(np.array([7])).tolist() == [7]
     assert len(runs) == 1
+
+
+def test_what_compiled_code_keeps_is_bounded():
+    # Each is known to it alone: of arrays that nobody else holds.
+    fused = dml.fuse(lambda x: dml.gather(np.arange(1 << 17), x))
+    fused._plans = ProgramCache(64 << 10)
+    tracemalloc.start()
+    for k in range(100):
+        fused(np.zeros(k + 1, int))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 50 << 20
 
 
 def test_functions_go_with_their_programs():

@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+
 from trust.children import environment
 
 MODULES = ["moving", "pool", "fusing", "views"]
