@@ -21,21 +21,18 @@ SLOW = (
     "engines/cuda/test_functions.py",
     "trust/test_signals.py",
     "test_cli.py",
-    "engines/cpu/test_lines.py",
     "engines/cuda/test_programs.py",
     "arrays/test_memory.py",
     "moves/test_program.py",
     "dask/test_dask.py",
     "stores/test_zarr.py",
     "onnx_graphs/test_node_tests.py",
-    "engines/cpu/test_pool.py",
     "torch_operators/test_operators.py",
-    "engines/cpu/test_launch.py",
     "trust/test_hostile_files.py",
     "operators/test_family.py",
     "engines/test_agreement.py",
 )
-"""Files that take ten seconds of a processor or more with an empty cache, the slowest first; or that wait as long."""
+"""Files that take ten seconds of a processor or more, the slowest first; or that wait as long."""
 
 QUICK = (
     "arrays/test_dlpack.py",
@@ -45,7 +42,6 @@ QUICK = (
     "dxdispatch/test_descs.py",
     "dxdispatch/test_runner.py",
     "engines/cpu/test_plan.py",
-    "engines/cpu/test_warmup.py",
     "engines/cuda/test_family.py",
     "engines/cuda/test_plan.py",
     "engines/test_memory.py",
@@ -81,8 +77,8 @@ QUICK = (
 """Files whose tests are marked `quick`: together half a minute in one process, some of every package."""
 
 QUICK_SECONDS = 10.0
-"""Of a processor in the main thread: several times what any quick test takes. Compilers work in threads of their own,
-and other processes' work does not count, so that neither an empty cache nor a busy machine makes a test slow."""
+"""Of a processor in the main thread: several times what any quick test takes. Other processes' work does not count, so
+that a busy machine makes no test slow."""
 
 
 def file_of(item):

@@ -35,8 +35,7 @@ def test_nothing_slow_is_quick():
 
 def test_every_folder_has_quick_tests():
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
-    # The fuzzer's cases take kernels of many kinds; results that wait for the next call wait for many calls; Dask takes
-    # long to import.
+    # The fuzzer has many cases; results that wait for the next call wait for many calls; Dask takes long to import.
     assert {Path(name).parent for name in QUICK} >= folders - {Path("fuzz"), Path("memory"), Path("dask")}
 
 

@@ -4,12 +4,12 @@ import collections
 
 import numpy as np
 import pytest
-from anydml.engines.cpu.pool import Pool
+from fuzz.case import How
+from fuzz.forced import CPU_WAYS, forced
 from how_many import how_many
 from random_programs import random_program
 
 from anydml.engines.common import scratch_arrays
-from anydml.engines.cpu import addressed, engine
 from anydml.engines.cpu.engine import CpuProgram
 from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
@@ -25,7 +25,7 @@ def bind_reference(program):
 ENGINES = {
     "reference": bind_reference,
     "numpy": lambda program: NumpyProgram(program).bind,
-    "cpu": lambda program: CpuProgram.of(program).bind,
+    "cpu": lambda program: CpuProgram(program).bind,
 }
 
 
@@ -46,36 +46,12 @@ def check(program, arrays, bind):
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("engine", ["numpy", "cpu"])
-def test_random_programs(engine, chunk):
-    for k in range(PROGRAMS):
-        program, arrays = random_program([chunk, k])
-        check(program, arrays, ENGINES[engine](program))
-
-
-@pytest.mark.parametrize("chunk", range(CHUNKS))
-@pytest.mark.parametrize("threads", [1, 2])
-def test_random_programs_by_kernels(monkeypatch, chunk, threads):
-    monkeypatch.setattr(engine, "SMALL_BYTES", 0)
-    monkeypatch.setattr(engine, "SHARED_BYTES", 0)
-    monkeypatch.setattr(addressed, "BUCKETED_BYTES", 0)
-    monkeypatch.setattr(addressed, "BUCKETED_ELEMENT", 0)
-    monkeypatch.setattr(addressed, "ENOUGH", 50)
-    monkeypatch.setattr(addressed, "SEGMENT", 3)
-    monkeypatch.setattr(addressed, "NARROW", 2)
-    pool = Pool()
-    pool.resize(threads)
-    monkeypatch.setattr(engine, "POOL", pool)
-    kernels = collections.Counter()
-    for k in range(PROGRAMS):
-        program, arrays = random_program([1, chunk, k])
-        compiled = CpuProgram.of(program)
-        check(program, arrays, compiled.bind)
-        assert compiled.steps is not None, str(program)
-        kernels.update(step.kernel for step in compiled.steps)
-    pool.end()
-    assert kernels["addressed"] + kernels["in_line"] > PROGRAMS // 2
-    assert min(kernels["addressed"], kernels["in_line"]) > PROGRAMS // 20
+@pytest.mark.parametrize("way", [How("numpy"), *CPU_WAYS], ids=str)
+def test_random_programs(way, chunk):
+    with forced(way):
+        for k in range(PROGRAMS):
+            program, arrays = random_program([chunk, k])
+            check(program, arrays, ENGINES[way.engine](program))
 
 
 def test_random_programs_are_varied():

@@ -4,11 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from fuzz.forced import CPU_WAYS, forced
 from random_descs import padded_strides
 from random_family import FAMILY, fill_indices
 
 import anydml as dml
-from anydml.engines.cpu import addressed, engine
 
 CASES = 100
 DEVICES = ("reference", "numpy", "cpu")
@@ -88,18 +88,13 @@ def test_moves_keep_the_rules_of_programs(operator):
         assert list(desc.program().problems()) == [], desc
 
 
-@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+@pytest.mark.parametrize("way", CPU_WAYS, ids=str)
 @pytest.mark.parametrize("operator", FAMILY)
-def test_random_descs_by_kernels(operator, threads, monkeypatch):
-    monkeypatch.setattr(engine, "SMALL_BYTES", 0)
-    monkeypatch.setattr(engine, "SHARED_BYTES", 0)
-    monkeypatch.setattr(addressed, "BUCKETED_BYTES", 0)
-    monkeypatch.setattr(addressed, "BUCKETED_ELEMENT", 0)
-    monkeypatch.setattr(addressed, "ENOUGH", 50)
-    monkeypatch.setattr(addressed, "SEGMENT", 3)
-    rng = np.random.default_rng([17, threads, *map(ord, operator)])
-    for _ in range(CASES // 10):
-        check(rng, FAMILY[operator](rng), flat_operand)
+def test_random_descs_by_kernels(operator, way):
+    rng = np.random.default_rng([17, *map(ord, f"{operator} {way}")])
+    with forced(way):
+        for _ in range(CASES // 20):
+            check(rng, FAMILY[operator](rng), flat_operand)
 
 
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)

@@ -25,7 +25,6 @@ from pathlib import Path
 import numpy as np
 
 import anydml.cli
-from anydml.engines.cpu import engine
 from anydml.memory import limits
 
 from .hostile_json import hostile_text, lying_npy, sparse_npy
@@ -184,8 +183,6 @@ def main() -> None:
     if kind == "onnx":
         import anydml.onnx
         import anydml.onnx.backend  # noqa: F401
-    # Files are tried here, not kernels, whose compiler has a memory of its own.
-    engine.SMALL_BYTES = engine.SMALL_MOVES = 1 << 60
     sys.stdin = open(os.devnull)  # noqa: SIM115
     run(["run", str(prepare(folder) / "none.json")])
     with open("/proc/self/statm", encoding="ascii") as file:

@@ -1,8 +1,8 @@
-"""Signals that raise over shared dispatches: python -m trust.signals [--seconds N] [--seed S] [--busy] [--in-python].
+"""Signals that raise over shared dispatches: python -m trust.signals [--seconds N] [--seed S] [--busy].
 
 An alarm goes off every 0.7 ms or so and raises wherever the main thread is. After each one nobody may write any more,
 and at the end every thread must still serve. With ``--busy`` other threads change the number of threads, fork, and
-compile meanwhile. It prints "well" and what it saw at its end.
+fuse meanwhile. It prints "well" and what it saw at its end.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ import threading
 import time
 
 import numpy as np
-from anydml.engines.cpu.block import OPEN, OWNER, STATE, WORKERS
-from anydml.engines.cpu.pool import Pool
-from meeting import met
 
 import anydml as dml
-from anydml.engines.cpu import engine, kernel_call
-from anydml.engines.cpu import pool as pools
+from anydml.core import pool
 
 PERIOD = 0.0007
 HANG = 300
@@ -53,12 +49,6 @@ class Work:
 def checksum(work: Work) -> int:
     """A number that grows with whatever is written: it is positive, and there is 0 before."""
     return int(work.out.view(np.uint64).sum())
-
-
-def nothing_under_way() -> bool:
-    """Whether the pool shows no job and no worker at one, seen from between two dispatches of the only caller."""
-    words = pools.POOL._crew.words
-    return not words[OWNER] and not words[STATE] & (OPEN | WORKERS)
 
 
 def interrupted_at(work: Work, seconds: float) -> bool:
@@ -100,15 +90,16 @@ def fork(stop: threading.Event, rng: random.Random) -> None:
             raise AssertionError("a child did not end well")
 
 
-def compile_columns(stop: threading.Event, rng: random.Random) -> None:
-    """Patterns that nobody has seen, one after the other: each takes a kernel of its own."""
+def fuse_columns(stop: threading.Event, rng: random.Random) -> None:
+    """Patterns that nobody has seen, one after the other: each is a program of its own."""
     for period in range(5, 1 << 30):
         if stop.wait(rng.uniform(0, 0.2)):
             return
         columns = 5 + period % COLUMNS
         first = 1 + period // COLUMNS % (columns - 1)
         x = np.arange(columns * 30_000, dtype=np.uint8).reshape(-1, columns)
-        for part, wanted in zip(dml.split(x, [first, columns - first], 1), np.split(x, [first], 1), strict=True):
+        apart = dml.fuse(lambda x, first=first: np.split(x, [first], 1))
+        for part, wanted in zip(apart(x), np.split(x, [first], 1), strict=True):
             assert (part == wanted).all()
 
 
@@ -116,7 +107,7 @@ def storm(seconds: float, seed: int, others: bool) -> dict[str, int]:
     """Interrupt dispatches for a while, longer where the machine is too busy for many interrupts in that time.
 
     Returns:
-        How many were interrupted, and what went wrong: late writes, jobs left open.
+        How many were interrupted, and what went wrong: late writes, interrupts that were lost.
     """
     rng = random.Random(seed)
     works = [Work(rng) for _ in range(3)]
@@ -129,12 +120,12 @@ def storm(seconds: float, seed: int, others: bool) -> dict[str, int]:
         except BaseException as error:
             failures.append(error)
 
-    chores = (change_threads, fork, compile_columns) if others else ()
+    chores = (change_threads, fork, fuse_columns) if others else ()
     threads = [threading.Thread(target=run, args=(work, n), daemon=True) for n, work in enumerate(chores, 1)]
     for thread in threads:
         thread.start()
-    seen = {"interrupts": 0, "late writes": 0, "left open": 0, "lost": 0}
-    # A compiler that is at work leaves others little time.
+    seen = {"interrupts": 0, "late writes": 0, "lost": 0}
+    # Others that are at work leave little time.
     least = seconds * (1 if others else 10)
     end = time.monotonic() + seconds
     while time.monotonic() < end or seen["interrupts"] <= least:
@@ -150,8 +141,6 @@ def storm(seconds: float, seed: int, others: bool) -> dict[str, int]:
         with contextlib.suppress(Alarm):
             interrupted = interrupted_at(work, PERIOD * rng.uniform(0.2, 1.8))
         seen["interrupts" if interrupted else "lost"] += 1
-        # Where others compile, they dispatch, too.
-        seen["left open"] += not others and not nothing_under_way()
         before = checksum(work)
         if rng.random() < 0.1:
             time.sleep(0.001)
@@ -173,30 +162,24 @@ def served(threads: int) -> bool:
     dml.set_num_threads(threads)
     end = time.monotonic() + HANG
     work = Work(random.Random(0))
-    while pools.POOL.workers != threads - 1 and time.monotonic() < end:
+    while pool.workers() != threads - 1 and time.monotonic() < end:
         work.bound.dispatch()
-    return pools.POOL.workers == threads - 1 and met(pools.POOL, threads, HANG)
+    return pool.workers() == threads - 1 and work.is_whole()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--busy", action="store_true", help="others change threads, fork and compile")
-    parser.add_argument("--in-python", action="store_true", help="workers sleep in Python")
+    parser.add_argument("--busy", action="store_true", help="others change threads, fork and fuse")
     given = parser.parse_args()
-    if given.in_python:
-        engine.POOL = pools.POOL = Pool(in_python=True)
-    engine.SHARED_BYTES = 0
-    kernel_call.CHUNK = 16 << 10
     dml.set_num_threads(4)
     seen = storm(given.seconds, given.seed, given.busy)
     faulthandler.dump_traceback_later(2 * HANG, exit=True)
     whole = served(4)
     print({**seen, "all serve": whole}, file=sys.stderr)
     assert whole, "a thread was lost"
-    assert seen["late writes"] == seen["left open"] == seen["lost"] == 0
-    pools.POOL.end()
+    assert seen["late writes"] == seen["lost"] == 0
     print("well")
 
 

@@ -36,7 +36,7 @@ cdef class Call:
 
 cdef class Calls:
     cdef dict found
-    cdef int64_t moves
+    cdef int64_t bytes
 
 cdef int put(Given *given, const void *bytes, Py_ssize_t count) noexcept
 cdef int word(Given *given, char kind, int64_t value) noexcept

@@ -35,8 +35,12 @@ from cython.cimports.numpy import PyArray_TYPE, dtype, import_array, npy_intp
 import_array()
 
 MOST_CALLS = cython.declare(int64_t, 4096)
-MOST_MOVES = cython.declare(int64_t, 1 << 16)
-"""Calls that are kept for a function, and moves of all of them together: where there are more, all go."""
+MOST_BYTES = cython.declare(int64_t, 32 << 20)
+"""Calls that are kept for a function, and bytes of all of them together, about: where there are more, all go."""
+
+FIXED_WEIGHT = cython.declare(int64_t, 1024)
+MOVE_WEIGHT = cython.declare(int64_t, 512)
+"""Bytes of a call in any case, and for each move."""
 
 DEEPEST = cython.declare(cython.int, 64)
 """Structures in each other, at most."""
@@ -187,7 +191,7 @@ class Calls:
 
     def __cinit__(self):
         self.found = {}
-        self.moves = 0
+        self.bytes = 0
 
     def take(self, arguments: tuple, keywords: dict, out):
         """What a call gives that was kept; None where Python has to look at it."""
@@ -206,10 +210,12 @@ class Calls:
         given: Given
         if see_all(cython.address(given), arguments, keywords):
             return
-        if len(self.found) >= MOST_CALLS or self.moves > MOST_MOVES:
+        if len(self.found) >= MOST_CALLS or self.bytes > MOST_BYTES:
             self.found.clear()
-            self.moves = 0
-        self.moves += call.compiled.count + 1
+            self.bytes = 0
+        self.bytes += FIXED_WEIGHT + MOVE_WEIGHT * call.compiled.count
+        for array in call.constants:
+            self.bytes += array.nbytes
         self.found[PyBytes_FromStringAndSize(given.key, given.used)] = call
 
 
