@@ -147,7 +147,7 @@ def test_what_is_large_is_drawn_to_scale():
     lines = [line for line in picture.iter(f"{SVG}path") if line.get("class") == "line l0"]
     assert len(lines) == 2, "from the rows, and from the indices that pick them"
     assert "2,150,400" in explanation.html()
-    assert "rows: runs of" in str(explanation)
+    assert "  rows: 2 moves in " in str(explanation)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -126,7 +126,7 @@ def explain(thing: Any, *arguments: Any, device: str = "cpu", **keywords: Any) -
           #1 output OutputTensor: float32 [2, 1], 8 bytes
           2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
         DML_SLICE on cpu: 8 B to read, 8 B to write, 1 thread
-          at once: 8 B in 1 move: too small for a kernel of its own to pay
+          elements: 1 move in 1 part
             2 of 4 B: #1[4·c0] = #0[4 + 12·c0]
     """
     from anydml.device import BoundOperator, CompiledOperator
