@@ -23,7 +23,7 @@ from anydml.stores.block_shapes import middle, shapes
 from anydml.stores.grid_blocks import Choice, GridBlock, block_of
 from anydml.stores.grid_totals import totals_of
 from anydml.stores.identities import identities_of
-from anydml.stores.planning import LEAST, SLOTS, Totals
+from anydml.stores.planning import LEAST, SLOTS
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import parse_size
 from anydml.stores.staging import Content
@@ -80,8 +80,11 @@ class GridPlanned:
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(self.outputs))]
-        self.blocks = self._listed()
-        self.totals, self.kept = self._totals()
+        ranks = [len(target.shape) for target in self.outputs]
+        self.blocks = BlockList(name, partial(block_of, ranks), 1 + 2 * max(ranks, default=0))
+        self.totals, self.kept = totals_of(
+            name, self.inputs, self.outputs, self.mappings, self.choices, self._listed(), self.span
+        )
 
     def _indices(self, operand: int) -> np.ndarray[Any, Any]:
         """The elements of a constant, or of an input that holds indices."""
@@ -167,10 +170,8 @@ class GridPlanned:
             return None
         return spent / max(1, math.prod(sizes) * itemsize) + once
 
-    def _listed(self) -> BlockList[GridBlock]:
-        """All blocks, in the order of the outputs."""
-        ranks = [len(target.shape) for target in self.outputs]
-        found = BlockList(self.name, partial(block_of, ranks), 1 + 2 * max(ranks, default=0))
+    def _listed(self) -> Iterator[GridBlock]:
+        """All blocks, in the order of the outputs, as they are put into the list: whoever counts may refuse early."""
         count = chunks = 0
         for target, choice in zip(self.outputs, self.choices, strict=True):
             count += math.prod(-(-size // step) for size, step in zip(target.shape, choice.block, strict=True))
@@ -185,8 +186,8 @@ class GridPlanned:
             for start in itertools.product(*ranges):
                 ends = zip(start, target.shape, choice.block, strict=True)
                 for block in self._fitting(number, tuple((low, min(size, low + step)) for low, size, step in ends)):
-                    found.append((number, *itertools.chain.from_iterable(block.box)))
-        return found
+                    self.blocks.append((number, *itertools.chain.from_iterable(block.box)))
+                    yield block
 
     def _fitting(self, number: int, box: Box) -> Iterator[GridBlock]:
         """A block, or its parts where it needs more memory than the one that was looked at."""
@@ -208,9 +209,6 @@ class GridPlanned:
         middle = box[axis][0] + counts[axis] // 2 * unit[axis]
         for part in ((box[axis][0], middle), (middle, box[axis][1])):
             yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
-
-    def _totals(self) -> tuple[Totals, set[int]]:
-        return totals_of(self.name, self.inputs, self.outputs, self.mappings, self.choices, self.blocks, self.span)
 
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""
