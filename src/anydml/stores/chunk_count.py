@@ -35,18 +35,20 @@ class ChunkCount:
         self._grid = [-(-size // c) for size, c in zip(layout.shape, layout.chunk, strict=True)]
         self._runs: list[Runs] = [np.zeros((2, 0), np.int64)]
         self._waiting, self._most = 0, ENOUGH
+        self._is_estimate = False
 
-    def add(self, box: Box) -> None:
-        """Count those of a box.
+    def add(self, box: Box, whole: int = 1, looked: int = 1) -> None:
+        """Count those of a box, one of `looked` that stand for `whole`.
 
         Raises:
             BindingError: there are too many of them.
         """
         ranges = [(low // c, -(-high // c)) for (low, high), c in zip(box, self.layout.chunk, strict=True)]
         here = math.prod(high - low for low, high in ranges)
-        self.count += here
+        self.count += here * whole // looked
+        self._is_estimate = self._is_estimate or whole > looked
         check_count(self._name, self.count, "chunks of what is read", MORE_MEMORY)
-        if self.layout.is_plain or not here:
+        if self.layout.is_plain or self._is_estimate or not here:
             return
         # Of the axes that a box does not have whole, the last one's chunks are a run, with all of those behind it.
         last = max((k for k, size in enumerate(self._grid) if ranges[k] != (0, size)), default=0)
@@ -74,7 +76,9 @@ class ChunkCount:
 
     @property
     def distinct(self) -> int:
-        """Chunks, each once; plain ones are not told apart."""
+        """Chunks, each once; plain ones are not told apart, and where boxes stand for others, it is the most."""
+        if self._is_estimate:
+            return min(self.count, math.prod(self._grid))
         if self.layout.is_plain:
             return self.count
         starts, ends = self._joined()
