@@ -40,6 +40,10 @@ cdef extern from "kernels.h" nogil:
     void anydml_choose(const char *limit, int64_t stream_from)
     const char *anydml_isa()
 
+# Numbers: before it is bound, an address is an offset, to which C allows no offset to be added.
+cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
+    return <char *>(<size_t>at + <size_t>by)
+
 cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
 cdef bint continues(Move *first, const Move *second) noexcept nogil
 

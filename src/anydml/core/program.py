@@ -10,6 +10,7 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_LOOKUPS,
     ANYDML_RANK,
     ANYDML_SKIP,
+    moved,
     run,
     run_backwards,
     simplify,
@@ -169,12 +170,12 @@ class Bound:
         memcpy(self.moves, compiled.moves, count * cython.sizeof(Move))
         memcpy(self.lookups, compiled.lookups, compiled.lookup_count * cython.sizeof(Lookup))
         for k in range(count):
-            self.moves[k].to += address(operands[compiled.written[k]])
+            self.moves[k].to = moved(self.moves[k].to, address(operands[compiled.written[k]]))
             if compiled.read[k] >= 0:
-                self.moves[k].source += address(operands[compiled.read[k]])
+                self.moves[k].source = moved(self.moves[k].source, address(operands[compiled.read[k]]))
             self.moves[k].lookup = self.lookups + (compiled.moves[k].lookup - compiled.lookups)
         for k in range(compiled.lookup_count):
-            self.lookups[k].at += address(operands[compiled.looked[k]])
+            self.lookups[k].at = moved(self.lookups[k].at, address(operands[compiled.looked[k]]))
 
     def __dealloc__(self):
         PyMem_Free(self.moves)
