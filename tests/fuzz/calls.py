@@ -2,7 +2,7 @@
 
 python -m tests.fuzz.calls --calls 100000 [--seed 1] [--first 0] [--processes 2] [--function slice1]
 
-Without a seed, or with the word "random", one is drawn; it is printed either way. A process that crashes names its call.
+Without a seed, or with "random" for one, one is drawn; it is printed either way. A process that crashes names its call.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
     Raises:
         AssertionError: a byte of the result, of `out` or of an argument is not what it should be.
     """
-    from call_ways import FUNCTIONS, held
+    from call_ways import held
     from drawn_calls import call_of
     from function_cases import called
     from odd_arrays import odd, same
@@ -111,7 +111,7 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
             each.flags.writeable = True
         outs = memory.placed(fits, at_end)
         out = outs if isinstance(expected, list) else outs[0]
-    found = called(FUNCTIONS[name], given, out=out)
+    found = called(getattr(dml, name), given, out=out)
     results = found if isinstance(found, list) else [found[0] if isinstance(found, tuple) else found]
     assert len(results) == len(arrays), name
     for result, right in zip(results, arrays, strict=True):
@@ -126,9 +126,9 @@ def check(seed: int, number: int, names: Sequence[str], memory: Memory) -> str:
 
 def run(given: argparse.Namespace) -> None:
     """Make all calls in this process."""
-    from call_ways import FUNCTIONS
+    from drawn_calls import DRAW
 
-    names = given.function or [*FUNCTIONS, "nonzero_coordinates"]
+    names = given.function or [*sorted(DRAW), "nonzero_coordinates"]
     memory, counts = Memory(), Counter[str]()
     with given.report.open("wb", buffering=0) as report:
         for number in range(given.first, given.first + given.calls):
@@ -186,8 +186,8 @@ def main() -> int:
     if given.report:
         run(given)
         return 0
-    print(f"seed {given.seed}; the same calls again: python -m tests.fuzz.calls --seed {given.seed} --calls {given.calls}",
-          flush=True)  # fmt: skip
+    again = f"python -m tests.fuzz.calls --seed {given.seed} --calls {given.calls}"
+    print(f"seed {given.seed}; the same calls again: {again}", flush=True)
     return share(given)
 
 
