@@ -97,6 +97,24 @@ def test_programs_are_compiled(device):
         assert program.name in little(lambda program=program: str(open_engine(device).compile(program)))
 
 
+@pytest.mark.parametrize("power", [58, 60, 61, 62, 63, 70])
+@pytest.mark.parametrize("device", ["reference", "numpy", "cpu"])
+def test_more_bytes_than_addresses_have_are_refused_in_one_line(device, power):
+    """Also where nobody has checked the desc: no number that does not fit gets anywhere."""
+    refused = 0
+    for desc in descs(1 << power):
+        spans = [tensor.span_in_bytes for _, tensor in (*desc.inputs, *desc.outputs)]
+        if max(spans) < 1 << 63:
+            open_engine(device).compile(desc.program())
+            continue
+        with pytest.raises(dml.DescError, match=r"spans \d+ bytes: a tensor must span fewer than 2\^63"):
+            desc.program()
+        refused += 1
+        with pytest.raises(dml.DescError, match=r"each size must be 1 to 4294967295|must have"):
+            dml.explain(desc)
+    assert refused
+
+
 def test_descs_are_explained():
     for desc in descs(1 << 25):
         assert desc.OPERATOR in little(lambda desc=desc: str(dml.explain(desc)))

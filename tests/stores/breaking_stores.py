@@ -54,7 +54,7 @@ V3 = {
 def npy(rng, folder):
     stream = io.BytesIO()
     np.save(stream, np.zeros([rng.randint(0, 4) for _ in range(rng.randint(0, 3))], rng.choice(("f4", ">i8", "?"))))
-    (folder / "x.npy").write_bytes(_changed(rng, stream.getvalue()))
+    (folder / "x.npy").write_bytes(changed(rng, stream.getvalue()))
     return ["stores", folder / "x.npy"], ["rechunk", folder / "x.npy", folder / "y.npy"]
 
 
@@ -71,7 +71,7 @@ def index(rng, folder):
         "weight_map": {name: "x.safetensors" for name in content if name[0] != "_"},
     }
     text = json.dumps(_edited(rng, said, ["../x", "/etc/passwd", "y.safetensors", "x.safetensors/", "."])).encode()
-    (folder / "model.safetensors.index.json").write_bytes(_changed(rng, text) if rng.random() < 0.4 else text)
+    (folder / "model.safetensors.index.json").write_bytes(changed(rng, text) if rng.random() < 0.4 else text)
     return ["stores", folder], ["reshard", folder, folder / "y.safetensors"]
 
 
@@ -88,7 +88,7 @@ def layout(rng, folder):
         key = lines[k].partition(" =")[0]
         lines[k] = rng.choice((f"{key} = {rng.choice(TEXTS)}", "", lines[rng.randrange(len(lines))]))
     text = "\n".join(lines).encode()
-    (folder / "l.toml").write_bytes(_changed(rng, text) if rng.random() < 0.3 else text)
+    (folder / "l.toml").write_bytes(changed(rng, text) if rng.random() < 0.3 else text)
     command = ["reshard", folder / "x.safetensors", folder / "y", "--layout", folder / "l.toml"]
     return command, [*command, "--tp", "2", "--overwrite"]
 
@@ -99,7 +99,7 @@ def zarr(rng, folder):
     said = json.loads(json.dumps(said))
     text = json.dumps(_edited(rng, said, [[10**12], [10**9, 10**9], [1, 10**15], [0, 3], {"id": "lzma"}, "<U9", "V9999",
                                           [{"name": "bytes"}], "|O"])).encode()  # fmt: skip
-    (folder / "x.zarr" / name).write_bytes(_changed(rng, text) if rng.random() < 0.3 else text)
+    (folder / "x.zarr" / name).write_bytes(changed(rng, text) if rng.random() < 0.3 else text)
     target = rng.choice(("y.npy", "y.zarr"))
     return ["stores", folder / "x.zarr"], [
         "rechunk",
@@ -130,7 +130,7 @@ def group(rng, folder):
         text = json.dumps(edited).encode()
         path = folder / "x.zarr" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_changed(rng, text) if name == chosen and rng.random() < 0.5 else text)
+        path.write_bytes(changed(rng, text) if name == chosen and rng.random() < 0.5 else text)
     command = ["rechunk", folder / "x.zarr", folder / "y.zarr", "--dry-run", "--memory", "2MB"]
     return ["stores", folder / "x.zarr" / "a"], [*command, "--chunks", "2,2"], [*command, "--codec", "gzip"]
 
@@ -138,7 +138,7 @@ def group(rng, folder):
 KINDS = (npy, header, index, layout, zarr, group)
 
 
-def _changed(rng, content):
+def changed(rng, content):
     """A few bytes changed, left out, or doubled."""
     found = bytearray(content)
     for _ in range(rng.randint(1, 3)):

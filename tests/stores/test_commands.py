@@ -133,3 +133,13 @@ def test_mistakes_are_one_line_that_says_what_to_do(tmp_path, monkeypatch, capsy
     assert (code, error.count("\n")) == (2, 1)
     assert said in error
     assert sorted(os.listdir()) == before
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_libraries_warn_of_is_a_line(tmp_path, capsys):
+    pytest.importorskip("zarr", reason='zarr-python is not installed: pip install "anydml[stores]"')
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), "V3"))
+    code, out, error = anydml(capsys, "rechunk", tmp_path / "x.npy", tmp_path / "y.zarr", "-q")
+    assert (code, out) == (0, "")
+    assert error.startswith("anydml: warning: The data type (RawBytes(length=3)) ")
+    assert error.count("\n") == 1

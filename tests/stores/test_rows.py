@@ -12,7 +12,7 @@ import anydml as dml
 from anydml import stores
 from anydml.moves import Access, Fill, Move
 from anydml.stores import indices, picking, rows
-from anydml.stores.planning import _in_any_order
+from anydml.stores.works import _in_any_order
 
 PICKS = {
     "rows": lambda x, i: x[i],

@@ -1,8 +1,8 @@
 """Gives hostile files to the command line, in one process with little memory; the first that misbehaves ends it.
 
-    python -m trust.hostile_child json|onnx FIRST COUNT FOLDER
+    python -m trust.hostile_child json|onnx|npy|safetensors|zarr FIRST COUNT FOLDER
 
-FOLDER holds the files of the last case. A case may take three seconds of processor time (the longest take 0.6), and
+FOLDER holds the files of the last case. A case may take two seconds of processor time (the longest take 0.6), and
 200 MiB; the whole process has ADDRESS_SPACE, which whoever starts it sets, with ENVIRONMENT.
 """
 
@@ -30,7 +30,7 @@ from anydml.memory import limits
 from .hostile_json import hostile_text, lying_npy, sparse_npy
 
 MEMORY = 200 << 20
-SECONDS = 3.0
+SECONDS = 2.0
 ADDRESS_SPACE = 1 << 30
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "ANYDML_NUM_THREADS": "1"}
 """Stacks and arenas of threads take address space that nobody uses, more on a machine with more cores."""
@@ -54,7 +54,7 @@ TAGS = {
         "summary",
     ),
     *("table", "caption", "thead", "tbody", "tr", "th", "td", "pre", "script"),
-    *("svg", "desc", "rect", "text", "path"),
+    *("svg", "g", "desc", "rect", "text", "path"),
 }
 """What a page is made of; nothing in a file makes another element."""
 
@@ -92,6 +92,10 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
         if rng.random() < 0.3:
             return ["explain", str(model), *rng.choice([[], [], ["--html", str(inside / PAGE)]])], {0, 2}
         return ["run", str(model), *rng.choice([[], [], ["--explain"], ["--device", "reference"]])], {0, 2}
+    if kind != "onnx":
+        from .hostile_stores import hostile_command
+
+        return hostile_command(kind, rng, inside), {0, 2}
     from .hostile_onnx import hostile_model
 
     model = inside / "model.onnx"

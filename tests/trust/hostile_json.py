@@ -79,7 +79,12 @@ def hostile_text(rng: random.Random) -> bytes:
         _change(rng, model)
     text = json.dumps(model, ensure_ascii=rng.random() < 0.7, indent=rng.choice([None, 1]))
     data = text.encode("utf-8", "surrogatepass")
-    return rng.choice(_TEXT_CHANGES)(rng, data) if rng.random() < 0.35 else data
+    return changed_text(rng, data) if rng.random() < 0.35 else data
+
+
+def changed_text(rng: random.Random, data: bytes) -> bytes:
+    """A text with some of its bytes cut off, changed, repeated or added."""
+    return rng.choice(_TEXT_CHANGES)(rng, data)
 
 
 def _spots(value: Any, parent: Any = None, key: Any = None) -> Iterator[tuple[Any, Any]]:

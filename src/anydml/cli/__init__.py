@@ -18,7 +18,7 @@ from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
-from anydml.cli.output import fail, give_up, say, warn
+from anydml.cli.output import fail, give_up, libraries_warnings, say, warn
 from anydml.cli.stores_commands import rechunk, reshard, stores
 from anydml.engines import ENGINES
 from anydml.text import printable
@@ -64,7 +64,8 @@ def _main(given: list[str]) -> int | str | None:
             stream.reconfigure(errors="backslashreplace")
     try:
         handle_as_usual()
-        code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
+        with libraries_warnings():
+            code: int | str | None = anydml.main(given or ["--help"], prog_name="anydml", standalone_mode=False)
         sys.stdout.flush()
     except click.UsageError as error:
         # What is wrong with an option's argument is found before there is a context.

@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import sys
-from typing import TextIO
+import warnings
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 from anydml.text import printable
 
@@ -36,6 +38,22 @@ def warn(line: str) -> None:
     # Standard error may be closed; the work goes on without it.
     with contextlib.suppress(OSError):
         print("anydml: warning:", printable(line), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def libraries_warnings() -> Iterator[None]:
+    """Say in a line each, once, what libraries warn of: Python would add places in their sources."""
+    said = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        line = " ".join(str(message).split())
+        if line not in said:
+            said.add(line)
+            warn(line)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def fail(message: str) -> int:

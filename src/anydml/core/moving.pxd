@@ -40,6 +40,10 @@ cdef extern from "steps.h" nogil:
         int32_t steps
         Step step[16]
 
+# Numbers: before it is bound, an address is an offset, to which C allows no offset to be added.
+cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
+    return <char *>(<size_t>at + <size_t>by)
+
 cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
 cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
 cdef const char *name_of(const Step *step) noexcept nogil

@@ -66,8 +66,8 @@ def simplify(m, rank, n, a, b):
         p = a[k]
         q = b[k]
         if p < 0:
-            m.to += p * (size - 1)
-            m.source += q * (size - 1)
+            m.to = moved(m.to, p * (size - 1))
+            m.source = moved(m.source, q * (size - 1))
             p = -p
             q = -q
         if count and m.a[count - 1] == p * size and m.b[count - 1] == q * size:
@@ -110,7 +110,7 @@ def continues(first, second):
     """Let a simple move of one element do what follows it at both ends, too; False where it does not follow."""
     if first.rank or second.rank or first.pattern or second.pattern or first.lookups or second.lookups:
         return False
-    if first.to + first.element != second.to or first.source + first.element != second.source:
+    if moved(first.to, first.element) != second.to or moved(first.source, first.element) != second.source:
         return False
     first.element += second.element
     return True

@@ -23,7 +23,9 @@ from cython.cimports.anydml.core.batch import Batch, add, begin, run_all
 from cython.cimports.anydml.core.views import axis_of
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import memcpy
+
+MOST = cython.declare(int64_t, (1 << 63) - 1)
+"""Elements along an axis."""
 
 
 def fit(k, x, axis, count, equal, sizes, out):
@@ -34,7 +36,8 @@ def fit(k, x, axis, count, equal, sizes, out):
     i: cython.int
     if len(out) != count:
         return 1
-    memcpy(n, x.n, 8 * x.rank)
+    for i in range(x.rank):
+        n[i] = x.n[i]
     for i in range(count):
         n[axis] = equal
         if equal < 0:
@@ -65,7 +68,8 @@ def cut(k, x, axis, count, equal, sizes, out):
         if fit(k, x, axis, count, equal, sizes, given):
             return None
     begin(cython.address(batch))
-    memcpy(n, x.n, 8 * x.rank)
+    for i in range(x.rank):
+        n[i] = x.n[i]
     for i in range(count):
         n[axis] = equal
         if equal < 0:
@@ -104,7 +108,7 @@ def split(x, sizes_or_sections, axis, out):
         return None
     sizes: tuple = tuple(sizes_or_sections)
     for each in sizes:
-        if number(each, cython.address(size)) or size < 0 or size > v.n[along]:
+        if number(each, cython.address(size)) or size < 0 or size > v.n[along] - total:
             return None
         total += size
     if not sizes or total != v.n[along]:
@@ -173,6 +177,9 @@ def put_together(part, arrays, axis, out, is_new):
         part[i].length = 1 if is_new else w.n[along]
         part[i].s = w.units if w.s == w.own else w.s
         part[i].unit = k.element if w.s == w.own else 1
+        # Arrays that are broadcast may have more elements together than numbers here can count.
+        if part[i].length > MOST - total:
+            return None
         total += part[i].length
     for d in range(rank):
         n[d] = total if d == along else v.n[d - (is_new and d > along)]
@@ -192,7 +199,8 @@ def put_together(part, arrays, axis, out, is_new):
         a[d] = to.s[d + (is_new and d >= along)]
     begin(cython.address(batch))
     at: cython.p_char = to.data
-    memcpy(n, v.n, 8 * v.rank)
+    for d in range(v.rank):
+        n[d] = v.n[d]
     for i in range(count):
         if not is_new:
             n[along] = part[i].length

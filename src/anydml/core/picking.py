@@ -127,7 +127,7 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     s: int64_t[64]
     d: cython.int
     own: cython.int
-    total: int64_t = 1
+    is_empty: cython.bint = False
     strides: cython.pointer(cython.const[int64_t])[16]
     if read(x, cython.address(v), cython.address(k)) or number(batch_dims, cython.address(first)):
         return None
@@ -140,8 +140,10 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
         return None
     length: cython.int = w.n[w.rank - 1]
     last: cython.int = w.rank - 1
+    if not 0 <= first < w.rank or first > v.rank or length > v.rank - first:
+        return None
     rank: cython.int = last + v.rank - first - length
-    if not 0 <= first < w.rank or first > v.rank or length > v.rank - first or rank > RANK:
+    if rank > RANK:
         return None
     for d in range(first):
         if v.n[d] != w.n[d]:
@@ -151,9 +153,9 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
         n[d] = w.n[d] if d < last else v.n[own]
         s[d] = w.s[d] if d < last else 0
         b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
-        total *= n[d]
+        is_empty = is_empty or not n[d]
     for d in range(length):
-        if total and not v.n[first + d]:
+        if not is_empty and not v.n[first + d]:
             return None
     if not is_text(out_of_range):
         return None

@@ -28,4 +28,5 @@ cdef bint is_fill(object source)
 cdef int depth(object end)
 cdef int operand(int number, int count) except -1
 cdef void *new(int64_t count, size_t size) except NULL
+cdef int64_t number(const char *at) noexcept
 cdef char *address(object array) except? NULL

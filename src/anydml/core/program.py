@@ -15,6 +15,7 @@ from cython.cimports.anydml.core.moving import (
     Move,
     Stage,
     effort,
+    moved,
     name_of,
     plan,
     run,
@@ -151,12 +152,12 @@ class Compiled:
         memcpy(moves, self.moves, self.count * cython.sizeof(Move))
         memcpy(lookups, self.lookups, self.lookup_count * cython.sizeof(Lookup))
         for k in range(self.count):
-            moves[k].to += cython.cast(int64_t, cython.cast(cython.size_t, at[self.written[k]]))
+            moves[k].to = moved(moves[k].to, number(at[self.written[k]]))
             if self.read[k] >= 0:
-                moves[k].source += cython.cast(int64_t, cython.cast(cython.size_t, at[self.read[k]]))
+                moves[k].source = moved(moves[k].source, number(at[self.read[k]]))
             moves[k].lookup = lookups + (self.moves[k].lookup - self.moves[0].lookup)
         for k in range(self.lookup_count):
-            lookups[k].at += cython.cast(int64_t, cython.cast(cython.size_t, at[self.looked[k]]))
+            lookups[k].at = moved(lookups[k].at, number(at[self.looked[k]]))
 
     def is_shared(self):
         """Whether there is enough work for more than one thread."""
@@ -178,8 +179,8 @@ class Compiled:
         try:
             memcpy(moves, self.moves, self.count * cython.sizeof(Move))
             for k in range(self.count):
-                moves[k].to += cython.cast(int64_t, self.written[k] + 1) << 44
-                moves[k].source += cython.cast(int64_t, self.read[k] + 1) << 44
+                moves[k].to = moved(moves[k].to, cython.cast(int64_t, self.written[k] + 1) << 44)
+                moves[k].source = moved(moves[k].source, cython.cast(int64_t, self.read[k] + 1) << 44)
             written: int64_t = written_by(moves, self.count)
             while first < self.count:
                 done = plan(cython.address(stage), moves + first, self.count - first, written)
@@ -308,6 +309,11 @@ def new(count, size):
     if found == cython.NULL:
         raise MemoryError
     return found
+
+
+def number(at):
+    """An address as a number."""
+    return cython.cast(int64_t, cython.cast(cython.size_t, at))
 
 
 def address(array):

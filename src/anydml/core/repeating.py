@@ -10,7 +10,6 @@ from cython.cimports.anydml.core.batch import Batch, add, begin, run_all
 from cython.cimports.anydml.core.indices import is_text
 from cython.cimports.anydml.core.views import axis_of, is_product, result
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import memcpy
 
 
 def roll(x, shift, axis, out):
@@ -56,7 +55,8 @@ def roll(x, shift, axis, out):
     if found is None:
         return None
     begin(cython.address(batch))
-    memcpy(n, v.n, 8 * v.rank)
+    for i in range(v.rank):
+        n[i] = v.n[i]
     corner: cython.int
     for corner in range(1 << rolled):
         at: cython.p_char = to.data

@@ -20,7 +20,7 @@ from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
 from anydml.operators.rules import Rules
 from anydml.operators.texts import Problems
-from anydml.tensor import Layout, TensorDesc, tensor_problems
+from anydml.tensor import MAX_BYTES, Layout, TensorDesc, tensor_problems
 from anydml.text import counted
 
 FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
@@ -130,9 +130,16 @@ class OperatorDesc(Rules):
 
         Args:
             layouts: as for `moves`.
+
+        Raises:
+            DescError: a tensor has more bytes than addresses have, in a desc that nobody has checked.
         """
         every = tuple(layouts or self.layouts())
         named = (*self.inputs, *self.outputs)
+        for name, tensor in named:
+            if tensor.span_in_bytes > MAX_BYTES:
+                message = f"{name} spans {tensor.span_in_bytes} bytes"
+                raise Problem(self.OPERATOR, name, message, "a tensor must span fewer than 2^63 bytes").error()
         operands = [Operand("input", name, is_on_host=name in self.HOST) for name, _ in self.inputs]
         operands += [Operand("output", name, is_on_host=name in self.HOST) for name, _ in self.outputs]
         constants = self.constants

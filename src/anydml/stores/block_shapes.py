@@ -39,3 +39,17 @@ def middle(shape: Sequence[int], block: Sequence[int]) -> Box:
         low = low if low + step <= size else max(0, low - step)
         found.append((low, min(size, low + step)))
     return tuple(found)
+
+
+def block_count(shape: Sequence[int], block: Sequence[int]) -> int:
+    """How many blocks there are."""
+    return math.prod(-(-size // step) for size, step in zip(shape, block, strict=True))
+
+
+def box_at(shape: Sequence[int], block: Sequence[int], number: int) -> Box:
+    """A block by its number in C order."""
+    found = []
+    for size, step in zip(reversed(shape), reversed(block), strict=True):
+        number, place = divmod(number, -(-size // step))
+        found.append((place * step, min(size, (place + 1) * step)))
+    return tuple(reversed(found))

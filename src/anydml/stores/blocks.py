@@ -233,26 +233,25 @@ def _renumbered(move: Move, constants: Mapping[int, int]) -> Move:
     return Move(move.sizes, to, source, move.element_size)
 
 
-def areas(work: Work, cut: Cut, operand: int) -> Iterator[Rectangle]:
-    """All of an operand, in blocks, in the order of the file."""
-    size, pitch = work.sizes[operand], cut.pitch
-    if not pitch:
-        for left in range(0, size, cut.width):
+def areas(work: Work, cut: Cut, operand: int, most: int | None = None) -> Iterator[Rectangle]:
+    """All of an operand, in blocks, in the order of the file; or `most` of these, from all over it."""
+    size, pitch, count = work.sizes[operand], cut.pitch, areas_of(work, cut, operand)
+    looked = count if most is None else min(most, count)
+    for k in range(looked):
+        number = k * count // looked
+        if not pitch:
+            left = number * cut.width
             yield Rectangle(0, 1, left, min(size, left + cut.width))
-        return
-    rows = size // pitch
-    for top in range(0, rows, cut.height):
-        for left in range(0, pitch, cut.width):
-            yield Rectangle(top, min(rows, top + cut.height), left, min(pitch, left + cut.width))
+            continue
+        row, column = divmod(number, -(-pitch // cut.width))
+        top, left = row * cut.height, column * cut.width
+        yield Rectangle(top, min(size // pitch, top + cut.height), left, min(pitch, left + cut.width))
 
 
-def count_of(work: Work, cut: Cut) -> int:
-    """How many blocks `areas` gives for all operands."""
-    count = 0
-    for operand in work.operands(cut.side):
-        size, pitch = work.sizes[operand], cut.pitch
-        count += -(-size // pitch // cut.height) * -(-pitch // cut.width) if pitch else -(-size // cut.width)
-    return count
+def areas_of(work: Work, cut: Cut, operand: int) -> int:
+    """How many blocks an operand has."""
+    size, pitch = work.sizes[operand], cut.pitch
+    return -(-(size // pitch) // cut.height) * -(-pitch // cut.width) if pitch else -(-size // cut.width)
 
 
 def halves(area: Rectangle, pitch: int, unit: int) -> list[Rectangle]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from anydml.stores.blocks import Cut, Layout, Work, areas, halves, laid_out
+from anydml.stores.blocks import Cut, Layout, Work, halves, laid_out
 from anydml.stores.cutting import Rectangle, Side, end_of
+from anydml.stores.transfers import TooManyRunsError
 
 GAPS = (0, 4 << 10, 64 << 10)
 """Bytes between two runs that may be read for nothing."""
@@ -117,11 +118,15 @@ def _aligned(work: Work, side: Side, width: int) -> int:
 def _fitting(work: Work, cut: Cut, operand: int, most: int, unit: int) -> Iterator[Cut]:
     """The cut, made smaller until a block of it fits."""
     for _ in range(8):
-        size = sum(_middle_layout(work, cut, operand).sizes)
-        if size <= most:
-            yield cut
-            return
-        share = 0.95 * most / size
+        try:
+            size = sum(_middle_layout(work, cut, operand).sizes)
+        except TooManyRunsError as error:
+            share = 0.95 * error.share
+        else:
+            if size <= most:
+                yield cut
+                return
+            share = 0.95 * most / size
         if not cut.pitch:
             width = int(cut.width * share) // unit * unit
             cut = cut._replace(width=_aligned(work, cut.side, width) if width else 0)
@@ -158,7 +163,10 @@ def _cost(work: Work, cut: Cut, most: int) -> float | None:
     """Seconds a byte, about; None where a block is too large."""
     seconds, moved = 0.0, 0
     for operand in work.operands(cut.side)[:3]:
-        layout = _middle_layout(work, cut, operand)
+        try:
+            layout = _middle_layout(work, cut, operand)
+        except TooManyRunsError:
+            return None
         if sum(layout.sizes) > most:
             return None
         seconds += seconds_of(layout)
@@ -186,18 +194,28 @@ def seconds_of(layout: Layout) -> float:
 
 
 def blocks_of(
-    number: int, work: Work, cut: Cut, most: int, layout_of: Callable[[int, int, Rectangle], Layout]
+    number: int,
+    operand: int,
+    wholes: Iterable[Rectangle],
+    work: Work,
+    cut: Cut,
+    most: int,
+    layout_of: Callable[[int, int, Rectangle], Layout],
 ) -> Iterator[tuple[Block, Layout]]:
-    """All blocks of some work, none of which takes more than `most` bytes, in the order of the files."""
-    for operand in work.operands(cut.side):
-        unit = work.units[operand]
-        for whole in areas(work, cut, operand):
-            waiting = [whole]
-            while waiting:
-                area = waiting.pop()
+    """The blocks of an operand of some work, none of which takes more than `most` bytes, in the order of its areas."""
+    unit = work.units[operand]
+    for whole in wholes:
+        waiting = [whole]
+        while waiting:
+            area = waiting.pop()
+            try:
                 layout = layout_of(number, operand, area)
-                smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
-                if len(smaller) == 1 and layout.writes:
-                    yield Block(number, operand, area), layout
-                elif len(smaller) > 1:
-                    waiting += smaller[::-1]
+            except TooManyRunsError:
+                # A single element takes one.
+                waiting += halves(area, cut.pitch, unit)[::-1]
+                continue
+            smaller = halves(area, cut.pitch, unit) if sum(layout.sizes) > most else [area]
+            if len(smaller) == 1 and layout.writes:
+                yield Block(number, operand, area), layout
+            elif len(smaller) > 1:
+                waiting += smaller[::-1]

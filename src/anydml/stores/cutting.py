@@ -25,6 +25,11 @@ class Rectangle(NamedTuple):
     left: int
     right: int
 
+    @property
+    def bytes(self) -> int:
+        """In all rows."""
+        return (self.bottom - self.top) * (self.right - self.left)
+
 
 def end_of(move: Move, side: Side) -> Access:
     """The end of a move on one side, which is no fill."""

@@ -19,11 +19,11 @@ from anydml.moves.value import Value
 from anydml.stores import boxes
 from anydml.stores.apart import check_apart, path_of
 from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
-from anydml.stores.block_shapes import middle, shapes
+from anydml.stores.block_shapes import block_count, box_at, middle, shapes
 from anydml.stores.grid_blocks import Choice, GridBlock, block_of
 from anydml.stores.grid_totals import totals_of
 from anydml.stores.identities import identities_of
-from anydml.stores.planning import LEAST, SLOTS, Totals
+from anydml.stores.planning import FEW, LEAST, LOOKED, SLOTS
 from anydml.stores.regions import Box, Mapping, Region
 from anydml.stores.sizes import parse_size
 from anydml.stores.staging import Content
@@ -80,8 +80,9 @@ class GridPlanned:
         self.span = max(1, min(boxes.MOST_SPAN, free // 16))
         self.threads, self.most = self._shared(free)
         self.choices = [self._chosen(number) for number in range(len(self.outputs))]
-        self.blocks = self._listed()
-        self.totals, self.kept = self._totals()
+        self._check_counts()
+        self.is_estimate = False
+        self._look(FEW)
 
     def _indices(self, operand: int) -> np.ndarray[Any, Any]:
         """The elements of a constant, or of an input that holds indices."""
@@ -167,26 +168,49 @@ class GridPlanned:
             return None
         return spent / max(1, math.prod(sizes) * itemsize) + once
 
-    def _listed(self) -> BlockList[GridBlock]:
-        """All blocks, in the order of the outputs."""
+    @property
+    def blocks(self) -> BlockList[GridBlock]:
+        """In the order in which they are begun; listed when somebody asks where they are many."""
+        if self.is_estimate:
+            self._look(None)
+        return self._blocks
+
+    def _look(self, few: int | None) -> None:
+        """List the blocks, and count what they come to; where an output has more than `few`, by some of them."""
         ranks = [len(target.shape) for target in self.outputs]
-        found = BlockList(self.name, partial(block_of, ranks), 1 + 2 * max(ranks, default=0))
+        self._blocks = BlockList(self.name, partial(block_of, ranks), 1 + 2 * max(ranks, default=0))
+        wholes = [block_count(*each) for each in zip((each.shape for each in self.outputs), self._sizes(), strict=True)]
+        shares = [(whole, LOOKED if few is not None and whole > few else whole) for whole in wholes]
+        self.is_estimate, self.count = any(whole > looked for whole, looked in shares), 0
+        self.totals, self.kept = totals_of(
+            self.name, self.inputs, self.outputs, self.mappings, self.choices, self._listed(shares), self.span, shares
+        )
+
+    def _listed(self, shares: Sequence[tuple[int, int]]) -> Iterator[GridBlock]:
+        """Blocks in the order of the outputs, as they are put into the list: whoever counts may refuse early."""
+        for number, (target, block, (whole, looked)) in enumerate(
+            zip(self.outputs, self._sizes(), shares, strict=True)
+        ):
+            before = len(self._blocks)
+            for k in range(looked):
+                for each in self._fitting(number, box_at(target.shape, block, k * whole // looked)):
+                    self._blocks.append((number, *itertools.chain.from_iterable(each.box)))
+                    yield each
+            self.count += (len(self._blocks) - before) * whole // max(1, looked)
+
+    def _sizes(self) -> list[tuple[int, ...]]:
+        """Of a block, by output."""
+        return [choice.block for choice in self.choices]
+
+    def _check_counts(self) -> None:
+        """Refuse lists of blocks, or of chunks, that are too long."""
         count = chunks = 0
         for target, choice in zip(self.outputs, self.choices, strict=True):
-            count += math.prod(-(-size // step) for size, step in zip(target.shape, choice.block, strict=True))
+            count += block_count(target.shape, choice.block)
             if isinstance(target, ZarrTarget):
                 chunks += math.prod(-(-size // c) for size, c in zip(target.shape, target.layout.chunk, strict=True))
         check_count(self.name, count, "blocks", MORE_MEMORY)
         check_count(self.name, chunks, "chunks of what is written", "ask for larger ones")
-        for number, (target, choice) in enumerate(zip(self.outputs, self.choices, strict=True)):
-            if 0 in target.shape:
-                continue
-            ranges = [range(0, size, step) for size, step in zip(target.shape, choice.block, strict=True)]
-            for start in itertools.product(*ranges):
-                ends = zip(start, target.shape, choice.block, strict=True)
-                for block in self._fitting(number, tuple((low, min(size, low + step)) for low, size, step in ends)):
-                    found.append((number, *itertools.chain.from_iterable(block.box)))
-        return found
 
     def _fitting(self, number: int, box: Box) -> Iterator[GridBlock]:
         """A block, or its parts where it needs more memory than the one that was looked at."""
@@ -208,9 +232,6 @@ class GridPlanned:
         middle = box[axis][0] + counts[axis] // 2 * unit[axis]
         for part in ((box[axis][0], middle), (middle, box[axis][1])):
             yield from self._fitting(number, (*box[:axis], part, *box[axis + 1 :]))
-
-    def _totals(self) -> tuple[Totals, set[int]]:
-        return totals_of(self.name, self.inputs, self.outputs, self.mappings, self.choices, self.blocks, self.span)
 
     def block_bytes(self, number: int) -> int:
         """Bytes that a block writes."""
@@ -243,15 +264,16 @@ class GridPlanned:
 
     def __str__(self) -> str:
         totals = self.totals
+        about = "about " if self.is_estimate else ""
         kept = ", decoded chunks are kept in a file meanwhile" if any(each.are_kept for each in self.choices) else ""
         return "\n".join(
             [
                 f"{self.name}: {counted(len(self.inputs), 'array')} to {counted(len(self.outputs), 'array')}, "
-                f"in {counted(len(self.blocks), 'block')} of up to "
+                f"in {about}{counted(self.count, 'block')} of up to "
                 f"{' and '.join(str([*each.block]) for each in self.choices)}",
-                f"  reads {bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
+                f"  reads {about}{bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
                 f"{bytes_text(totals.bytes_read_again)} of it decoded more than once{kept}",
-                f"  writes {bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
+                f"  writes {about}{bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
                 f"  buffers {bytes_text(totals.block_bytes + self.threads * self.need)} of {bytes_text(self.memory)}: "
                 f"{bytes_text(totals.block_bytes)}, and {bytes_text(self.need)} for each of "
                 f"{counted(self.threads, 'thread')}",

@@ -24,6 +24,7 @@ def totals_of(
     choices: Sequence[Choice],
     blocks: Iterable[GridBlock],
     span: int,
+    shares: Sequence[tuple[int, int]],
 ) -> tuple[Totals, set[int]]:
     """What a plan will do, and the numbers of the inputs whose decoded chunks it keeps.
 
@@ -33,17 +34,19 @@ def totals_of(
         outputs: by number; mappings and choices are theirs.
         mappings: what each output is of the inputs.
         choices: how each was cut.
-        blocks: all of them.
+        blocks: all of them, or some.
         span: as `boxes.requests` has it.
+        shares: for each output how many blocks it has, and how many of them, from all over it, stand for all.
 
     Raises:
         BindingError: it would read more chunks than any plan may.
     """
-    bytes_read = reads = writes = written = largest = again = 0
+    bytes_read = reads = writes = largest = again = 0
     seen: dict[int, ChunkCount] = {}
     kept: set[int] = set()
     for number, box in blocks:
         target, choice, mapping = outputs[number], choices[number], mappings[number]
+        whole, looked = shares[number]
         held = 0
         for operand, own in mapping.regions(mapping.within(box)):
             store, sizes = inputs[operand], [high - low for low, high in own]
@@ -51,26 +54,27 @@ def totals_of(
             held += size
             if isinstance(store, Store):
                 _, count, length = boxes.requests(*store.as_it_lies(sizes), span=span)
-                reads, bytes_read = reads + count, bytes_read + count * length
+                reads, bytes_read = reads + count * whole // looked, bytes_read + count * length * whole // looked
                 continue
             if operand not in seen:
                 seen[operand] = ChunkCount(name, store.layout)
-            seen[operand].add(own)
+            seen[operand].add(own, whole, looked)
             if store.layout.is_plain:
-                bytes_read += size
+                bytes_read += size * whole // looked
             elif choice.are_kept:
                 kept.add(operand)
         largest = max(largest, held)
         sizes = [high - low for low, high in box]
-        written += math.prod(sizes) * target.dtype.itemsize
         if isinstance(target, ZarrTarget):
-            writes += math.prod(-(-n // c) for n, c in zip(sizes, target.layout.chunk, strict=True))
+            count = math.prod(-(-n // c) for n, c in zip(sizes, target.layout.chunk, strict=True))
         else:
-            writes += boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
+            count = boxes.requests(target.shape, target.dtype.itemsize, sizes, False)[1]
+        writes += count * whole // looked
     for operand, chunks in seen.items():
         count = chunks.distinct if operand in kept else chunks.count
         reads += count
         if not chunks.layout.is_plain:
             bytes_read += count * chunks.layout.chunk_bytes
             again += (count - chunks.distinct) * chunks.layout.chunk_bytes
+    written = sum(math.prod(target.shape) * target.dtype.itemsize for target in outputs)
     return Totals(bytes_read, again, written, reads, writes, largest), kept

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from anydml.errors import BindingError
-from anydml.moves import Access, Move, Program
-from anydml.moves.simplify import simplify
+from anydml.moves import Program
 from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
-from anydml.stores.blocks import Cut, Work, count_of
+from anydml.stores.blocks import Cut, areas, areas_of
 from anydml.stores.choosing import Block, blocks_of, chosen
 from anydml.stores.covered import Covered
 from anydml.stores.cutting import Rectangle
 from anydml.stores.identities import identities_of, identity
-from anydml.stores.indices import MOST_RUNS, resolved
 from anydml.stores.layouts import Layouts
-from anydml.stores.rows import Rows
 from anydml.stores.sizes import parse_size
 from anydml.stores.staging import Content
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
+from anydml.stores.works import works_of
 from anydml.text import bytes_text, counted
 
 SLOTS = min(4, max(2, os.cpu_count() or 2))
 """Blocks that are in memory at once: while one is moved, others are read and written."""
+
+FEW, LOOKED = 1024, 128
+"""Blocks of an array that are all looked at before a plan runs; and how many stand for all where there are more: to say
+what a plan does takes no longer for a huge array than for a large one."""
 
 LEAST = 4 << 10
 """Bytes of memory that a plan can do with."""
@@ -103,8 +103,10 @@ class Planned:
         self._check_apart()
         self.buffers = SLOTS if free >= 1 << 20 else 1
         self.most = free // self.buffers - SPARE
-        self.works = tuple(_works(program, self.inputs, self.outputs, free))
-        self.blocks, self.totals = self._cut()
+        self.works = tuple(works_of(program, self.inputs, self.outputs, free))
+        self._cut()
+        self.is_estimate = False
+        self._blocks, self.totals = self._counted(FEW)
 
     def _check_apart(self) -> None:
         """Outputs are no inputs, and none is written twice."""
@@ -120,13 +122,18 @@ class Planned:
                     f"{self.name}: {path} is written twice: describe its arrays by one create", self.name
                 )
 
-    def _cut(self) -> tuple[BlockList[Block], Totals]:
-        blocks = BlockList(self.name, _block_of, 6)
+    @property
+    def blocks(self) -> BlockList[Block]:
+        """In the order in which they are begun; listed when somebody asks where they are many."""
+        if self.is_estimate:
+            self._blocks, self.totals = self._counted(None)
+        return self._blocks
+
+    def _cut(self) -> None:
+        """Decide how all work is cut."""
         self.cuts: list[Cut] = []
         self.alike: list[int] = []
-        layouts = self.layouts()
-        reads = writes = bytes_read = bytes_written = largest = 0
-        covered: dict[Path, Covered] = {}
+        count = 0
         known: dict[Hashable, tuple[int, Cut | None]] = {}
         for number, work in enumerate(self.works):
             # Layers are alike but for the files.
@@ -140,20 +147,44 @@ class Planned:
                 )
             self.cuts.append(cut)
             self.alike.append(first)
-            check_count(self.name, len(blocks) + count_of(work, cut), "blocks", MORE_MEMORY)
-            for block, layout in blocks_of(number, work, cut, self.most, layouts.of):
-                blocks.append((block.work, block.operand, *block.area))
-                for each in layout.reads:
-                    reads += each.file.size
-                    bytes_read += each.bytes
-                    store = self.inputs[each.operand]
-                    covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.lengths)
-                for each in layout.writes:
-                    writes += each.file.size
-                    bytes_written += each.bytes
-                largest = max(largest, sum(layout.sizes))
+            count += sum(areas_of(work, cut, operand) for operand in work.operands(cut.side))
+            check_count(self.name, count, "blocks", MORE_MEMORY)
+
+    def _counted(self, few: int | None) -> tuple[BlockList[Block], Totals]:
+        """The blocks, and what they come to; where an operand has more than `few`, by some that stand for all."""
+        blocks, layouts = BlockList(self.name, _block_of, 6), self.layouts()
+        totals, largest = Counter[str](), 0
+        covered: dict[Path, Covered] = {}
+        read: set[int] = set()
+        self.is_estimate = False
+        for number, (work, cut) in enumerate(zip(self.works, self.cuts, strict=True)):
+            for operand in work.operands(cut.side):
+                own = Counter[str]()
+                wholes: Iterable[Rectangle] = areas(work, cut, operand)
+                whole = looked = 1
+                if few is not None and areas_of(work, cut, operand) > few:
+                    self.is_estimate, wholes = True, (some := [*areas(work, cut, operand, LOOKED)])
+                    whole, looked = work.sizes[operand], sum(area.bytes for area in some)
+                for block, layout in blocks_of(number, operand, wholes, work, cut, self.most, layouts.of):
+                    blocks.append((block.work, block.operand, *block.area))
+                    own["blocks"] += 1
+                    for each in layout.reads:
+                        own["reads"] += each.file.size
+                        own["bytes_read"] += each.bytes
+                        read.add(each.operand)
+                        store = self.inputs[each.operand]
+                        covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.lengths)
+                    for each in layout.writes:
+                        own["writes"] += each.file.size
+                        own["bytes_written"] += each.bytes
+                    largest = max(largest, sum(layout.sizes))
+                totals.update({what: each * whole // looked for what, each in own.items()})
         distinct = sum(each.bytes for each in covered.values())
-        return blocks, Totals(bytes_read, bytes_read - distinct, bytes_written, reads, writes, largest)
+        if self.is_estimate:
+            distinct = min(totals["bytes_read"], sum(self.inputs[k].nbytes for k in read))
+        totals["bytes_read_again"] = totals["bytes_read"] - distinct
+        self.count = totals.pop("blocks", 0)
+        return blocks, Totals(**totals, block_bytes=largest)
 
     def layouts(self) -> Layouts:
         """What each block reads, moves and writes."""
@@ -185,15 +216,16 @@ class Planned:
 
     def __str__(self) -> str:
         totals = self.totals
+        about = "about " if self.is_estimate else ""
         used = self.buffers * (totals.block_bytes + SPARE) + self.program.constant_bytes
         return "\n".join(
             [
                 f"{self.name}: {counted(len(self.inputs), 'array')} of {counted(len(self.sources), 'file')} to "
                 f"{counted(len(self.outputs), 'array')} of {counted(len(self.files), 'file')}, "
-                f"in {counted(len(self.blocks), 'block')}",
-                f"  reads {bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
+                f"in {about}{counted(self.count, 'block')}",
+                f"  reads {about}{bytes_text(totals.bytes_read)} in {counted(totals.reads, 'request')}, "
                 f"{bytes_text(totals.bytes_read_again)} of it more than once",
-                f"  writes {bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
+                f"  writes {about}{bytes_text(totals.bytes_written)} in {counted(totals.writes, 'request')}",
                 f"  buffers {bytes_text(used)} of {bytes_text(self.memory)}: {self.buffers} of "
                 f"{bytes_text(totals.block_bytes)}",
                 *(f"  {remark}" for remark in self.remarks),
@@ -207,88 +239,3 @@ def _block_of(row: Sequence[int]) -> Block:
 
 def _unique(files: Iterable[NewFile]) -> tuple[NewFile, ...]:
     return tuple({id(file): file for file in files}.values())
-
-
-def _works(program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> Iterator[Work]:
-    """The moves of a program in groups that have no files in common."""
-    count = len(inputs) + len(outputs)
-    arrays: list[Store | Target] = [*inputs, *outputs]
-    sizes = {k: each.nbytes for k, each in enumerate(arrays)}
-    units = {k: each.dtype.itemsize for k, each in enumerate(arrays)}
-    constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.constants, count)}
-
-    def read(operand: int) -> np.ndarray[Any, Any]:
-        if operand in constants:
-            return constants[operand]
-        if operand not in known:
-            if sizes[operand] > free:
-                raise BindingError(
-                    f"{program.name}: the indices in {inputs[operand]!r} need {bytes_text(sizes[operand])} of memory"
-                )
-            array = inputs[operand].read()
-            known[operand] = np.frombuffer(array.tobytes("A"), np.uint8)
-        return known[operand]
-
-    known: dict[int, np.ndarray[Any, Any]] = {}
-    tables: list[Rows] = []
-    # Moves that are simple already are known to be.
-    moves = program.moves
-    if any(move.has_lookups for move in moves):
-        every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
-        moves = tuple(each for each in every if isinstance(each, Move))
-        tables = [each for each in every if isinstance(each, Rows)]
-    for own, rows in _apart(simplify(moves), tables, count):
-        used = {move.destination.operand for move in own} | {each.destination for each in rows}
-        used |= {move.source.operand for move in own if isinstance(move.source, Access)}
-        used |= {each.source for each in rows}
-        if any(isinstance(move.source, Access) and len(inputs) <= move.source.operand < count for move in own):
-            raise BindingError(
-                f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
-            )
-        yield Work(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows))
-
-
-def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:
-    """Rows of operands whose bytes are written once each, in whatever order; other rows as moves, in theirs."""
-    written: dict[int, int] = {}
-    for each in every:
-        operand, size = _written(each)
-        written[operand] = written.get(operand, 0) + size
-    for each in every:
-        if isinstance(each, Move) or written[each.destination] == sizes[each.destination]:
-            yield each
-            continue
-        if each.to.size > MOST_RUNS:
-            raise BindingError(f"{name}: it picks more than {MOST_RUNS} runs, which a plan cannot hold")
-        yield from each.moves()
-
-
-def _written(each: Move | Rows) -> tuple[int, int]:
-    """The operand that is written, and how many bytes."""
-    if isinstance(each, Rows):
-        return each.destination, each.bytes
-    return each.destination.operand, each.bytes_written
-
-
-def _apart(moves: Iterable[Move], rows: Iterable[Rows], count: int) -> list[tuple[list[Move], list[Rows]]]:
-    """Moves and rows in groups that share no operand below `count`, in order."""
-    leader = [*range(count)]
-
-    def find(k: int) -> int:
-        while leader[k] != k:
-            leader[k] = leader[leader[k]]
-            k = leader[k]
-        return k
-
-    moves, rows = [*moves], [*rows]
-    for move in moves:
-        if isinstance(move.source, Access) and move.source.operand < count:
-            leader[find(move.source.operand)] = find(move.destination.operand)
-    for each in rows:
-        leader[find(each.source)] = find(each.destination)
-    groups: dict[int, tuple[list[Move], list[Rows]]] = {}
-    for move in moves:
-        groups.setdefault(find(move.destination.operand), ([], []))[0].append(move)
-    for each in rows:
-        groups.setdefault(find(each.destination), ([], []))[1].append(each)
-    return [*groups.values()]

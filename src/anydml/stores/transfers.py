@@ -15,6 +15,18 @@ from anydml.stores.scattered import can_scatter
 LINE = 64
 """Bytes."""
 
+MOST_RUNS = 1 << 17
+"""Runs of a block's requests for one move: as many places in files, and in buffers, take 2 MiB."""
+
+
+class TooManyRunsError(Exception):
+    """A block would take more than `MOST_RUNS`; `share` of it would not."""
+
+    def __init__(self, runs: int) -> None:
+        super().__init__(runs)
+        self.share = MOST_RUNS / runs
+
+
 DIRECT = 16 << 10
 """Bytes of a request from which it is read to where it is written from, rather than moved there."""
 
@@ -200,7 +212,14 @@ def aligned(size: int) -> int:
 
 
 def _offsets(access: Access, sizes: Sequence[int], dimensions: Sequence[int]) -> Offsets:
-    """Where the coordinates of some dimensions lie, the first of them outermost."""
+    """Where the coordinates of some dimensions lie, the first of them outermost.
+
+    Raises:
+        TooManyRunsError: there are.
+    """
+    count = math.prod(sizes[k] for k in dimensions)
+    if count > MOST_RUNS:
+        raise TooManyRunsError(count)
     found = np.full((1,) * len(dimensions), access.offset, np.int64)
     for place, k in enumerate(dimensions):
         shape = [1] * len(dimensions)
