@@ -36,7 +36,7 @@ except dml.BindingError as error:
 
 def test_without_a_gil_nobody_reads_arrays_in_compiled_code():
     command = [sys.executable, "-X", "faulthandler", "-c", WITHOUT_GIL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert "read-only" in done.stdout
 
