@@ -51,7 +51,7 @@ def stop_after(monkeypatch, count, error):
 def test_killed_at_random_moments_it_goes_on(tmp_path, x, seed):
     child = Path(__file__).with_name("killing_child.py")
     result = subprocess.run(
-        [sys.executable, str(child), str(tmp_path), str(seed)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, str(child), str(tmp_path), str(seed)], capture_output=True, text=True, timeout=600, check=False
     )
     assert result.returncode == 0, result.stderr
     assert sorted(os.listdir(tmp_path)) == ["s.npy", "t.npy", "x.npy"]
@@ -66,7 +66,7 @@ def test_a_checkpoint_killed_at_random_moments_goes_on(tmp_path):
     written(tmp_path / "x.safetensors", {f"l.{k}": np.arange(k, k + 3000, dtype=np.int32) for k in range(20)})
     result = subprocess.run(
         [sys.executable, str(child), str(tmp_path), "safetensors"],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     counts = [int(line) for line in result.stdout.splitlines()]

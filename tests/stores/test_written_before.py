@@ -80,7 +80,7 @@ def states():
 @pytest.mark.parametrize("moment", ["in place", "journal", "said"])
 def test_killed_when_its_output_is_in_place(command, capsys, moment):
     child = [sys.executable, "-c", KILLED, moment, *command]
-    assert subprocess.run(child, capture_output=True, timeout=100, check=False).returncode == -9
+    assert subprocess.run(child, capture_output=True, timeout=600, check=False).returncode == -9
     before = states()
     assert os.path.exists(command[2])
     code, out, err = run(capsys, *command)

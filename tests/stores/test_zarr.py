@@ -267,7 +267,7 @@ def test_killed_at_random_moments_it_goes_on(tmp_path):
     child = Path(__file__).with_name("killing_folder_child.py")
     made(tmp_path / "x.zarr", array_of(), (8, 7, 5))
     result = subprocess.run(
-        [sys.executable, str(child), str(tmp_path), "zarr"], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, str(child), str(tmp_path), "zarr"], capture_output=True, text=True, timeout=600, check=False
     )
     assert result.returncode == 0, result.stderr
     counts = [int(line) for line in result.stdout.splitlines()]

@@ -393,13 +393,13 @@ def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_lacks():
     def function(x):
         if x.ndim == 2:
             inside.set()
-            leave.wait(60)
+            leave.wait(600)
         return x[::-1]
 
     fused = dml.fuse(function)
     thread = threading.Thread(target=fused, args=(np.zeros((2, 2)),))
     thread.start()
-    inside.wait(60)
+    assert inside.wait(600)
     child = os.fork()
     if not child:
         os._exit(0 if fused(np.arange(3)).tolist() == [2, 1, 0] else 1)

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from anydml.core.arrays cimport View
 
 cdef object as_indices(object given)
+cdef bint are_row_inside(const char *at, int type, int64_t step, int64_t n, int64_t size) noexcept nogil
 cdef bint are_inside(const View *v, int type, int64_t size) noexcept nogil
 cdef bint is_inside(const char *at, int type, int64_t size) noexcept nogil
 cdef bint are_coordinates_inside(const View *v, int type, const int64_t *sizes) noexcept nogil

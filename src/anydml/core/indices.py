@@ -47,13 +47,35 @@ def is_inside(at, type, size):
     return cython.cast(cython.pointer(uint64_t), at)[0] < cython.cast(uint64_t, size)
 
 
+def are_row_inside(at, type, step, n, size):
+    """Whether n indices, `step` bytes apart, lie on an axis of a size, counted from either end."""
+    i: int64_t
+    wrong: int64_t = 0
+    low: int64_t = size if type < 0 else 0
+    most: int64_t = size - 1
+    if step != abs(type):
+        for i in range(n):
+            if not is_inside(at + i * step, type, size):
+                return False
+    elif type == 4:
+        for i in range(n):
+            wrong |= most - cython.cast(cython.pointer(uint32_t), at)[i]
+    elif type == -4:
+        for i in range(n):
+            k: int64_t = cython.cast(cython.pointer(int32_t), at)[i]
+            wrong |= (k + low) | (most - k)
+    else:
+        # Without branches; what is unsigned and far outside is negative here, and so are sums that are too large.
+        for i in range(n):
+            m: int64_t = cython.cast(cython.pointer(int64_t), at)[i]
+            wrong |= (m + low) | (most - m)
+    return wrong >= 0
+
+
 def are_inside(v, type, size):
     """Whether all indices lie on an axis of a size, counted from either end."""
     c: int64_t[64]
     d: cython.int
-    i: int64_t
-    low: int64_t = 0
-    high: int64_t = 0
     at: cython.p_char = v.data
     last: cython.int = v.rank - 1
     for d in range(v.rank):
@@ -63,16 +85,8 @@ def are_inside(v, type, size):
     if last < 0:
         return is_inside(at, type, size)
     while True:
-        if type == -8 and v.s[last] == 8:
-            for i in range(v.n[last]):
-                low = min(low, cython.cast(cython.pointer(int64_t), at)[i])
-                high = max(high, cython.cast(cython.pointer(int64_t), at)[i])
-            if low < -size or high >= size:
-                return False
-        else:
-            for i in range(v.n[last]):
-                if not is_inside(at + i * v.s[last], type, size):
-                    return False
+        if not are_row_inside(at, type, v.s[last], v.n[last], size):
+            return False
         d = last - 1
         while d >= 0:
             at += v.s[d]

@@ -6,11 +6,30 @@ Each gives None for what Python has to do, or refuse.
 
 import cython
 from cython.cimports.anydml.core.arrays import RANK, Kind, View, apart, number, read, read_indices
-from cython.cimports.anydml.core.batch import Batch, add_looking, begin, look_up, run_all
-from cython.cimports.anydml.core.indices import are_coordinates_inside, are_inside, as_indices, is_text
+from cython.cimports.anydml.core.batch import Batch, add, add_looking, begin, look_up, run_all
+from cython.cimports.anydml.core.indices import are_coordinates_inside, are_inside, as_indices, is_text, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.anydml.core.views import axis_of, result
 from cython.cimports.libc.stdint import int64_t
+
+FEW = cython.declare(cython.int, 8)
+"""Indices each of which is a move of its own: as many columns are woven at once."""
+
+
+def add_plane(batch, into, to, own, source, v, along, element):
+    """A copy of all that one index picks; returns as `add`."""
+    n: int64_t[64]
+    a: int64_t[64]
+    b: int64_t[64]
+    d: cython.int
+    rank: cython.int = 0
+    for d in range(v.rank):
+        if d != along:
+            n[rank] = v.n[d]
+            a[rank] = to.s[d if d < along else d - 1 + own]
+            b[rank] = v.s[d]
+            rank += 1
+    return add(batch, into, source, element, rank, n, a, b)
 
 
 def gather(x, indices, axis, out_of_range, out):
@@ -26,6 +45,8 @@ def gather(x, indices, axis, out_of_range, out):
     b: int64_t[64]
     s: int64_t[64]
     d: cython.int
+    at: int64_t
+    into: cython.p_char
     strides: cython.pointer(cython.const[int64_t])[1]
     if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
         return None
@@ -59,6 +80,16 @@ def gather(x, indices, axis, out_of_range, out):
     if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
         return None
     begin(cython.address(batch))
+    if w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW):
+        # Copies of planes: those of short columns are woven together.
+        for d in range(w.n[0] if w.rank else 1):
+            place(w.data + d * (w.s[0] if w.rank else 0), type, v.n[along], cython.address(at))
+            into = to.data + d * (to.s[along] if w.rank else 0)
+            if add_plane(cython.address(batch), into, cython.address(to), w.rank, v.data + at * v.s[along],
+                         cython.address(v), along, k.element):  # fmt: skip
+                return None
+        run_all(cython.address(batch))
+        return found
     look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], ANYDML_CLAMP, -1)
     strides[0] = s
     if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, 1, strides):

@@ -103,7 +103,7 @@ def test_what_comes_after_is_measured(tmp_path):
     code = tmp_path / "measured.py"
     code.write_text(MEASURED, encoding="utf-8")
     command = [sys.executable, "-m", "coverage", "run", "--rcfile=", f"--data-file={tmp_path / 'data'}"]
-    subprocess.run([*command, f"--include={code}", str(code)], cwd=Path(__file__).parents[2], check=True, timeout=60)
+    subprocess.run([*command, f"--include={code}", str(code)], cwd=Path(__file__).parents[2], check=True, timeout=600)
     from coverage import CoverageData
 
     data = CoverageData(str(tmp_path / "data"))
