@@ -162,6 +162,7 @@ def served(threads: int) -> bool:
     dml.set_num_threads(threads)
     end = time.monotonic() + HANG
     work = Work(random.Random(0))
+    work.bound.dispatch()
     while pool.workers() != threads - 1 and time.monotonic() < end:
         work.bound.dispatch()
     return pool.workers() == threads - 1 and work.is_whole()
