@@ -1,21 +1,8 @@
 # Calls of fused functions.
-from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
-from anydml.core.arrays cimport Kind, View
+from anydml.core.arrays cimport View
 from anydml.core.program cimport Compiled
-
-cdef enum:
-    ARRAYS = 64    # arrays of a call at most
-    KEY = 4096     # bytes of what tells calls apart
-
-cdef struct Given:
-    int count
-    int used
-    int depth
-    PyObject *arrays[64]
-    View views[64]
-    Kind kinds[64]
-    char key[4096]
+from anydml.core.signatures cimport Given
 
 cdef class Slot:
     cdef readonly int number
@@ -38,10 +25,5 @@ cdef class Calls:
     cdef dict found
     cdef int64_t bytes
 
-cdef int put(Given *given, const void *bytes, Py_ssize_t count) noexcept
-cdef int word(Given *given, char kind, int64_t value) noexcept
-cdef int see(Given *given, object item) except -1
-cdef int see_array(Given *given, object item) except -1
-cdef int see_all(Given *given, tuple arguments, dict keywords) except -1
 cdef object built(object tree, list results)
 cdef bint taken(object tree, object out, list found) except -1

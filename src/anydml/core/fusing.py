@@ -9,9 +9,7 @@ from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
     apart,
-    description,
     make,
-    read,
     target,
     tell,
 )
@@ -19,18 +17,15 @@ from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Lookup, Move, run
 from cython.cimports.anydml.core.program import Compiled, address, new
 from cython.cimports.anydml.core.refusals import first_outside
+from cython.cimports.anydml.core.signatures import Given, see_all
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
-from cython.cimports.cpython.float import PyFloat_AS_DOUBLE
 from cython.cimports.cpython.list import PyList_CheckExact
-from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
-from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import memcpy
-from cython.cimports.numpy import PyArray_TYPE, dtype, import_array, npy_intp
+from cython.cimports.numpy import dtype, import_array, npy_intp
 
 import_array()
 
@@ -41,9 +36,6 @@ MOST_BYTES = cython.declare(int64_t, 32 << 20)
 FIXED_WEIGHT = cython.declare(int64_t, 1024)
 MOVE_WEIGHT = cython.declare(int64_t, 512)
 """Bytes of a call in any case, and for each move."""
-
-DEEPEST = cython.declare(cython.int, 64)
-"""Structures in each other, at most."""
 
 
 class Slot:
@@ -217,101 +209,6 @@ class Calls:
         for array in call.constants:
             self.bytes += array.nbytes
         self.found[PyBytes_FromStringAndSize(given.key, given.used)] = call
-
-
-def put(given, bytes, count):
-    """Add bytes to the key; returns 1 where there is no room."""
-    if given.used + count > KEY:
-        return 1
-    memcpy(given.key + given.used, bytes, count)
-    given.used += count
-    return 0
-
-
-def word(given, kind, value):
-    """Add a letter and a number to the key; returns as `put`."""
-    return put(given, cython.address(kind), 1) or put(given, cython.address(value), 8)
-
-
-def see_all(given, arguments, keywords):
-    """Look at a call's arguments; returns 1 where Python has to."""
-    given.count = 0
-    given.used = 0
-    given.depth = 0
-    for each in arguments:
-        if see(given, each):
-            return 1
-    for name, each in keywords.items():
-        if word(given, ord("k"), 0) or see(given, name) or see(given, each):
-            return 1
-    return given.count == 0
-
-
-def see(given, item):
-    """Look at an argument, or a part of one; returns as `see_all`."""
-    overflow: cython.int = 0
-    number: cython.double
-    size: cython.Py_ssize_t
-    if item is None:
-        return word(given, ord("n"), 0)
-    if type(item) is bool:
-        return word(given, ord("b"), 1 if item else 0)
-    if type(item) is int:
-        value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        return 1 if overflow else word(given, ord("i"), value)
-    if type(item) is float:
-        # Also tells 0 from −0, and knows nan again.
-        number = PyFloat_AS_DOUBLE(item)
-        return word(given, ord("f"), 0) or put(given, cython.address(number), 8)
-    if type(item) is str:
-        text: cython.p_const_char = PyUnicode_AsUTF8AndSize(item, cython.address(size))
-        return word(given, ord("s"), size) or put(given, text, size)
-    if PyTuple_CheckExact(item) or PyList_CheckExact(item):
-        if given.depth == DEEPEST or word(given, ord("t") if PyTuple_CheckExact(item) else ord("l"), len(item)):
-            return 1
-        given.depth += 1
-        for each in item:
-            if see(given, each):
-                return 1
-        given.depth -= 1
-        return 0
-    if type(item) is dict:
-        if given.depth == DEEPEST or word(given, ord("d"), len(item)):
-            return 1
-        given.depth += 1
-        for name, each in item.items():
-            if type(name) is not str or see(given, name) or see(given, each):
-                return 1
-        given.depth -= 1
-        return 0
-    return see_array(given, item)
-
-
-def see_array(given, item):
-    """Look at an array; returns as `see_all`."""
-    k: cython.int = given.count
-    type_number: int64_t
-    if k == ARRAYS:
-        return 1
-    v: cython.pointer(View) = cython.address(given.views[k])
-    kind: cython.pointer(Kind) = cython.address(given.kinds[k])
-    if read(item, v, kind) or kind.library != given.kinds[0].library:
-        return 1
-    if kind.library == cython.NULL:
-        type_number = PyArray_TYPE(item)
-        # Strings, dates and structures have more to them than a number; so has another order of bytes.
-        if (17 <= type_number <= 22) or (24 < type_number < 256) or description(item).byteorder == ord(">"):
-            return 1
-    else:
-        type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
-    given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
-    given.count += 1
-    return (
-        word(given, ord("a"), type_number)
-        or word(given, ord("r"), v.rank)
-        or put(given, v.n, 8 * v.rank)
-        or put(given, v.s, 8 * v.rank)
-    )
 
 
 def built(tree, results):

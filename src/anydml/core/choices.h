@@ -1,0 +1,259 @@
+/* What kernel does a move, and what its units are. */
+
+static int64_t anydml_bytes(const anydml_move *m) {
+  int64_t bytes = m->element;
+  for (int d = 0; d < m->rank; d++) bytes *= m->n[d];
+  return bytes;
+}
+
+/* Bytes that moves write. */
+static int64_t anydml_written(const anydml_move *m, int64_t count) {
+  int64_t bytes = 0;
+  for (int64_t k = 0; k < count; k++) bytes += anydml_bytes(m + k);
+  return bytes;
+}
+
+static inline int64_t anydml_up(int64_t n, int64_t d) { return (n + d - 1) / d; }
+
+/* The plane of a step: dimensions d1 and d0 of its move, −1 where there is none; the others are left outside. */
+static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
+  s->move = m;
+  s->count = 1;
+  s->to = m->to;
+  s->from = m->from;
+  s->element = m->element;
+  s->pattern = m->pattern;
+  s->n1 = s->n0 = 1;
+  s->a1 = s->b1 = s->a0 = s->b0 = 0;
+  if (d1 >= 0) { s->n1 = m->n[d1]; s->a1 = m->a[d1]; s->b1 = m->b[d1]; }
+  if (d0 >= 0) { s->n0 = m->n[d0]; s->a0 = m->a[d0]; s->b0 = m->b[d0]; }
+  s->rank = 0;
+  s->planes = 1;
+  for (int d = 0; d < m->rank; d++)
+    if (d != d1 && d != d0) {
+      s->n[s->rank] = m->n[d]; s->a[s->rank] = m->a[d]; s->b[s->rank] = m->b[d];
+      s->planes *= m->n[d];
+      s->rank++;
+    }
+  s->work = anydml_planes;
+  s->streamed = 0;
+}
+
+/* Units of about ANYDML_UNIT bytes: several planes, or parts of p1 lines of p0 elements. */
+static void anydml_cut(anydml_step *s, int64_t p1, int64_t p0) {
+  const int64_t plane = s->n1 * s->n0 * s->element;
+  s->each = 1;
+  if (plane <= 2 * ANYDML_UNIT) {
+    s->p1 = s->n1; s->p0 = s->n0;
+    s->c1 = s->c0 = 1;
+    if (plane < ANYDML_UNIT) s->each = ANYDML_UNIT / plane;
+    s->units = s->each < s->planes ? anydml_up(s->planes, s->each) : 1;
+    return;
+  }
+  s->p1 = p1 < s->n1 ? p1 : s->n1;
+  s->p0 = p0 < s->n0 ? p0 : s->n0;
+  s->c1 = anydml_up(s->n1, s->p1);
+  s->c0 = anydml_up(s->n0, s->p0);
+  s->units = s->planes * s->c1 * s->c0;
+}
+
+/* Whole lines of so many elements, or parts of one. */
+static void anydml_cut_lines(anydml_step *s, int64_t unit) {
+  const int64_t line = s->n0 * s->element;
+  if (line <= unit) anydml_cut(s, unit / line, s->n0);
+  else {
+    int64_t p0 = unit / s->element;
+    /* Parts that begin where lines of the caches do, if elements can. */
+    while (p0 > 64 && p0 % 64) p0--;
+    anydml_cut(s, 1, p0 > 0 ? p0 : 1);
+  }
+}
+
+/* Long runs, or fills, in pieces: a step for the whole pieces, and one for what is left of each run. */
+static int anydml_choose_long(anydml_step *s, const anydml_move *m, anydml_plane plane, int streamed) {
+  const int64_t e = m->element, pattern = m->pattern, piece = pattern ? (pattern < ANYDML_UNIT ? ANYDML_UNIT / pattern * pattern : pattern) : ANYDML_UNIT;
+  anydml_lay(s, m, m->rank - 1, -1);
+  s->element = piece;
+  s->n0 = e / piece;
+  s->a0 = piece;
+  s->b0 = pattern ? 0 : piece;
+  s->plane = plane;
+  s->streamed = streamed;
+  anydml_cut(s, 1, 1);
+  if (e % piece == 0) return 1;
+  s[1] = s[0];
+  s++;
+  s->to += s->n0 * s->a0;
+  s->from += s->n0 * s->b0;
+  s->element = e % piece;
+  s->n0 = 1;
+  anydml_cut(s, s->n1, 1);
+  return 2;
+}
+
+static int anydml_choose_fill(anydml_step *s, const anydml_move *source, int streamed) {
+  anydml_move still = *source, *m = &still;
+  const int r = m->rank;
+  memset(m->b, 0, sizeof m->b);
+  if (m->element >= 2 * ANYDML_UNIT) {
+    int steps = anydml_choose_long(s, m, anydml_chosen->fill, streamed);
+    for (int k = 0; k < steps; k++) s[k].move = source;
+    return steps;
+  }
+  anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
+  s->move = source;
+  s->streamed = streamed;
+  s->plane = anydml_chosen->fill;
+  if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
+  anydml_cut_lines(s, ANYDML_UNIT);
+  return 1;
+}
+
+static void anydml_choose_look(anydml_step *s, const anydml_move *m, int streamed) {
+  const int r = m->rank;
+  int into = 0;
+  for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
+  anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
+  s->work = anydml_chosen->look;
+  s->streamed = streamed && !into;
+  if (into) {
+    /* What may be written twice is written in order. */
+    s->p1 = s->n1; s->p0 = s->n0;
+    s->c1 = s->c0 = s->units = 1;
+    s->each = s->planes;
+  } else anydml_cut_lines(s, s->streamed ? 8 * ANYDML_UNIT : ANYDML_UNIT);
+}
+
+/* A step that weaves the columns of a table, where that is worth it. */
+static int anydml_weave_step(anydml_stage *stage, anydml_step *s, anydml_weave *w, int64_t bytes, int streamed) {
+  const anydml_kernels *k = anydml_chosen;
+  const anydml_move *m = w->column->move;
+  if (!anydml_streams(w) || !anydml_masks(w, (int)k->width, k->window)) return 0;
+  stage->woven++;
+  s->count = w->columns;
+  w->vector = k->weave_vector;
+  w->block = w->windows ? k->weave_whole : k->weave_blocks;
+  s->work = k->weave;
+  s->table = w;
+  s->move = m;
+  s->streamed = streamed;
+  s->planes = w->lines;
+  s->each = s->c0 = 1;
+  s->p0 = w->n0;
+  const int64_t line = bytes / w->lines;
+  if (line <= 2 * ANYDML_UNIT) s->each = line < ANYDML_UNIT ? ANYDML_UNIT / line : 1;
+  else {
+    const int64_t rows = ANYDML_UNIT * w->n0 / line / w->rows * w->rows;
+    s->p0 = rows > 0 ? rows : w->rows;
+    s->c0 = anydml_up(w->n0, s->p0);
+  }
+  s->units = s->c0 > 1 ? w->lines * s->c0 : anydml_up(w->lines, s->each);
+  return 1;
+}
+
+/* One move of short elements. */
+static int anydml_choose_weave(anydml_stage *stage, anydml_step *s, const anydml_move *m, int near, int streamed) {
+  const int last = m->rank - 1;
+  const int64_t e = m->element, bytes = anydml_bytes(m);
+  int apart = -1, along = last;
+  if (stage->woven == ANYDML_WEAVES || bytes < ANYDML_WEAVE_FROM || e > 32) return 0;
+  if (last && m->n[last] <= ANYDML_COLUMNS && m->a[last] == e && m->a[last - 1] == m->n[last] * e && m->n[last] * e <= 64) { apart = last; along = last - 1; }
+  else if (m->a[last] != e) return 0;
+  else if (near != last && m->n[near] <= ANYDML_COLUMNS) apart = near;
+  if (!m->b[along] || anydml_abs(m->b[along]) > 128) return 0;
+  anydml_columns_of(&stage->weave[stage->woven], m, apart, along);
+  const int woven = anydml_weave_step(stage, s, &stage->weave[stage->woven], bytes, streamed);
+  if (woven) s->count = 1;
+  return woven;
+}
+
+/* A turned plane past the caches, where its rows, or several planes' together, are long enough. */
+static int anydml_turn_past(anydml_step *s, const anydml_move *m, int near) {
+  const int64_t e = s->element, row = s->n0 * e;
+  const int next = m->rank - 2;
+  s->n2 = s->p2 = s->c2 = 1;
+  s->a2 = s->b2 = 0;
+  if (row < ANYDML_PAST_LINE && next >= 0 && next != near && m->a[next] == row) {
+    /* That dimension is the last one outside of the plane. */
+    s->rank--;
+    s->planes /= m->n[next];
+    s->n2 = m->n[next]; s->a2 = m->a[next]; s->b2 = m->b[next];
+    s->p2 = s->n2 * row < 2 * ANYDML_PAST_LINE ? s->n2 : anydml_up(ANYDML_PAST_LINE, row);
+    s->c2 = anydml_up(s->n2, s->p2);
+  }
+  const int64_t run = row * s->p2;
+  const int lines = !(((uintptr_t)s->to | s->a1 | s->a2) & 63);
+  if (run < ANYDML_PAST_LEAST && s->a1 != run && !(lines && run >= 64)) {
+    s->rank = m->rank - 2;
+    s->planes *= s->n2;
+    return 0;
+  }
+  s->streamed = 1;
+  s->work = anydml_chosen->turn_past;
+  s->p0 = row < ANYDML_PAST_LINE ? s->n0 : (lines ? 128 : ANYDML_PAST_LINE) / e;
+  s->c0 = anydml_up(s->n0, s->p0);
+  s->p1 = (lines ? ANYDML_LINES_ROW : ANYDML_PAST_ROW) / e;
+  s->c1 = anydml_up(s->n1, s->p1);
+  s->units = s->planes * s->c2 * s->c1 * s->c0;
+  return 1;
+}
+
+/* Steps for one move; how many. */
+static int anydml_choose_plain(anydml_stage *stage, anydml_step *s, const anydml_move *m, int streamed) {
+  const anydml_kernels *k = anydml_chosen;
+  const int r = m->rank, last = r - 1;
+  const int64_t e = m->element;
+  if (e >= 2 * ANYDML_UNIT) return anydml_choose_long(s, m, streamed ? k->rows_streamed : k->rows, streamed);
+  if (!r) {
+    anydml_lay(s, m, -1, -1);
+    s->plane = streamed ? k->rows_streamed : k->rows;
+    s->streamed = streamed;
+    anydml_cut(s, 1, 1);
+    return 1;
+  }
+  const int packed = m->a[last] == e;
+  if (packed && !m->b[last] && 64 % e == 0 && m->n[last] * e >= 64) {
+    anydml_lay(s, m, r > 1 ? r - 2 : -1, last);
+    s->plane = k->spread;
+    s->streamed = streamed;
+    anydml_cut_lines(s, ANYDML_UNIT);
+    return 1;
+  }
+  if (e > 64) {
+    anydml_lay(s, m, r > 1 ? r - 2 : -1, last);
+    s->streamed = streamed && (packed || e >= 512);
+    s->plane = s->streamed ? packed ? k->rows_packed : k->rows_streamed : e <= ANYDML_ELEMENT && k->elements[e] ? k->elements[e] : k->rows;
+    anydml_cut_lines(s, ANYDML_UNIT);
+    return 1;
+  }
+  /* Elements: the dimension that is nearest in the source is the other one of a plane where it is not the last. */
+  int near = last;
+  for (int d = 0; d < last; d++)
+    if (m->b[d] && (!m->b[near] || anydml_abs(m->b[d]) < anydml_abs(m->b[near]))) near = d;
+  if (near != last && packed && e <= 8 && k->turn[e] && anydml_abs(m->b[near]) == e && m->n[near] * e >= 16 && m->n[last] * e >= 16) {
+    anydml_lay(s, m, near, last);
+    if (s->b1 < 0) {
+      s->to += s->a1 * (s->n1 - 1);
+      s->from += s->b1 * (s->n1 - 1);
+      s->a1 = -s->a1;
+      s->b1 = e;
+    }
+    if (streamed && anydml_turn_past(s, m, near)) return 1;
+    s->plane = k->turn[e];
+    /* Blocks of several lines both ways. */
+    anydml_cut(s, 256 / e, 256 / e);
+    return 1;
+  }
+  if (anydml_choose_weave(stage, s, m, near, streamed)) return 1;
+  anydml_lay(s, m, near != last ? near : r > 1 ? r - 2 : -1, last);
+  s->plane = k->elements[e] ? k->elements[e] : k->rows;
+  if (streamed && packed) {
+    s->table = (const void *)s->plane;
+    s->plane = k->elements_packed;
+    s->streamed = 1;
+  }
+  /* Blocks of several lines both ways, where the source lies the other way round. */
+  if (near != last) anydml_cut(s, 64, 1024 / e > 64 ? 1024 / e : 64);
+  else anydml_cut_lines(s, ANYDML_UNIT);
+  return 1;
+}

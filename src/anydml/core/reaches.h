@@ -1,0 +1,57 @@
+/* What moves touch, and so which of them may run at once. */
+
+/* The bytes that an end of a move may touch: at strides, and by the lookups that are added to it (see `into`). */
+typedef struct { const char *low, *high; } anydml_reach;
+
+static anydml_reach anydml_reach_of(const anydml_move *m, const char *at, const int64_t *strides, int64_t size, int into) {
+  anydml_reach r = {at, at + size};
+  for (int d = 0; d < m->rank; d++) {
+    const int64_t far = strides[d] * (m->n[d] - 1);
+    if (far < 0) r.low += far; else r.high += far;
+  }
+  for (int k = 0; k < m->lookups; k++) {
+    if (m->lookup[k].into != into) continue;
+    const int64_t far = m->lookup[k].stride * (m->lookup[k].size - 1);
+    if (far < 0) r.low += far; else r.high += far;
+  }
+  return r;
+}
+
+static inline int anydml_apart(anydml_reach p, anydml_reach q) { return p.high <= q.low || q.high <= p.low; }
+
+static inline anydml_reach anydml_writes(const anydml_move *m) { return anydml_reach_of(m, m->to, m->a, m->element, -2); }
+
+/* Whether nothing that the second move reads may be written by the first. */
+static int anydml_reads_apart(anydml_reach written, const anydml_move *m) {
+  if (!m->pattern && !anydml_apart(written, anydml_reach_of(m, m->from, m->b, m->element, -1))) return 0;
+  for (int k = 0; k < m->lookups; k++)
+    if (!anydml_apart(written, anydml_reach_of(m, m->lookup[k].at, m->lookup[k].b, 8, k))) return 0;
+  return 1;
+}
+
+/* Whether elements at a distance, each of its own box of strides from dimension d on, never meet. */
+static int anydml_combs_apart(const anydml_move *p, const anydml_move *q, int64_t distance, int d) {
+  int64_t reach_p = p->element, reach_q = q->element;
+  for (int k = d; k < p->rank; k++) { reach_p += p->a[k] * (p->n[k] - 1); reach_q += q->a[k] * (q->n[k] - 1); }
+  if (distance >= reach_p || -distance >= reach_q) return 1;
+  if (d == p->rank || p->a[d] != q->a[d]) return 0;
+  const int64_t step = p->a[d];
+  reach_p -= step * (p->n[d] - 1);
+  reach_q -= step * (q->n[d] - 1);
+  if (reach_p > step || reach_q > step || step <= 0) return 0;
+  int64_t rest = distance % step;
+  if (rest < 0) rest += step;
+  if (rest < reach_p && !anydml_combs_apart(p, q, rest, d + 1)) return 0;
+  return rest - step + reach_q <= 0 || anydml_combs_apart(p, q, rest - step, d + 1);
+}
+
+/* Whether two moves may be run in any order, and at once. */
+static int anydml_free(const anydml_move *p, const anydml_move *q) {
+  const anydml_reach written = anydml_writes(p), also = anydml_writes(q);
+  if (!anydml_reads_apart(written, q) || !anydml_reads_apart(also, p)) return 0;
+  if (anydml_apart(written, also)) return 1;
+  int lookups = 0;
+  for (int k = 0; k < p->lookups; k++) lookups |= p->lookup[k].into == -2;
+  for (int k = 0; k < q->lookups; k++) lookups |= q->lookup[k].into == -2;
+  return !lookups && p->rank == q->rank && anydml_combs_apart(p, q, q->to - p->to, 0);
+}

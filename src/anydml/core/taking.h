@@ -1,0 +1,110 @@
+/* The first of some moves as steps: several by one step, where that is worth it. */
+
+static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
+
+/* How many of the first moves are columns that one table weaves; 0 or 2 at least. */
+static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+  const int r = m->rank;
+  int64_t many = 1, bytes = anydml_bytes(m);
+  if (stage->woven == ANYDML_WEAVES || !r || !anydml_is_plain(m) || m->element > 32 || m->n[r - 1] < 16) return 0;
+  for (; many < count && many < ANYDML_COLUMNS; many++) {
+    const anydml_move *q = m + many;
+    if (q->rank != r || !anydml_is_plain(q) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8)) break;
+    bytes += anydml_bytes(q);
+  }
+  if (many == 1 || bytes < ANYDML_WEAVE_FROM) return 0;
+  for (int j = 1; j < many; j++)
+    for (int k = 0; k < j; k++)
+      if (!anydml_free(m + k, m + j)) return 0;
+  anydml_weave *w = &stage->weave[stage->woven];
+  anydml_columns_of(w, m, -1, r - 1);
+  w->columns = (int32_t)many;
+  for (int k = 0; k < many; k++)
+    w->column[k] = (anydml_column){m[k].to, m[k].from, m + k, m[k].element, m[k].a[r - 1], m[k].b[r - 1], 0, 0, 0, 0};
+  return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;
+}
+
+/* Runs one after the other at the destination. */
+static void anydml_runs(const anydml_step *s, int64_t first, int64_t last) {
+  last = last * s->each < s->count ? last * s->each : s->count;
+  for (int64_t k = first * s->each; k < last; k++) anydml_chosen->run(s->move[k].to, s->move[k].from, s->move[k].element);
+}
+
+/* How many of the first moves are short runs that may be done at once; 0 or 2 at least. */
+static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t count) {
+  anydml_reach written = {m->to, m->to}, read = {m->from, m->from};
+  int64_t many = 0;
+  for (; many < count; many++) {
+    const anydml_move *q = m + many;
+    if (q->rank || !anydml_is_plain(q) || q->element > ANYDML_UNIT || q->to < written.high) break;
+    anydml_reach more = read;
+    if (q->from < more.low) more.low = q->from;
+    if (q->from + q->element > more.high) more.high = q->from + q->element;
+    if (!anydml_apart((anydml_reach){written.low, q->to + q->element}, more)) break;
+    written.high = q->to + q->element;
+    read = more;
+  }
+  if (many < 2) return 0;
+  s->work = anydml_runs;
+  s->move = m;
+  s->count = many;
+  s->streamed = 0;
+  s->each = ANYDML_UNIT * many / (anydml_written(m, many) + 1) + 1;
+  s->units = anydml_up(many, s->each);
+  return many;
+}
+
+/* How many of the first moves are the columns of a table of rows, past the caches; 0 or 2 at least. Row after row is
+ * read, or written, as it lies: what is apart would be fetched in pieces. */
+static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count) {
+  if (m->rank != 1 || !anydml_is_plain(m)) return 0;
+  const int64_t n0 = m->n[0];
+  anydml_reach written = anydml_writes(m), read = anydml_reach_of(m, m->from, m->b, m->element, -1);
+  int64_t many = 1, row = m->element;
+  int joined = 1, lines = !(((uintptr_t)m->to | m->a[0] | m->element) & 63), apart = 1;
+  int64_t least = m->element;
+  for (; many < count; many++) {
+    const anydml_move *p = m + many - 1, *q = m + many;
+    if (q->rank != 1 || !anydml_is_plain(q) || q->n[0] != n0) break;
+    const anydml_reach to = anydml_writes(q), from = anydml_reach_of(q, q->from, q->b, q->element, -1);
+    const int follows = q->to == p->to + p->element && q->a[0] == m->a[0], is_apart = to.low >= written.high;
+    anydml_reach all = {read.low < from.low ? read.low : from.low, read.high > from.high ? read.high : from.high};
+    anydml_reach put = {written.low, to.high > written.high ? to.high : written.high};
+    if (to.low < written.low || !anydml_apart(put, all)) break;
+    /* Either all follow each other in one row, or all lie apart. */
+    if (!(joined && follows && row + q->element <= m->a[0]) && !(apart && is_apart)) break;
+    joined &= follows;
+    apart &= is_apart;
+    lines &= !(((uintptr_t)q->to | q->a[0] | q->element) & 63);
+    if (q->element < least) least = q->element;
+    written = put;
+    read = all;
+    row += q->element;
+  }
+  if (many < 2 || least < (joined ? 33 : lines ? 256 : 1024)) return 0;
+  s->work = anydml_chosen->beside;
+  s->move = m;
+  s->count = many;
+  s->n0 = n0;
+  s->pattern = joined;
+  s->streamed = 1;
+  s->each = ANYDML_UNIT / row + 1;
+  s->units = anydml_up(n0, s->each);
+  return many;
+}
+
+/* Chooses steps for the first moves: adds them to a stage, and gives how many moves they do. */
+static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t count, int streamed) {
+  anydml_step *s = stage->step + stage->steps;
+  int64_t done = 1;
+  int steps = 1;
+  if (m->lookups) anydml_choose_look(s, m, streamed);
+  else if (m->pattern) steps = anydml_choose_fill(s, m, streamed);
+  else if (count > 1 && (done = anydml_take_columns(stage, s, m, count, streamed))) {}
+  else if (count > 1 && streamed && (done = anydml_take_rows(s, m, count))) {}
+  else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
+  else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
+  stage->steps += steps;
+  for (int k = 0; k < steps; k++) stage->units += s[k].units;
+  return done;
+}
