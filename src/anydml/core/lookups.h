@@ -199,7 +199,7 @@ static int K(picked)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
   const anydml_lookup *l = m->lookup;
   const int64_t e = s->element;
   if (m->lookups != 1 || s->pattern || l->outside != ANYDML_CLAMP || l->into != -1 || !m->rank || s->b0 || s->a0 != e || l->type == 1) return 0;
-  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 16 || e > 16 || e & (e - 1)) return 0;
+  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 4 || e > 16 || e & (e - 1)) return 0;
   const int64_t b1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
   /* Lines that share indices are resolved once. */
   if (n1 > 1 && !b1) return 0;

@@ -2,25 +2,43 @@
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
+/* Columns of a move's rows: those of a short last dimension, or one. */
+static inline int anydml_columns_in(const anydml_move *m) {
+  return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
+}
+
 /* How many of the first moves are columns that one table weaves; 0 or 2 at least. */
 static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
-  const int r = m->rank;
-  int64_t many = 1, bytes = anydml_bytes(m);
-  if (stage->woven == ANYDML_WEAVES || !r || !anydml_is_plain(m) || m->element > 32 || m->n[r - 1] < 16) return 0;
-  for (; many < count && many < ANYDML_COLUMNS; many++) {
+  const int r = m->rank - (anydml_columns_in(m) > 1);
+  int64_t many = 0, bytes = 0;
+  int columns = 0;
+  if (stage->woven == ANYDML_WEAVES || !r || m->n[r - 1] < 16) return 0;
+  for (; many < count; many++) {
     const anydml_move *q = m + many;
-    if (q->rank != r || !anydml_is_plain(q) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8)) break;
+    const int inside = anydml_columns_in(q);
+    if (q->rank - (inside > 1) != r || !anydml_is_plain(q) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
+    columns += inside;
     bytes += anydml_bytes(q);
   }
-  if (many == 1 || bytes < ANYDML_WEAVE_FROM) return 0;
-  for (int j = 1; j < many; j++)
-    for (int k = 0; k < j; k++)
-      if (!anydml_free(m + k, m + j)) return 0;
+  if (many < 2 || bytes < ANYDML_WEAVE_FROM) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
-  anydml_columns_of(w, m, -1, r - 1);
-  w->columns = (int32_t)many;
-  for (int k = 0; k < many; k++)
-    w->column[k] = (anydml_column){m[k].to, m[k].from, m + k, m[k].element, m[k].a[r - 1], m[k].b[r - 1], 0, 0, 0, 0};
+  w->columns = 0;
+  w->n0 = m->n[r - 1];
+  w->rank = r - 1;
+  w->lines = 1;
+  for (int d = 0; d < r - 1; d++) { w->dimension[d] = d; w->lines *= m->n[d]; }
+  anydml_move column[ANYDML_COLUMNS];
+  for (int64_t j = 0; j < many; j++)
+    for (int k = 0, inside = anydml_columns_in(m + j), before = w->columns; k < inside; k++) {
+      anydml_move *q = column + w->columns;
+      *q = m[j];
+      q->rank = r;
+      q->to += inside > 1 ? k * m[j].a[r] : 0;
+      q->from += inside > 1 ? k * m[j].b[r] : 0;
+      for (int other = 0; other < before; other++)
+        if (!anydml_free(column + other, q)) return 0;
+      w->column[w->columns++] = (anydml_column){q->to, q->from, m + j, q->element, q->a[r - 1], q->b[r - 1], 0, 0, 0, 0};
+    }
   return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;
 }
 

@@ -1,0 +1,66 @@
+"""Lists of moves that are columns of the same rows, some of them several side by side: against NumPy's views."""
+
+import numpy as np
+import pytest
+from core.test_kernels import CANARY, kernels, run  # noqa: F401
+
+from anydml.moves import Access, Move
+
+CASES = 60
+
+
+def parts_of(rng, columns):
+    """Runs of columns, each with where its first lies in a row of the source, and its step there."""
+    done = 0
+    while done < columns:
+        count = int(rng.integers(1, columns - done + 1))
+        step = int(rng.choice([-2, -1, 1, 2]))
+        reach = (count - 1) * abs(step)
+        if reach >= columns:
+            continue
+        first = int(rng.integers(0, columns - reach)) + (reach if step < 0 else 0)
+        yield done, count, first, step
+        done += count
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
+    """Every byte around them stays as it is; so do gaps in rows, which no list of whole rows has."""
+    rng = np.random.default_rng(seed)
+    columns, element = int(rng.integers(2, 9)), int(rng.choice([1, 2, 3, 4, 8]))
+    lines, rows = int(rng.integers(1, 5)), int(rng.choice([15, 16, 17, 500, 3000]))
+    source = rng.integers(0, 256, (lines, rows, columns, element), np.uint8)
+    gap = int(rng.integers(0, 3)) if rng.random() < 0.3 else 0
+    memory = rng.integers(0, 256, 2 * CANARY + lines * rows * (columns + gap) * element, np.uint8)
+    expected = memory.copy()
+    target = expected[CANARY:-CANARY].reshape(lines, rows, columns + gap, element)
+    moves = []
+    row, line = (columns + gap) * element, rows * (columns + gap) * element
+    for done, count, first, step in parts_of(rng, columns):
+        picked = [first + k * step for k in range(count)]
+        target[:, :, done : done + count] = source[:, :, picked]
+        moves.append(Move(
+            (lines, rows, count),
+            Access(1, CANARY + done * element, (line, row, element)),
+            Access(0, first * element, (rows * columns * element, columns * element, step * element)),
+            element,
+        ))  # fmt: skip
+    for k in rng.permutation(len(moves))[: int(rng.integers(0, 2))]:
+        moves.append(moves.pop(int(k)))
+    found = memory.copy()
+    run(moves, [source.reshape(-1), found])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_columns_that_are_written_twice_are_written_in_order(kernels):  # noqa: F811
+    x = np.arange(8000, dtype=np.uint16).reshape(2000, 4)
+    y = np.zeros_like(x)
+    reversed_rows = Move((2000, 4), Access(1, 0, (8, 2)), Access(0, 6, (8, -2)), 2)
+    for column in range(4):
+        again = Move((2000,), Access(1, 2 * column, (8,)), Access(0, 0, (8,)), 2)
+        for moves in ([reversed_rows, again], [again, reversed_rows]):
+            expected = x[:, ::-1].copy()
+            if moves[1] is again:
+                expected[:, column] = x[:, 0]
+            run(moves, [x, y])
+            np.testing.assert_array_equal(y, expected)
