@@ -10,17 +10,21 @@ static inline int anydml_columns_in(const anydml_move *m) {
 /* How many of the first moves are columns that one table weaves; 0 or 2 at least. */
 static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
   const int r = m->rank - (anydml_columns_in(m) > 1);
-  int64_t many = 0, bytes = 0;
+  int64_t many = 0, bytes = 0, row = 0;
   int columns = 0;
   if (stage->woven == ANYDML_WEAVES || !r || m->n[r - 1] < 16) return 0;
   for (; many < count; many++) {
     const anydml_move *q = m + many;
     const int inside = anydml_columns_in(q);
     if (q->rank - (inside > 1) != r || !anydml_is_plain(q) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
+    /* Rows that are far apart at the source are worth reading for whole rows of the destination only. */
+    if ((inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
     columns += inside;
+    row += inside * q->element;
     bytes += anydml_bytes(q);
   }
-  if (many < 2 || bytes < ANYDML_WEAVE_FROM) return 0;
+  /* Moves of several columns each are better alone, unless they write the same rows. */
+  if (many < 2 || bytes < ANYDML_WEAVE_FROM || (columns > many && row != m->a[r - 1])) return 0;
   anydml_weave *w = &stage->weave[stage->woven];
   w->columns = 0;
   w->n0 = m->n[r - 1];
