@@ -67,8 +67,8 @@ def are_row_inside(at, type, step, n, size):
     else:
         # Without branches; what is unsigned and far outside is negative here, and so are sums that are too large.
         for i in range(n):
-            m: int64_t = cython.cast(cython.pointer(int64_t), at)[i]
-            wrong |= (m + low) | (most - m)
+            m: uint64_t = cython.cast(cython.pointer(uint64_t), at)[i]
+            wrong |= cython.cast(int64_t, (m + cython.cast(uint64_t, low)) | (cython.cast(uint64_t, most) - m))
     return wrong >= 0
 
 
