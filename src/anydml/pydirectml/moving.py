@@ -49,6 +49,7 @@ def slice(
         >>> pydml.slice(x, [0, 0, 0, 1], [1, 1, 2, 5], [1, 1, 1, -2]).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,2,3] with flags 0
     """
+    _check("slice", "input", input)
     windows = integers("slice", "input_window_sizes", input_window_sizes)
     steps = integers("slice", "input_window_strides", input_window_strides)
     sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
@@ -71,6 +72,7 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
         >>> [part.get_output_desc().sizes for part in pydml.split(x, 3, [1, 2, 3])]
         [[1, 1, 2, 1], [1, 1, 2, 2], [1, 1, 2, 3]]
     """
+    _check("split", "input", input)
     sizes = input.tensor.sizes
     axis = infer.axis_of("split", len(sizes), integer("split", "axis", axis))
     lengths = integers("split", "output_axis_sizes", output_axis_sizes)
@@ -93,8 +95,10 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
         >>> pydml.join([x, x], 2).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,4,6] with flags 0
     """
-    if not input:
+    if not isinstance(input, (list, tuple)) or not input:
         raise DescTypeError("join: input has no expressions", "join", "input", "there must be at least one")
+    for k, each in enumerate(input):
+        _check("join", f"input[{k}]", each)
     axis = integer("join", "axis", axis)
     sizes = [*input[0].tensor.sizes]
     if 0 <= axis < len(sizes):
@@ -114,6 +118,8 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
         >>> pydml.gather(x, rows, axis=2, index_dimensions=1).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,3,2] with flags 0
     """
+    _check("gather", "input", input)
+    _check("gather", "indices", indices)
     axis, count = integer("gather", "axis", axis), integer("gather", "index_dimensions", index_dimensions)
     own, index = input.tensor.sizes, indices.tensor.sizes
     sizes = [*own[: max(axis, 0)], *index[len(index) - max(count, 0) :], *own[axis + 1 :]]
@@ -139,6 +145,7 @@ def padding(
         >>> pydml.padding(x, pydml.PaddingMode.EDGE, 0, [0, 0, 0, 1], [0, 0, 0, 1]).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,2,5] with flags 0
     """
+    _check("padding", "input", input)
     before = integers("padding", "start_padding", start_padding)
     after = integers("padding", "end_padding", end_padding)
     rest = [0] * len(input.tensor.sizes)
@@ -159,6 +166,10 @@ def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: Inte
         >>> pydml.up_sample_2d(x, pydml.Size2D(width=4, height=2), nearest).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,4,12] with flags 0
     """
+    _check("up_sample_2d", "input", input)
+    if not isinstance(scale_size, Size2D):
+        message = f"up_sample_2d: scale_size is of type {type(scale_size).__name__}: it must be a Size2D"
+        raise DescTypeError(message, "up_sample_2d", "scale_size", "it must be a Size2D")
     scale = Scale(scale_size.width, scale_size.height)
     *outer, height, width = (1, 1, *input.tensor.sizes)
     sizes = [*outer[2:], height * scale.height, width * scale.width]
@@ -176,6 +187,7 @@ def activation_identity(input: Expression) -> Expression:
         >>> pydml.activation_identity(x).get_output_desc()
         dml.TensorDesc of type 1 and shape [1,1,2,3] with flags 0
     """
+    _check("activation_identity", "input", input)
     desc = ElementWiseIdentityOperatorDesc(_read(input), _like(input, input.tensor.sizes))
     return _scope(input).add(desc, input)
 
@@ -192,6 +204,7 @@ def reinterpret(
         >>> pydml.reinterpret(x, pydml.TensorDataType.UINT8, [1, 1, 2, 12], None).get_output_desc()
         dml.TensorDesc of type 5 and shape [1,1,2,12] with flags 0
     """
+    _check("reinterpret", "input", input)
     tensor = TensorDesc(
         DataType.parse(TensorDataType(new_type).name),
         new_size,
@@ -201,6 +214,13 @@ def reinterpret(
         input.tensor.guaranteed_base_offset_alignment,
     )
     return Expression.made(_scope(input), input.source, tensor)
+
+
+def _check(name: str, field: str, given: object) -> None:
+    """What is given as a tensor is an expression."""
+    if not isinstance(given, Expression):
+        rule = "it must be an Expression, as input_tensor and operators make them"
+        raise DescTypeError(f"{name}: {field} is of type {type(given).__name__}: {rule}", name, field, rule)
 
 
 def _scope(expression: Expression) -> GraphBuilder:

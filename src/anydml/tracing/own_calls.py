@@ -114,12 +114,20 @@ def _padding(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> tupl
     return np.pad, {"pad_width": around, "mode": mode, **({"constant_values": value} if mode == "constant" else {})}
 
 
+def _repeating(x: TracedArray, repeats: int | Sequence[int], axis: int | None) -> tuple[Any, dict[str, Any]]:
+    try:
+        return np.repeat, {"repeats": np.asarray(repeats, np.int64), "axis": axis}
+    except OverflowError:
+        rule = "a result must have fewer than 2⁶³ bytes"
+        raise DescError(f"repeat: repeats are {str(repeats)[:60]}: {rule}", "repeat", "repeats", rule) from None
+
+
 _COMPOSED: dict[str, Callable[..., tuple[Any, dict[str, Any]]]] = {
     "broadcast_to": lambda x, shape: (np.broadcast_to, {"shape": tuple(shape)}),
     "flip": lambda x, axis: (np.flip, {"axis": axis if axis is None or isinstance(axis, int) else tuple(axis)}),
     "pad": _padding,
     "permute_dims": lambda x, axes: (np.transpose, {"axes": tuple(axes)}),
-    "repeat": lambda x, repeats, axis: (np.repeat, {"repeats": np.asarray(repeats, np.int64), "axis": axis}),
+    "repeat": _repeating,
     "roll": lambda x, shift, axis: (np.roll, {"shift": shift, "axis": axis}),
     "stack": lambda arrays, axis: (np.stack, {"axis": axis}),
     "tile": lambda x, repeats: (np.tile, {"reps": tuple(repeats)}),
