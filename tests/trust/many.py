@@ -129,11 +129,52 @@ def fork() -> None:
         thread.join()
 
 
+def _fused(x: np.ndarray) -> np.ndarray:
+    return np.concatenate([x[::-1], x]).T
+
+
+def _work_in_child(seed: int) -> bool:
+    """Functions, a fused one and a bound operator, on arrays that came from another process."""
+    x = np.random.default_rng(seed).integers(0, 99, (300, 7)).astype("f4")
+    tensor, out = dml.TensorDesc("FLOAT32", x.shape), np.zeros_like(x)
+    desc = dml.Slice1OperatorDesc(tensor, tensor, [0, 0], x.shape, [-1, 1])
+    dml.Device().compile_operator(desc).bind([x], [out]).dispatch()
+    return bool((out == x[::-1]).all() and (dml.fuse(_fused)(x) == _fused(x)).all() and _reversed_in_child(300_000))
+
+
+def _in_pools(method: str) -> None:
+    """Processes of a pool do the same work, while threads of this one are at theirs; functions are pickled."""
+    dml.set_num_threads(4)
+    x, stop = np.arange(400_000), threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            dml.slice1(x, [0], x.shape, [-1])
+
+    busy = [threading.Thread(target=work) for _ in range(3)]
+    for thread in busy:
+        thread.start()
+    try:
+        for _ in range(2):
+            with multiprocessing.get_context(method).Pool(2) as pool:
+                assert all(pool.map(_work_in_child, range(6)))
+                rows = [np.arange(k, k + 12.0).reshape(3, 4) for k in range(5)]
+                for found, row in zip(pool.map(dml.copy, rows), rows, strict=True):
+                    assert (found == row).all()
+    finally:
+        stop.set()
+        for thread in busy:
+            thread.join()
+
+
 def spawn() -> None:
-    """Processes of a pool do the same work."""
-    assert _reversed_in_child(300_000)
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        assert all(pool.map(_reversed_in_child, [300_000] * 4))
+    """Processes that begin anew."""
+    _in_pools("spawn")
+
+
+def forkserver() -> None:
+    """Processes that a server forks, which had begun anew."""
+    _in_pools("forkserver")
 
 
 def interrupt() -> None:
@@ -172,5 +213,5 @@ def interrupt() -> None:
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (threads, threads_come_and_go, fork, spawn, interrupt)}[sys.argv[1]]()
+    {f.__name__: f for f in (threads, threads_come_and_go, fork, spawn, forkserver, interrupt)}[sys.argv[1]]()
     print("well")

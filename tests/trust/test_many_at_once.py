@@ -13,7 +13,15 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 @pytest.mark.parametrize(
-    "scenario", ["threads", "threads_come_and_go", pytest.param("fork", marks=needs_fork), "spawn", "interrupt"]
+    "scenario",
+    [
+        "threads",
+        "threads_come_and_go",
+        pytest.param("fork", marks=needs_fork),
+        "spawn",
+        pytest.param("forkserver", marks=needs_fork),
+        "interrupt",
+    ],
 )
 def test_nothing_is_lost(scenario):
     # Not measured: another thread may hold coverage's own lock at a fork, and the child would wait for it forever.
