@@ -328,11 +328,6 @@ def empty(shape: tuple, kind: dtype) -> object:
     return new_array(rank, sizes, kind)
 
 
-def address_of_new_array() -> int:
-    """The address of `new_array`, for code that is compiled at run time."""
-    return cython.cast(cython.size_t, cython.cast(cython.p_void, new_array))
-
-
 def set_limit(size: int) -> None:
     """Let blocks that wait take so many bytes at most, from now on. With 0, new arrays lie in none."""
     number: cython.size_t = min(size, MOST)

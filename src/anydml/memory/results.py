@@ -23,9 +23,6 @@ MEMORY = 8 << 30
 empty: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
 """Makes a new packed array of a shape and a dtype; raises MemoryError where the system has no more."""
 
-NEW_ARRAY: int = 0 if core is None else core.address_of_new_array()
-"""The address of the same as a function of C: rank, sizes, dtype; 0 where it is not compiled."""
-
 
 def default_limit() -> int:
     """Bytes that wait at most where nobody says how many."""

@@ -15,19 +15,14 @@ from anydml.moves.program import Operand, Program, may_write_twice, renumbered
 FILL_BLOCK = 4096
 """Bytes, about, that a fill's pattern is repeated to, so that long runs of it are copied from the nearest cache."""
 
-COLUMN_BLOCK = 64 << 10
-"""The same, at most, for a line of elements that lie apart: columns are put together of packed ones."""
 
-
-def without_fills(program: Program, by_elements: bool = False) -> Program:
+def without_fills(program: Program) -> Program:
     """The same program with every fill as a constant that is read over and over.
 
     Engines then know one kind of source only. Long runs are cut into rows of about `FILL_BLOCK` bytes.
 
     Args:
         program: any.
-        by_elements: runs are not cut into rows, but into elements as long as their pattern, where that divides a line
-            of 64 bytes: for engines that fill faster than they copy.
 
     Examples:
         >>> from anydml import moves
@@ -50,8 +45,6 @@ def without_fills(program: Program, by_elements: bool = False) -> Program:
         if may_write_twice(move):
             # In pieces, the end of one element could come after the beginning of a later one.
             least = max(least, move.element_size)
-        elif by_elements and (line := _line(move)) <= COLUMN_BLOCK:
-            least = max(least, line)
         whole[move.source.pattern] = least
     blocks = [_block(pattern, least) for pattern, least in whole.items()]
     constants = tuple(
@@ -66,7 +59,7 @@ def without_fills(program: Program, by_elements: bool = False) -> Program:
         each = renumbered(move, numbers)
         if isinstance(each.source, Fill):
             number = patterns[each.source.pattern]
-            moves += _rows(each, first + number, blocks[number].size, by_elements)
+            moves += _rows(each, first + number, blocks[number].size)
         else:
             moves.append(each)
     return replace(
@@ -85,23 +78,12 @@ def _block(pattern: bytes, least: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(pattern * count, np.uint8)
 
 
-def _line(move: Move) -> int:
-    """Bytes of a line of elements with gaps between them; 0 of others."""
-    return move.sizes[-1] * move.element_size if move.sizes and move.element_size <= 64 else 0
-
-
-def _rows(move: Move, operand: int, block: int, by_elements: bool) -> Iterator[Move]:
+def _rows(move: Move, operand: int, block: int) -> Iterator[Move]:
     """A filling move with a block of its pattern as the source: one, or two where runs are longer than the block."""
-    sizes, to, source, run = move
+    sizes, to, _, run = move
     still = (0,) * len(sizes)
-    size = len(source.pattern) if isinstance(source, Fill) else run
-    if by_elements and run > size and 64 % size == 0 and not to.lookups:
-        every = Access(to.operand, to.offset, (*to.strides, size))
-        yield Move((*sizes, run // size), every, Access(operand, 0, (*still, 0)), size)
-        return
     if run <= block:
-        steps = (*still[:-1], run) if by_elements and 0 < _line(move) <= block else still
-        yield Move(sizes, to, Access(operand, 0, steps), run)
+        yield Move(sizes, to, Access(operand, 0, still), run)
         return
     count, rest = divmod(run, block)
     lookups = tuple(_longer(lookup) for lookup in to.lookups)

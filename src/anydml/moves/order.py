@@ -71,11 +71,6 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
     return groups
 
 
-def are_independent(first: Move, second: Move) -> bool:
-    """Whether two moves can be shown to give one result in either order, and at once."""
-    return len(stages([first, second])) == 1
-
-
 def reads_what_it_writes(move: Move) -> bool:
     """Whether a move may read a byte that it writes."""
     touches = _touches(0, move)

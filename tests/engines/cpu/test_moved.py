@@ -121,7 +121,7 @@ def test_what_lies_around_a_slice_is_filled_once(steps):
         program = desc.program()
         assert [*program.problems()] == []
         assert sum(move.bytes_written for move in program.moves) == expected.nbytes
-        assert sum(move.bytes_written for move in without_fills(program, by_elements=True).moves) == expected.nbytes
+        assert sum(move.bytes_written for move in without_fills(program).moves) == expected.nbytes
 
 
 def test_equal_numbers_of_other_bits_or_types_are_told_apart():
