@@ -53,7 +53,8 @@ def test_few_indices_pick_columns(dtype, count):
             axis = int(rng.integers(view.ndim))
             indices = rng.integers(-view.shape[axis], view.shape[axis], count)
             expected = np.take(view, indices, axis)
-            np.testing.assert_array_equal(dml.gather(view, indices, axis), expected)
+            # By bytes: what is drawn has numbers that are none.
+            assert dml.gather(view, indices, axis).tobytes() == expected.tobytes()
             out = np.zeros(expected.shape[::-1], dtype).T
             assert dml.gather(view, indices, axis, out=out) is out
-            np.testing.assert_array_equal(out, expected)
+            assert out.tobytes() == expected.tobytes()
