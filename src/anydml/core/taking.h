@@ -85,6 +85,7 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
   int64_t many = 1, row = m->element;
   int joined = 1, lines = !(((uintptr_t)m->to | m->a[0] | m->element) & 63), apart = 1;
   int64_t least = m->element;
+  int table = 0;
   for (; many < count; many++) {
     const anydml_move *p = m + many - 1, *q = m + many;
     if (q->rank != 1 || !anydml_is_plain(q) || q->n[0] != n0) break;
@@ -93,22 +94,23 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
     anydml_reach all = {read.low < from.low ? read.low : from.low, read.high > from.high ? read.high : from.high};
     anydml_reach put = {written.low, to.high > written.high ? to.high : written.high};
     if (to.low < written.low || !anydml_apart(put, all)) break;
-    /* Either all follow each other in one row, or all lie apart. */
-    if (!(joined && follows && row + q->element <= m->a[0]) && !(apart && is_apart)) break;
-    joined &= follows;
+    /* Either all follow each other in one row, or all lie apart; and rows are long enough for that. */
+    joined &= follows && row + q->element <= m->a[0];
     apart &= is_apart;
     lines &= !(((uintptr_t)q->to | q->a[0] | q->element) & 63);
     if (q->element < least) least = q->element;
+    if (!(joined || apart) || least < (joined ? 33 : lines ? 256 : 1024)) break;
+    table = joined;
     written = put;
     read = all;
     row += q->element;
   }
-  if (many < 2 || least < (joined ? 33 : lines ? 256 : 1024)) return 0;
+  if (many < 2) return 0;
   s->work = anydml_chosen->beside;
   s->move = m;
   s->count = many;
   s->n0 = n0;
-  s->pattern = joined;
+  s->pattern = table;
   s->streamed = 1;
   s->each = ANYDML_UNIT / row + 1;
   s->units = anydml_up(n0, s->each);
