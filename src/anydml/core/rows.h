@@ -24,7 +24,7 @@ static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, i
   for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
     char *t = to;
     const char *f = from;
-    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(stream)(t, f, s->element);
+    for (int64_t i = n0; i > 0; i--, t += s->a0, f += s->b0) K(stream)(t, f, s->element, i > 1 ? f + s->b0 : from + s->b1);
   }
 }
 
@@ -49,7 +49,7 @@ static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
   int64_t i = first * s->each;
   if (!s->pattern) {
     for (; i < end; i++)
-      for (int64_t k = 0; k < s->count; k++) K(stream)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element);
+      for (int64_t k = 0; k < s->count; k++) K(stream)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element, m[k].from + (i + 1) * m[k].b[0]);
     return;
   }
   K(sink) sink;

@@ -158,7 +158,7 @@ static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
       for (int64_t k = 0; k < n2; k++)
         K(turn_part)(data + k * n0 * e, pitch, from + i * e + k * s->b2, s->b0, rows, n0 + more, e, 0);
       if (pitch == size) {
-        K(stream)(to + i * s->a1, data, rows * size);
+        K(stream)(to + i * s->a1, data, rows * size, data);
         continue;
       }
       for (int64_t k = 0; k < rows; k++) {

@@ -76,13 +76,14 @@ static inline void K(put_lines)(char *to, const char *from, int64_t n, const cha
   for (; i < n; i += 64) { __builtin_prefetch(soon + i, 0, 3); K(put_line)(to + i, from + i); }
 }
 
-/* A run past the caches, but for the parts of lines at its ends. */
-static inline void K(stream)(char *to, const char *from, int64_t n) {
+/* A run past the caches, but for the parts of lines at its ends; `next` will be the one after it. */
+static inline void K(stream)(char *to, const char *from, int64_t n, const char *next) {
   int64_t head = -(uintptr_t)to & 63;
   if (n < 192) { K(copy)(to, from, n); return; }
   if (head) K(copy)(to, from, head);
-  int64_t whole = (n - head) & ~(int64_t)63;
-  K(put_lines)(to + head, from + head, whole, from + head + ANYDML_AHEAD);
+  int64_t whole = (n - head) & ~(int64_t)63, own = whole > ANYDML_AHEAD ? whole - ANYDML_AHEAD : 0;
+  K(put_lines)(to + head, from + head, own, from + head + ANYDML_AHEAD);
+  K(put_lines)(to + head + own, from + head + own, whole - own, next);
   if (head + whole < n) K(copy)(to + head + whole, from + head + whole, n - head - whole);
 }
 
