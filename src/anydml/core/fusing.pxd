@@ -1,6 +1,6 @@
 # Calls of fused functions.
 from libc.stdint cimport int64_t
-from anydml.core.arrays cimport View
+from anydml.core.arrays cimport Kind, View
 from anydml.core.program cimport Compiled
 from anydml.core.signatures cimport Given
 
@@ -25,5 +25,6 @@ cdef class Calls:
     cdef dict found
     cdef int64_t bytes
 
+cdef Kind kind_of(Result result, Given *given) except *
 cdef object built(object tree, list results)
 cdef bint taken(object tree, object out, list found) except -1

@@ -102,10 +102,7 @@ class Call:
         if out is None:
             for k in range(count):
                 result = self.results[k]
-                kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
-                if kind.library == cython.NULL:
-                    kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
-                    kind.element = cython.cast(dtype, result.dtype).itemsize
+                kind = kind_of(result, given)
                 array = make(cython.address(kind), result.rank, result.n, cython.address(views[k]))
                 if array is None:
                     return None
@@ -155,10 +152,7 @@ class Call:
         result: Result
         for k in range(len(found)):
             result = self.results[k]
-            kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
-            if kind.library == cython.NULL:
-                kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
-                kind.element = cython.cast(dtype, result.dtype).itemsize
+            kind = kind_of(result, given)
             if target(found[k], cython.address(kind), result.rank, result.n, cython.address(views[k])):
                 return 1
             step = kind.element
@@ -209,6 +203,15 @@ class Calls:
         for array in call.constants:
             self.bytes += array.nbytes
         self.found[PyBytes_FromStringAndSize(given.key, given.used)] = call
+
+
+def kind_of(result, given):
+    """The kind of a result: of the argument that it is like, or NumPy's of its dtype."""
+    kind: Kind = given.kinds[result.like if given.kinds[0].library != cython.NULL else 0]
+    if kind.library == cython.NULL:
+        kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
+        kind.element = cython.cast(dtype, result.dtype).itemsize
+    return kind
 
 
 def built(tree, results):

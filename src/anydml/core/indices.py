@@ -126,3 +126,21 @@ def place(at, type, size, offset):
     if i < 0:
         i += size
     offset[0] = max(0, min(i, size - 1))
+
+
+def are_accepted(word, other, v, type, sizes, are_coordinates):
+    """Whether indices need no refusal: all are inside, or the word for those outside is the other one.
+
+    Args:
+        word: what a call says of indices outside: ``"error"`` or the other word; all else is left to Python.
+        other: ``"clamp"`` or ``"skip"``.
+        v: the indices.
+        type: theirs, as lookups have it.
+        sizes: of the axis, or of all axes of coordinates.
+        are_coordinates: whether the last dimension has an index for each axis.
+    """
+    if not is_text(word):
+        return False
+    if word != "error":
+        return word == other
+    return are_coordinates_inside(v, type, sizes) if are_coordinates else are_inside(v, type, sizes[0])

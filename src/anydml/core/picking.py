@@ -7,7 +7,7 @@ Each gives None for what Python has to do, or refuse.
 import cython
 from cython.cimports.anydml.core.arrays import RANK, Kind, View, apart, number, read, read_indices
 from cython.cimports.anydml.core.batch import Batch, add, add_looking, begin, look_up, run_all
-from cython.cimports.anydml.core.indices import are_coordinates_inside, are_inside, as_indices, is_text, place
+from cython.cimports.anydml.core.indices import are_accepted, as_indices, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.anydml.core.views import axis_of, result
 from cython.cimports.libc.stdint import int64_t
@@ -53,12 +53,7 @@ def gather(x, indices, axis, out_of_range, out):
     indices = as_indices(indices)
     if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or v.rank - 1 + w.rank > RANK:
         return None
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_inside(cython.address(w), type, v.n[along]):
-            return None
-    elif out_of_range != "clamp":
+    if not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
         return None
     rank: cython.int = v.rank - 1 + w.rank
     total: int64_t = 1
@@ -121,12 +116,7 @@ def gather_elements(x, indices, axis, out_of_range, out):
             return None
         b[d] = 0 if d == along else v.s[d]
         total *= w.n[d]
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_inside(cython.address(w), type, v.n[along]):
-            return None
-    elif out_of_range != "clamp":
+    if not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
         return None
     if total and not v.n[along]:
         return None
@@ -188,12 +178,7 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     for d in range(length):
         if not is_empty and not v.n[first + d]:
             return None
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_coordinates_inside(cython.address(w), type, v.n + first):
-            return None
-    elif out_of_range != "clamp":
+    if not are_accepted(out_of_range, "clamp", cython.address(w), type, v.n + first, True):
         return None
     found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
     if found is None:

@@ -19,7 +19,7 @@ from cython.cimports.anydml.core.arrays import (
     tell,
 )
 from cython.cimports.anydml.core.batch import Batch, add, add_looking, begin, look_up, run_all
-from cython.cimports.anydml.core.indices import are_coordinates_inside, are_inside, as_indices, is_text, place
+from cython.cimports.anydml.core.indices import are_accepted, as_indices, place
 from cython.cimports.anydml.core.moving import ANYDML_SKIP
 from cython.cimports.anydml.core.views import axis_of, result
 from cython.cimports.libc.stdint import int64_t
@@ -63,12 +63,7 @@ def scatter(x, indices, updates, axis, out_of_range, out):
     for d in range(v.rank):
         if (d != along and w.n[d] > v.n[d]) or u.n[d] != w.n[d]:
             return None
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_inside(cython.address(w), type, v.n[along]):
-            return None
-    elif out_of_range != "skip":
+    if not are_accepted(out_of_range, "skip", cython.address(w), type, cython.address(v.n[along]), False):
         return None
     found = put_into(
         cython.address(k), cython.address(v), x, out, cython.address(w), cython.address(u), cython.address(to)
@@ -121,12 +116,7 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     for d in range(rank):
         if u.n[d] != (w.n[d] if d < last else v.n[d - last + length]):
             return None
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_coordinates_inside(cython.address(w), type, v.n):
-            return None
-    elif out_of_range != "skip":
+    if not are_accepted(out_of_range, "skip", cython.address(w), type, v.n, True):
         return None
     found = put_into(
         cython.address(k), cython.address(v), x, out, cython.address(w), cython.address(u), cython.address(to)
@@ -176,12 +166,7 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
         return None
     if number(depth, cython.address(size)) or size < 0 or axis_of(axis, w.rank + 1, cython.address(along)):
         return None
-    if not is_text(out_of_range):
-        return None
-    if out_of_range == "error":
-        if not are_inside(cython.address(w), type, size):
-            return None
-    elif out_of_range != "skip":
+    if not are_accepted(out_of_range, "skip", cython.address(w), type, cython.address(size), False):
         return None
     for d in range(w.rank + 1):
         n[d] = size if d == along else w.n[d - (d > along)]
