@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,33 @@ def reads_what_it_writes(move: Move) -> bool:
         for touch in touches
         if not touch.is_write and touch.access.operand == write.access.operand
     )
+
+
+def may_read_spoilt(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
+    """Whether a move may read what it or an earlier one has written, if two operands were the same memory.
+
+    Args:
+        moves: in program order.
+        staying: numbers of moves that write what is there already.
+        source: the operand that is read.
+        target: the one that is written.
+    """
+    touches = [
+        touch
+        for number, move in enumerate(moves)
+        if 0 not in move.sizes
+        for touch in _touches(number, move)
+        if touch.access.operand == (target if touch.is_write else source) and not (touch.is_write and number in staying)
+    ]
+    try:
+        pairs = _pairs(touches)
+    except _TooManyError:
+        return True
+    for first, second in pairs:
+        write, read = (first, second) if first.is_write else (second, first)
+        if write.is_write and not read.is_write and write.move <= read.move and _may_meet(write, read):
+            return True
+    return False
 
 
 class _TooManyError(Exception):

@@ -20,6 +20,7 @@ from anydml.functions.planning import check_size
 from anydml.memory.results import empty
 from anydml.moves import Program
 from anydml.moves.indices import as_signed
+from anydml.tracing.donating import donated, in_place
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import PLAIN, leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, TracedArray, check_dtype
@@ -164,11 +165,20 @@ class Plan:
             fields.append(field)
             given.append((adapter, target))
             targets.append(operand)
-        check_overlap(self.name, [*self.names, *fields], [*inputs, *targets], first_output=len(inputs))
+        donations = donated(inputs, targets)
+        given_away = {number for number, _ in donations}
+        apart = [number for number in range(len(inputs)) if number not in given_away]
+        names, arrays = [*(self.names[k] for k in apart), *fields], [*(inputs[k] for k in apart), *targets]
+        check_overlap(self.name, names, arrays, first_output=len(apart))
         compiled = self.compiled
-        if not all(target.flags.c_contiguous for target in targets):
+        if donations or not all(target.flags.c_contiguous for target in targets):
             strides = tuple(target.strides for target in targets)
-            compiled = kept(strides, lambda: self.compile(self._program(strides)))
+
+            def compile_again() -> CompiledCall | None:
+                program = self._program(strides)
+                return self.compile(in_place(program, donations, [*self.names, *fields]) if donations else program)
+
+            compiled = kept((strides, donations), compile_again)
         self._dispatch(compiled, (*inputs, *targets))
         for adapter, target in given:
             if adapter is not None:
