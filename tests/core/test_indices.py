@@ -58,3 +58,45 @@ def test_few_indices_pick_columns(dtype, count):
             out = np.zeros(expected.shape[::-1], dtype).T
             assert dml.gather(view, indices, axis, out=out) is out
             assert out.tobytes() == expected.tobytes()
+
+
+WAYS = [
+    lambda x, indices, out: dml.gather(x, indices, 0, out=out),
+    lambda x, indices, out: dml.gather_nd(x, indices[:, None], out=out),
+    lambda x, indices, out: dml.gather_elements(
+        np.broadcast_to(x, (len(indices), *x.shape)),
+        np.repeat(indices, x.shape[1]).reshape(-1, 1, x.shape[1]),
+        1,
+        out=None if out is None else out[:, None],
+    )[:, 0],
+    lambda x, indices, out: dml.fuse(lambda x, i: dml.gather(x, i))(x, indices, out=out),
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 1000])
+def test_rows_of_every_length(size):
+    """One index that is outside is found wherever it stands, and nothing of the caller's is written."""
+    rng = np.random.default_rng(size)
+    for count in (9, 300, 5000):
+        rows = int(rng.integers(1, 400))
+        # Destinations begin anywhere.
+        start = int(rng.integers(0, 65))
+        flat = rng.integers(0, 256, rows * size + start, np.uint8)
+        room = np.full(count * size + start, 7, np.uint8)
+        x, out = flat[start:].reshape(rows, size), room[start:].reshape(count, size)
+        dtype = rng.choice(["i4", "i8", "u4", "u8"])
+        indices = rng.integers(-rows if dtype[0] == "i" else 0, rows, count).astype(dtype)
+        expected = x[indices.astype(np.int64)]
+        for given in (indices, np.repeat(indices, 2)[::2]):
+            for call in WAYS:
+                np.testing.assert_array_equal(call(x, given, None), expected)
+                out.fill(7)
+                np.testing.assert_array_equal(call(x, given, out), expected)
+                assert (room[:start] == 7).all()
+        out.fill(7)
+        indices[int(rng.integers(count))] = outside = rows + int(rng.integers(1000))
+        for call in WAYS:
+            for to in (None, out):
+                with pytest.raises(IndexError, match=str(outside)):
+                    call(x, indices, to)
+        assert (out == 7).all()

@@ -1,13 +1,15 @@
 # Moves of one call, collected until they are run together.
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from anydml.core.moving cimport Lookup, Move
 
 cdef enum:
     MOST = 32  # moves that are run together
+    REFUSE = -1  # what is written where an index lies outside is thrown away
 
 cdef struct Batch:
     int count
     int looks
+    int32_t refused
     Move moves[32]
     Lookup lookups[32]
 

@@ -3,6 +3,7 @@
 
 import cython
 from cython.cimports.anydml.core.moving import (
+    ANYDML_CLAMP,
     ANYDML_RANK,
     Lookup,
     Move,
@@ -16,6 +17,7 @@ def begin(batch):
     """Begin with no moves."""
     batch.count = 0
     batch.looks = 0
+    batch.refused = 0
 
 
 def add(batch, to, source, element, rank, n, a, b):
@@ -51,13 +53,17 @@ def _added(batch):
 
 
 def look_up(batch, at, type, size, stride, outside, into):
-    """A lookup of the move that is added next by `add_looking`, in the order in which they are looked up."""
+    """A lookup of the move that is added next by `add_looking`, in the order in which they are looked up.
+
+    Where an index lies outside that `outside` refuses, `batch.refused` is set when moves were run.
+    """
     look: cython.pointer(Lookup) = cython.address(batch.lookups[batch.looks])
     look.at = at
     look.type = type
     look.size = size
     look.stride = stride
-    look.outside = outside
+    look.outside = ANYDML_CLAMP if outside == REFUSE else outside
+    look.refused = cython.address(batch.refused) if outside == REFUSE else cython.NULL
     look.into = into
     batch.looks += 1
     return look
@@ -122,5 +128,6 @@ def add_looking(batch, to, source, element, rank, n, a, b, looks, strides):
 def run_all(batch):
     """Do what was added, and begin anew."""
     run(batch.moves, batch.count)
-    begin(batch)
+    batch.count = 0
+    batch.looks = 0
     return 0

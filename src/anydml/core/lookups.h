@@ -4,7 +4,7 @@
 static void K(copies)(char *to, int64_t a, const int64_t *tos, const char *from, const int64_t *froms, int64_t n, int64_t e) {
 #define ANYDML_COPIES(size) case size: \
     if (tos) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + tos[i], from + x, size); } \
-    else if (a == size) for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + i * size, from + x, size); } \
+    else if (a == size) _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to + i * size, from + x, size); } \
     else for (int64_t i = 0; i < n; i++, to += a) { int64_t x = froms[i]; ANYDML_ALONE(x); memcpy(to, from + x, size); } \
     return;
   switch (e) {
@@ -40,6 +40,7 @@ static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const u
 static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
                               const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
   const int64_t size = l->size, stride = l->stride; \
+  int64_t outside = 0; \
   for (int64_t i1 = 0; i1 < n1; i1++, at += b1) { \
     if (!inner && l->outside == ANYDML_CLAMP && b0 == (int64_t)sizeof(type)) { \
       for (int64_t i = 0; i < n0; i++) { \
@@ -48,11 +49,16 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
         sum[i] = x * stride + (is_first ? 0 : sum[i]); \
       } \
+      for (int64_t i = 0; i < n0 && l->refused; i++) { \
+        type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
+        int64_t x = ANYDML_INDEX_##wraps(v, size); \
+        outside |= x | (int64_t)((uint64_t)(size - 1) - (uint64_t)x); \
+      } \
     } else for (int64_t i = 0; i < n0; i++) { \
       type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
       int64_t x = ANYDML_INDEX_##wraps(v, size); \
       if (x < 0 || x >= size) { \
-        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } \
+        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside = -1; \
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
       } \
       sum[i] = x * stride + (is_first ? 0 : sum[i]); \
@@ -61,6 +67,7 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
     if (inner) inner += n0; \
     if (skipped) skipped += n0; \
   } \
+  if (outside < 0 && l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
 }
 #define ANYDML_INDEX_1(v, size) ((int64_t)(v) + ((v) < 0 ? size : 0))
 #define ANYDML_INDEX_0(v, size) ((uint64_t)(v) >= (uint64_t)size ? size : (int64_t)(v))
@@ -177,10 +184,13 @@ static int K(chosen)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
 #define ANYDML_PICK_BY(type, wraps, size_of, step) { _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { \
     type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
     int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0); \
-    if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) x = wraps && x < 0 ? 0 : size - 1; \
+    if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) { \
+      x = wraps && x < 0 ? 0 : size - 1; \
+      if (l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
+    } \
     ANYDML_ALONE(x); \
     memcpy(to + i * size_of, from + x * (step), size_of); } }
-#define ANYDML_PICK_OF(type, wraps, size_of) if (stride == size_of) ANYDML_PICK_BY(type, wraps, size_of, size_of) else ANYDML_PICK_BY(type, wraps, size_of, stride)
+#define ANYDML_PICK_OF(type, wraps, size_of) if (size_of <= 8 && stride == size_of) ANYDML_PICK_BY(type, wraps, size_of, size_of) else ANYDML_PICK_BY(type, wraps, size_of, stride)
 #define ANYDML_PICKS(e) static void K(pick##e)(char *to, const char *from, const anydml_lookup *l, const char *at, int64_t n) { \
   const int64_t size = l->size, stride = l->stride; \
   switch (l->type) { \
@@ -189,29 +199,29 @@ static int K(chosen)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t
     case 8: ANYDML_PICK_OF(uint64_t, 0, e) break; \
     default: ANYDML_PICK_OF(int64_t, 1, e) \
   } }
-ANYDML_PICKS(1) ANYDML_PICKS(2) ANYDML_PICKS(4) ANYDML_PICKS(8) ANYDML_PICKS(16)
+ANYDML_PICKS(1) ANYDML_PICKS(2) ANYDML_PICKS(3) ANYDML_PICKS(4) ANYDML_PICKS(6) ANYDML_PICKS(8)
+ANYDML_PICKS(12) ANYDML_PICKS(16) ANYDML_PICKS(24) ANYDML_PICKS(32) ANYDML_PICKS(48) ANYDML_PICKS(64)
+ANYDML_PICKS(128) ANYDML_PICKS(256)
 #undef ANYDML_PICKS
 #undef ANYDML_PICK_OF
 #undef ANYDML_PICK_BY
+
+static void (*const K(picks)[257])(char *, const char *, const anydml_lookup *, const char *, int64_t) = {
+  [1] = K(pick1), [2] = K(pick2), [3] = K(pick3), [4] = K(pick4), [6] = K(pick6), [8] = K(pick8),
+  [12] = K(pick12), [16] = K(pick16), [24] = K(pick24), [32] = K(pick32), [48] = K(pick48), [64] = K(pick64), [128] = K(pick128), [256] = K(pick256)};
 
 static int K(picked)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const anydml_lookup *l = m->lookup;
   const int64_t e = s->element;
   if (m->lookups != 1 || s->pattern || l->outside != ANYDML_CLAMP || l->into != -1 || !m->rank || s->b0 || s->a0 != e || l->type == 1) return 0;
-  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 4 || e > 16 || e & (e - 1)) return 0;
+  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 4 || e > 256 || !K(picks)[e]) return 0;
   const int64_t b1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
   /* Lines that share indices are resolved once. */
   if (n1 > 1 && !b1) return 0;
   const char *at = l->at + i1 * b1 + i0 * l->b[m->rank - 1];
   for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1, at += b1) switch (e) {
-    case 1: K(pick1)(to, from, l, at, n0); break;
-    case 2: K(pick2)(to, from, l, at, n0); break;
-    case 4: K(pick4)(to, from, l, at, n0); break;
-    case 8: K(pick8)(to, from, l, at, n0); break;
-    default: K(pick16)(to, from, l, at, n0); break;
-  }
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1, at += b1) K(picks)[e](to, from, l, at, n0);
   return 1;
 }
 

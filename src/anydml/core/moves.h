@@ -19,6 +19,7 @@ typedef struct {
   const char *at;              /* first index */
   int64_t b[ANYDML_RANK];      /* byte strides of the indices, a dimension each */
   int64_t size, stride;        /* of the axis that is looked up */
+  int32_t *refused;            /* set to 1 where a clamped index was outside; NULL where none is refused */
   int8_t type;                 /* bytes of an index; negative where it is signed, and wraps once: -4, -8, 4, 8, 1 */
   int8_t outside;
   int8_t into;                 /* what it is added to: -1 the source, -2 the destination, k the address of lookup k */

@@ -13,6 +13,7 @@ cdef extern from "moves.h" nogil:
         int64_t b[16]
         int64_t size
         int64_t stride
+        int32_t *refused
         int8_t type
         int8_t outside
         int8_t into

@@ -6,14 +6,19 @@ Each gives None for what Python has to do, or refuse.
 
 import cython
 from cython.cimports.anydml.core.arrays import RANK, Kind, View, apart, number, read, read_indices
-from cython.cimports.anydml.core.batch import Batch, add, add_looking, begin, look_up, run_all
-from cython.cimports.anydml.core.indices import are_accepted, as_indices, place
+from cython.cimports.anydml.core.batch import REFUSE, Batch, add, add_looking, begin, look_up, run_all
+from cython.cimports.anydml.core.indices import are_accepted, as_indices, is_text, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.anydml.core.views import axis_of, result
 from cython.cimports.libc.stdint import int64_t
 
 FEW = cython.declare(cython.int, 8)
 """Indices each of which is a move of its own: as many columns are woven at once."""
+
+
+def is_error(word):
+    """Whether a call refuses indices outside: those of a new result are looked at as they are used."""
+    return is_text(word) and word == "error"
 
 
 def add_plane(batch, into, to, own, source, v, along, element):
@@ -53,8 +58,6 @@ def gather(x, indices, axis, out_of_range, out):
     indices = as_indices(indices)
     if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or v.rank - 1 + w.rank > RANK:
         return None
-    if not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
-        return None
     rank: cython.int = v.rank - 1 + w.rank
     total: int64_t = 1
     for d in range(rank):
@@ -67,6 +70,10 @@ def gather(x, indices, axis, out_of_range, out):
             n[d] = v.n[d if d < along else d - w.rank + 1]
             b[d] = v.s[d if d < along else d - w.rank + 1]
             s[d] = 0
+    few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
+    late: cython.bint = not few and out is None and is_error(out_of_range)
+    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
+        return None
     if total and not v.n[along]:
         return None
     found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
@@ -75,7 +82,7 @@ def gather(x, indices, axis, out_of_range, out):
     if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
         return None
     begin(cython.address(batch))
-    if w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW):
+    if few:
         # Copies of planes: those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
             place(w.data + d * (w.s[0] if w.rank else 0), type, v.n[along], cython.address(at))
@@ -85,12 +92,13 @@ def gather(x, indices, axis, out_of_range, out):
                 return None
         run_all(cython.address(batch))
         return found
-    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], ANYDML_CLAMP, -1)
+    outside: cython.int = REFUSE if late else ANYDML_CLAMP
+    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], outside, -1)
     strides[0] = s
     if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, 1, strides):
         return None
     run_all(cython.address(batch))
-    return found
+    return None if batch.refused else found
 
 
 def gather_elements(x, indices, axis, out_of_range, out):
@@ -116,7 +124,8 @@ def gather_elements(x, indices, axis, out_of_range, out):
             return None
         b[d] = 0 if d == along else v.s[d]
         total *= w.n[d]
-    if not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
+    late: cython.bint = out is None and is_error(out_of_range)
+    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
         return None
     if total and not v.n[along]:
         return None
@@ -126,12 +135,13 @@ def gather_elements(x, indices, axis, out_of_range, out):
     if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
         return None
     begin(cython.address(batch))
-    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], ANYDML_CLAMP, -1)
+    outside: cython.int = REFUSE if late else ANYDML_CLAMP
+    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], outside, -1)
     strides[0] = w.s
     if add_looking(cython.address(batch), to.data, v.data, k.element, w.rank, w.n, to.s, b, 1, strides):
         return None
     run_all(cython.address(batch))
-    return found
+    return None if batch.refused else found
 
 
 def gather_nd(x, indices, batch_dims, out_of_range, out):
@@ -178,19 +188,21 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     for d in range(length):
         if not is_empty and not v.n[first + d]:
             return None
-    if not are_accepted(out_of_range, "clamp", cython.address(w), type, v.n + first, True):
+    late: cython.bint = out is None and is_error(out_of_range)
+    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, v.n + first, True):
         return None
     found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
     if found is None:
         return None
     if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
         return None
+    outside: cython.int = REFUSE if late else ANYDML_CLAMP
     begin(cython.address(batch))
     for d in range(length):
         at: cython.p_char = w.data + d * w.s[last]
-        look_up(cython.address(batch), at, type, v.n[first + d], v.s[first + d], ANYDML_CLAMP, -1)
+        look_up(cython.address(batch), at, type, v.n[first + d], v.s[first + d], outside, -1)
         strides[d] = s
     if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, length, strides):
         return None
     run_all(cython.address(batch))
-    return found
+    return None if batch.refused else found

@@ -2,7 +2,9 @@
 """Indices that may not be outside of their axes: looked for before anything is written."""
 
 import cython
-from cython.cimports.anydml.core.moving import ANYDML_SKIP
+from cython.cimports.anydml.core.arrays import View
+from cython.cimports.anydml.core.indices import are_inside
+from cython.cimports.anydml.core.moving import ANYDML_SKIP, Lookup
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint32_t
 from cython.cimports.libc.string import memcpy
 
@@ -21,6 +23,8 @@ def first_outside(m, number):
     strict.outside = ANYDML_SKIP
     for k in range(number, -1, -1):
         counts[k] = k == number or (m.lookup[k].into >= 0 and counts[m.lookup[k].into])
+    if are_plain(m, number, counts) and are_all_inside(m, number):
+        return cython.NULL
     for d in range(m.rank):
         c[d] = 0
         n[d] = 1
@@ -40,6 +44,39 @@ def first_outside(m, number):
             d -= 1
         if d < 0:
             return cython.NULL
+
+
+def are_plain(m, number, counts):
+    """Whether a lookup's indices are integers at places that depend on no other lookup."""
+    k: cython.int
+    for k in range(number):
+        if counts[k]:
+            return False
+    return m.lookup[number].type != 1
+
+
+def are_all_inside(m, number):
+    """Whether all indices of such a lookup lie on its axis; those that are used again are looked at once."""
+    v: View
+    n: int64_t[16]
+    s: int64_t[16]
+    d: cython.int
+    look: cython.pointer(Lookup) = m.lookup + number
+    v.rank = 0
+    v.data = cython.cast(cython.p_char, look.at)
+    v.n = n
+    v.s = s
+    for d in range(m.rank):
+        if not look.b[d]:
+            continue
+        if v.rank and s[v.rank - 1] == look.b[d] * m.n[d]:
+            n[v.rank - 1] *= m.n[d]
+            s[v.rank - 1] = look.b[d]
+        else:
+            n[v.rank] = m.n[d]
+            s[v.rank] = look.b[d]
+            v.rank += 1
+    return are_inside(cython.address(v), look.type, look.size)
 
 
 def index_of(lookup, at, offset):
