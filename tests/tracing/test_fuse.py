@@ -439,8 +439,10 @@ def test_pytorch():
     joined, lengths = dml.fuse(lambda x: dml.concat_training([x, x], 1))(x)
     assert torch.equal(joined, torch.cat([x, x], 1))
     assert lengths.tolist() == [3, 3]
+    zeros = dml.fuse(lambda x: np.zeros_like(x, dtype=np.uint8))(x)
+    assert torch.equal(zeros, torch.zeros(2, 3, 4, dtype=torch.uint8))
     with pytest.raises(dml.FuseError, match="no array of its library"):
-        dml.fuse(lambda x: np.zeros_like(x, dtype=np.uint8))(x)
+        dml.fuse(lambda x: np.zeros((2, 3), "V3"))(x)
     with pytest.raises(dml.BindingError, match="requires grad"):
         fused(torch.zeros(2, requires_grad=True), i)
 

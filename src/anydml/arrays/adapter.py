@@ -74,6 +74,10 @@ class ArrayAdapter:
         """The same for what the GPU engine returned."""
         return result
 
+    def holds(self, dtype: np.dtype[Any]) -> bool:
+        """Whether `empty` gives memory for elements of another dtype than this array's."""
+        return False
+
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """INT64 sizes, as an array of this library in host memory."""
         return self.give(lengths)

@@ -90,10 +90,11 @@ class TorchAdapter(ArrayAdapter):
             BindingError: new tensors have none now: they are fake, or a transform's.
         """
         array = self.array
-        if type(array) is torch.Tensor and shape:
+        kind = array.dtype if dtype == _numpy_dtype(array.dtype) else getattr(torch, dtype.name)
+        if type(array) is torch.Tensor and shape and kind is array.dtype:
             tensor = array.new_empty(*shape)
         else:
-            tensor = torch.empty(shape, dtype=array.dtype, device="cpu")
+            tensor = torch.empty(shape, dtype=kind, device="cpu")
         try:
             # Asked of a fake tensor, PyTorch would warn.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
@@ -109,6 +110,10 @@ class TorchAdapter(ArrayAdapter):
     def give(self, result: Array) -> Any:
         """The tensor whose memory `empty` gave."""
         return owner_of(result)
+
+    def holds(self, dtype: np.dtype[Any]) -> bool:
+        """In host memory, those that PyTorch has."""
+        return self.array.is_cpu and isinstance(getattr(torch, dtype.name, None), torch.dtype)
 
     def give_lengths(self, lengths: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         """A tensor in host memory."""

@@ -18,6 +18,7 @@ from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
 from anydml.moves.simplify import simplify
 from anydml.moves.value import MOST_PIECES, Value, join, pad
+from anydml.moves.windows import windows
 from anydml.tensor import Layout
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
@@ -75,6 +76,14 @@ class Composer:
     def broadcast(self, value: Value, sizes: Sequence[int]) -> Value:
         """NumPy's broadcasting."""
         return self._try(value, lambda each: each.broadcast(sizes))
+
+    def windows(self, value: Value, axis: int, count: int, length: int, step: int) -> Value:
+        """``result[…, i, …, j] = value[…, step·i + j, …]``."""
+        return self._try(value, lambda each: windows(each, axis, count, length, step))
+
+    def diagonal(self, value: Value, axis: int, other: int) -> Value:
+        """``result[…, i, …] = value[…, i, …, i, …]``: two axes of one size as one, which stands where `axis` was."""
+        return self._try(value, lambda each: each.diagonal(axis, other))
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
         """Elements along an axis picked by stored or described integers."""
@@ -177,6 +186,28 @@ class Composer:
         self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
         return [Value.stored(number, each.sizes, each.strides, element_size) for number, each in results]
 
+    def overwritten(
+        self,
+        value: Value,
+        parts: Sequence[Value],
+        lower: Callable[[Sequence[Layout], Layout], Sequence[Move]],
+        reason: str,
+    ) -> Value:
+        """A value some of whose elements are others, in scratch.
+
+        Args:
+            value: all of it is stored first.
+            parts: what is read beside it; each is stored first, if it is not.
+            lower: what is written over it, from the layouts of parts (operands 0 …) and of the value (the one after).
+            reason: why scratch is needed.
+        """
+        operands = [self._as_operand(self._without_fills(part), reason) for part in parts]
+        stored = self.stored(value, reason)
+        numbers = dict(enumerate([*(number for number, _ in operands), SCRATCH + self._counts[SCRATCH] - 1]))
+        moves = lower([each for _, each in operands], Layout(stored.sizes, _packed(stored), stored.element_size))
+        self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
+        return stored
+
     def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
         """The operand that a value is, whole; stored first if it is none."""
         if (found := operand_of(value)) is not None:
@@ -200,17 +231,17 @@ class Composer:
         moves = [renumbered(move, numbers) for move in self._moves]
         return Program(self.name, tuple(self._operands[operand] for operand in order), simplify(moves))
 
-    def _without_fills(self, indices: Value) -> Value:
-        """Indices of which those that are fills are constants instead, which can be looked up."""
+    def _without_fills(self, value: Value) -> Value:
+        """A value of which what is filled is read from constants instead."""
         pieces = []
-        for piece in indices.pieces:
+        for piece in value.pieces:
             source = piece.source
             if isinstance(source, Fill):
-                pattern = np.frombuffer(source.pattern * (indices.element_size // len(source.pattern)), np.uint8)
-                number = self._add(CONSTANT, Operand("constant", "an index", value=pattern))
+                pattern = np.frombuffer(source.pattern * (value.element_size // len(source.pattern)), np.uint8)
+                number = self._add(CONSTANT, Operand("constant", "a number", value=pattern))
                 source = Access(number, 0, (0,) * len(piece.factors))
             pieces.append(piece._replace(source=source))
-        return replace(indices, pieces=tuple(pieces))
+        return replace(value, pieces=tuple(pieces))
 
     def _add(self, kind: int, operand: Operand) -> int:
         number = kind + self._counts[kind]

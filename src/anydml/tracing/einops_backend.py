@@ -11,7 +11,7 @@ from typing import Any
 
 from einops._backends import AbstractBackend
 
-from anydml.tracing import numpy_axes, numpy_calls, shaping
+from anydml.tracing import axes, joins, repeating, shaping
 from anydml.tracing.refusing import named, refused
 from anydml.tracing.trace import TracedArray
 
@@ -28,8 +28,7 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
     def reshape(self, x: TracedArray, shape: Sequence[int]) -> TracedArray:
         """In row-major order."""
         with named("einops"):
-            found: TracedArray = numpy_axes.reshape(x, tuple(shape))
-        return found
+            return axes.reshape(x, tuple(shape))
 
     def transpose(self, x: TracedArray, axes: Sequence[int]) -> TracedArray:
         """Axes in another order."""
@@ -43,16 +42,15 @@ class TracedBackend(AbstractBackend):  # type: ignore[misc]  # einops has no typ
         """A list of arrays as one."""
         trace = next(each.trace for each in tensors if isinstance(each, TracedArray))
         with named("einops"):
-            arrays = [numpy_axes.expand_dims(trace.array(each), 0) for each in tensors]
-            return shaping.joined(arrays, 0)
+            return joins.stack([*map(trace.array, tensors)])
 
     def add_axis(self, x: TracedArray, new_position: int) -> TracedArray:
         """A new axis of 1."""
-        return numpy_axes.expand_dims(x, new_position)
+        return axes.expand_dims(x, new_position)
 
     def tile(self, x: TracedArray, repeats: Sequence[int]) -> TracedArray:
         """Repeated along each axis."""
-        return numpy_calls.tile(x, repeats)
+        return repeating.tile(x, repeats)
 
     def concat(self, tensors: Sequence[Any], axis: int) -> TracedArray:
         """One after the other."""

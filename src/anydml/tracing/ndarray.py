@@ -73,7 +73,7 @@ class TracedNdarray(TracedArray):
         return found
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> Any:
-        from anydml.tracing.numpy_calls import called
+        from anydml.tracing.numpy_words import called
 
         return called(self.trace, function, arguments, named)
 

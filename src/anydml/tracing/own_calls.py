@@ -15,7 +15,7 @@ from anydml.moves.compose import SCRATCH, operand_of
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
-from anydml.tracing import numpy_calls, refusing, shaping
+from anydml.tracing import axes, joins, padding, refusing, repeating, shaping
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 
@@ -57,9 +57,9 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
         with refusing.named(label):
             results = function.compose(shaping, inputs, inferred)
     elif function.name in _COMPOSED:
-        numpys, keywords = _COMPOSED[function.name](*values)
-        given_arrays = (arrays,) if function.is_of_lists else tuple(arrays)
-        return numpy_calls.called(trace, numpys, given_arrays, keywords)
+        with refusing.named(label):
+            others = [value for each, value in zip(function.parameters, values, strict=True) if not each.is_array]
+            results = [_COMPOSED[function.name](*([arrays] if function.is_of_lists else arrays), *others)]
     else:
         for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
             # What may be refused is looked at before anything moves.
@@ -107,30 +107,15 @@ def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[Trac
     return trace, arrays, indices
 
 
-def _padding(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> tuple[Any, dict[str, Any]]:
-    if not x.ndim:
-        return np.copy, {}
-    around = [*zip(pads[: x.ndim], pads[x.ndim :], strict=True)]
-    return np.pad, {"pad_width": around, "mode": mode, **({"constant_values": value} if mode == "constant" else {})}
-
-
-def _repeating(x: TracedArray, repeats: int | Sequence[int], axis: int | None) -> tuple[Any, dict[str, Any]]:
-    try:
-        return np.repeat, {"repeats": np.asarray(repeats, np.int64), "axis": axis}
-    except OverflowError:
-        rule = "a result must have fewer than 2⁶³ bytes"
-        raise DescError(f"repeat: repeats are {str(repeats)[:60]}: {rule}", "repeat", "repeats", rule) from None
-
-
-_COMPOSED: dict[str, Callable[..., tuple[Any, dict[str, Any]]]] = {
-    "broadcast_to": lambda x, shape: (np.broadcast_to, {"shape": tuple(shape)}),
-    "flip": lambda x, axis: (np.flip, {"axis": axis if axis is None or isinstance(axis, int) else tuple(axis)}),
-    "pad": _padding,
-    "permute_dims": lambda x, axes: (np.transpose, {"axes": tuple(axes)}),
-    "repeat": _repeating,
-    "roll": lambda x, shift, axis: (np.roll, {"shift": shift, "axis": axis}),
-    "stack": lambda arrays, axis: (np.stack, {"axis": axis}),
-    "tile": lambda x, repeats: (np.tile, {"reps": tuple(repeats)}),
+_COMPOSED: dict[str, Callable[..., TracedArray]] = {
+    "broadcast_to": shaping.broadcast_to,
+    "flip": axes.flip,
+    "pad": padding.pad_around,
+    "permute_dims": axes.transpose,
+    "repeat": repeating.repeat,
+    "roll": axes.roll,
+    "stack": joins.stack,
+    "tile": repeating.tile,
 }
 """What is composed as NumPy's function of the same elements; rules are those of the function."""
 

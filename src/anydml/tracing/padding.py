@@ -1,12 +1,13 @@
-"""NumPy's pad of traced arrays: fills, and slices of what there is."""
+"""Pads of traced arrays: fills, and slices of what there is."""
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from anydml.tracing.integers import is_list, wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.shaping import broadcast, cut, filled, joined, reshaped
 from anydml.tracing.trace import TracedArray
@@ -15,7 +16,15 @@ MODES = ("edge", "reflect", "symmetric", "wrap")
 """Modes in which every element stands already in the array."""
 
 
-def pad(x: TracedArray, pad_width: Any, mode: Any = "constant", **arguments: Any) -> TracedArray:
+def pad(
+    x: TracedArray,
+    pad_width: Any,
+    mode: Any = "constant",
+    constant_values: Any = None,
+    reflect_type: Any = None,
+    end_values: Any = None,
+    stat_length: Any = None,
+) -> TracedArray:
     """As NumPy's, in the modes that compute nothing.
 
     Raises:
@@ -24,28 +33,32 @@ def pad(x: TracedArray, pad_width: Any, mode: Any = "constant", **arguments: Any
     counts = _pairs(pad_width, x.ndim)
     if min(map(min, counts), default=0) < 0:
         raise broken("index can't contain negative values")
-    if mode == "constant":
-        given = arguments.pop("constant_values", 0)
-        _no_more(arguments)
-        values = np.broadcast_to(np.asarray(given), (x.ndim, 2)) if x.ndim else ()
-        for axis, (before, after) in enumerate(counts):
-            fronts = [constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after))]
-            x = joined([fronts[0], x, fronts[1]], axis) if before or after else x
-        return x
-    if mode == "empty":
-        _no_more(arguments)
-        return pad(x, pad_width)
-    if mode not in MODES:
+    if mode not in ("constant", "empty", *MODES):
         raise refused(f"numpy.pad in mode {mode!r}")
-    if mode in ("reflect", "symmetric") and arguments.pop("reflect_type", "even") != "even":
+    if reflect_type == "odd" and mode in ("reflect", "symmetric"):
         raise refused("numpy.pad with an odd reflection")
-    _no_more(arguments)
+    of_reflections = None if mode in ("reflect", "symmetric") and reflect_type == "even" else reflect_type
+    of_constants = None if mode == "constant" else constant_values
+    if any(given is not None for given in (of_reflections, of_constants, end_values, stat_length)):
+        raise broken(f"unsupported keyword arguments for mode {mode!r}")
+    values = np.broadcast_to(np.asarray(0 if constant_values is None else constant_values), (x.ndim, 2))
     for axis, (before, after) in enumerate(counts):
-        if before or after:
-            if not x.shape[axis]:
-                raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+        if before == after == 0:
+            continue
+        if mode not in MODES:
+            fronts = [constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after))]
+            x = joined([fronts[0], x, fronts[1]], axis)
+        elif not x.shape[axis]:
+            raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+        else:
             x = extended(x, axis, before, after, mode)
     return x
+
+
+def pad_around(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> TracedArray:
+    """As `anydml.pad`: all starts, then all ends."""
+    around = [*zip(pads[: x.ndim], pads[x.ndim :], strict=True)]
+    return pad(x, around, mode, value if mode == "constant" else None)
 
 
 def extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
@@ -99,16 +112,62 @@ def constant(x: TracedArray, axis: int, count: int, number: Any) -> TracedArray:
 def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     """Counts before and after, one pair an axis."""
     if isinstance(pad_width, dict):
-        pairs = [(0, 0)] * rank
+        pairs: list[Any] = [(0, 0)] * rank
         for axis, width in pad_width.items():
-            pairs[range(rank)[axis]] = (width, width) if isinstance(width, int) else tuple(width)
-        return [(operator.index(before), operator.index(after)) for before, after in pairs]
-    widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu":
-        raise broken("`pad_width` must be of integral type.")
-    return [(int(before), int(after)) for before, after in np.broadcast_to(widths, (rank, 2))] if rank else []
+            pairs[range(rank)[axis]] = width
+    else:
+        given = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
+        # One for all axes, or one for each.
+        pairs = [*given] if is_list(given) and any(map(is_list, given)) else [given]
+        pairs = pairs * rank if len(pairs) == 1 else pairs
+    counts = [wholes(pair) * (2 if len(wholes(pair)) == 1 else 1) for pair in pairs]
+    if len(counts) != rank or any(len(pair) != 2 for pair in counts):
+        raise broken(f"pad_width is {pad_width}, but must have two counts for each of {rank} axes, or for all of them")
+    return [(before, after) for before, after in counts]
 
 
-def _no_more(arguments: dict[str, Any]) -> None:
-    if arguments:
-        raise broken(f"unsupported keyword arguments {[*arguments]}")
+def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
+    """As torch.nn.functional.pad: pairs of counts for the last dimension, then those before; negative ones crop."""
+    counts = wholes(pad)
+    if len(counts) % 2 or len(counts) > 2 * x.ndim:
+        raise broken(f"pad has {len(counts)} counts for {x!r}: two for each dimension, from the last one on")
+    pairs = {x.ndim - 1 - k: (counts[2 * k], counts[2 * k + 1]) for k in range(len(counts) // 2)}
+    for axis, (before, after) in pairs.items():
+        size = x.shape[axis]
+        if size + before + after < 0:
+            raise broken(f"pad {counts} leaves less than nothing of dimension {axis} of {x!r}")
+        if mode != "constant":
+            x = _extended(x, axis, before, after, mode)
+            continue
+        start, end = max(-before, 0), size - max(-after, 0)
+        x = cut(x, axis, start if end > start else 0, max(end - start, 0))
+        fronts = [constant(x, axis, max(n, 0), 0 if value is None else value) for n in (before, after)]
+        if before > 0 or after > 0:
+            x = joined([fronts[0], x, fronts[1]], axis)
+    return x
+
+
+def pad_constant(x: TracedArray, pad: Sequence[int], value: Any = 0) -> TracedArray:
+    """As torch.constant_pad_nd."""
+    return pad_last(x, pad, value=value)
+
+
+_MODES = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
+"""What NumPy calls modes of PyTorch's."""
+
+
+def _extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
+    """An axis with elements of its own around it, where PyTorch has the mode and allows so many."""
+    if mode not in _MODES:
+        raise refused(f"pad in mode {mode!r}")
+    if mode == "circular" and min(before, after) < 0:
+        # What is left of the dimension goes round.
+        left = x.shape[axis] + min(before, 0) + min(after, 0)
+        x = cut(x, axis, max(-before, 0), max(left, 0))
+        before, after = max(before, 0), max(after, 0)
+    size, most = x.shape[axis], max(before, after)
+    if not before and not after:
+        return x
+    if not size or most > {"replicate": most, "reflect": size - 1, "circular": size}[mode]:
+        raise broken(f"pad of {before} and {after} in mode {mode!r} around {size} elements")
+    return extended(x, axis, before, after, _MODES[mode])

@@ -242,7 +242,7 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
         like = array.like
         if like is None:
             like = next((k for k, each in enumerate(inputs) if each.dtype == array.element), None)
-        if like is None and adapters[0] is not None:
+        if like is None and adapters[0] is not None and not adapters[0].holds(array.element):
             raise broken(f"{path} is {array.element}, but no argument is, and so is no array of its library")
         results.append(Result(array, like, len(results)))
         return results[-1]

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.errors import FuseIndexError
+from anydml.functions.planning import check_size
 from anydml.moves.compose import SCRATCH
 from anydml.moves.move import Fill, Outside, every_lookup
 from anydml.moves.value import Value
+from anydml.tracing import integers
 from anydml.tracing.refusing import CLAMPING, broken, refused
-from anydml.tracing.trace import TracedArray
+from anydml.tracing.trace import Trace, TracedArray
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 FEW_RUNS = 4
 MOST_RUNS = 64
 """Runs of constant indices that become slices, where they could be looked up and where not; more are looked up."""
+
+
+def arrays_of(trace: Trace, given: Iterable[Any]) -> list[TracedArray]:
+    """Arrays; numbers that are known become elements of the others' dtype, where that is what NumPy makes of both."""
+    values = [*given]
+    dtypes = {each.element for each in values if isinstance(each, TracedArray)}
+
+    def alike(value: Any) -> Any:
+        if len(dtypes) != 1 or not isinstance(value, (bool, int, float, complex, list, np.ndarray, np.generic)):
+            return value
+        (dtype,), found = dtypes, np.asarray(value)
+        is_held = found.dtype != dtype and found.dtype.kind in "biufc" and np.result_type(found, dtype) == dtype
+        return found.astype(dtype) if is_held else found
+
+    return [trace.array(alike(each)) for each in values]
 
 
 def permuted(x: TracedArray, axes: Sequence[int]) -> TracedArray:
@@ -53,8 +70,38 @@ def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> Trac
 
 
 def broadcast(x: TracedArray, shape: Sequence[int]) -> TracedArray:
-    """NumPy's broadcasting to a shape that fits."""
+    """NumPy's broadcasting to a shape that fits.
+
+    Raises:
+        DescError: no array can be so large.
+    """
+    check_size(x.trace.name, tuple(shape), x.element)
     return x.made(x.trace.composer.broadcast(x.value, tuple(shape)))
+
+
+def broadcast_to(x: TracedArray, shape: Any) -> TracedArray:
+    """As NumPy's."""
+    sizes = tuple(integers.wholes(shape))
+    new = len(sizes) - x.ndim
+    if new < 0 or any(own not in (1, n) for own, n in zip(x.shape, sizes[new:], strict=True)):
+        raise broken(f"{x!r} does not broadcast to {sizes}")
+    return broadcast(x, sizes)
+
+
+def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The shape that shapes broadcast to.
+
+    Raises:
+        FuseError: there is none.
+    """
+    found: list[int] = []
+    for shape in shapes:
+        found[:0] = [1] * (len(shape) - len(found))
+        for k, size in enumerate(reversed(shape), 1):
+            if size != 1 and found[-k] not in (1, size):
+                raise broken(f"shapes {', '.join(map(str, shapes))} do not broadcast to each other")
+            found[-k] = size if size != 1 else found[-k]
+    return tuple(found)
 
 
 def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.refusing import broken
 
 
 class TracedTensor(TracedNdarray):
@@ -28,8 +29,20 @@ class TracedTensor(TracedNdarray):
 
     @property
     def H(self) -> Any:  # noqa: N802  # as PyTorch calls it
-        """Never a tensor: it is conjugated."""
+        """The dimensions of a matrix exchanged, of real elements."""
+        if self.ndim not in (0, 2):
+            raise broken(f".H of {self!r}: only matrices have it: .mH is for batches of them")
+        return self._torch("adjoint") if self.ndim else self._torch("conj")
+
+    @property
+    def mH(self) -> Any:  # noqa: N802  # as PyTorch calls it
+        """The last two dimensions exchanged, of real elements."""
         return self._torch("adjoint")
+
+    @property
+    def real(self) -> Any:
+        """The same, of real elements."""
+        return self._torch("real")
 
     def size(self, dim: int | None = None) -> Any:
         """As PyTorch's."""
@@ -80,7 +93,7 @@ class TracedTensor(TracedNdarray):
         return self._torch("take", index)
 
     def _torch(self, name: str, *arguments: Any, **named: Any) -> Any:
-        from anydml.tracing.torch_calls import called
+        from anydml.tracing.torch_words import called
 
         return called(self.trace, name, (self, *arguments), named)
 
@@ -96,16 +109,17 @@ class TracedTensor(TracedNdarray):
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), named: Any = None) -> Any:
-        from anydml.tracing.torch_calls import called, trace_of
+        from anydml.tracing.torch_words import called, name_of, trace_of
 
-        return called(
-            trace_of((arguments, named)), getattr(function, "__name__", str(function)), arguments, named or {}
-        )
+        return called(trace_of((arguments, named)), name_of(function), arguments, named or {})
 
     def __getattr__(self, name: str) -> Any:
-        from anydml.tracing.torch_calls import METHODS
+        import torch
 
-        return partial(self._torch, name) if name in METHODS else super().__getattr__(name)
+        from anydml.tracing.torch_words import TORCH
+
+        is_method = name in TORCH and hasattr(torch.Tensor, name)
+        return partial(self._torch, name) if is_method else super().__getattr__(name)
 
     def __repr__(self) -> str:
         return f"a traced {self.element} tensor of shape {self.shape}"

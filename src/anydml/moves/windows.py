@@ -1,0 +1,37 @@
+"""Windows: an axis as several that overlap."""
+
+from __future__ import annotations
+
+from anydml.moves.pieces import Factor, NotComposableError, on_strides, tidy
+from anydml.moves.value import Value
+
+
+def windows(value: Value, axis: int, count: int, length: int, step: int) -> Value:
+    """``result[…, i, …, j] = value[…, step·i + j, …]``.
+
+    Args:
+        value: what is seen.
+        axis: along which windows follow each other.
+        count: windows.
+        length: of each: the last axis of the result.
+        step: from each window to the next.
+
+    Raises:
+        NotComposableError: the axis is made of several pieces or factors.
+    """
+    size, rank = value.sizes[axis], len(value.sizes)
+    pieces = []
+    for piece in map(tidy, value.pieces):
+        own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
+        if piece.start[axis] or [piece.factors[k] for k in own] != [Factor(axis, size, 1)] * (size > 1):
+            raise NotComposableError(f"windows overlap along axis {axis}, which is made of several pieces")
+        kept = [k for k in range(len(piece.factors)) if k not in own]
+
+        def seen(strides: tuple[int, ...], own: list[int] = own, kept: list[int] = kept) -> tuple[int, tuple[int, ...]]:
+            along = strides[own[0]] if own else 0
+            return 0, (*(strides[k] for k in kept), along * step, along)
+
+        factors = (*(piece.factors[k] for k in kept), Factor(axis, count, 1), Factor(rank, length, 1))
+        pieces.append(piece._replace(start=(*piece.start, 0), factors=factors, source=on_strides(piece.source, seen)))
+    sizes = (*value.sizes[:axis], count, *value.sizes[axis + 1 :], length)
+    return Value(sizes, value.element_size, () if 0 in sizes else tuple(pieces))

@@ -1,0 +1,268 @@
+"""Operations that put elements into an array: the rest of it stays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from anydml.errors import FuseIndexError
+from anydml.moves.compose import SCRATCH, operand_of
+from anydml.moves.move import Access, Lookup, Move, Outside
+from anydml.tensor import Layout
+from anydml.tracing import axes, integers, making, padding, picks, shaping
+from anydml.tracing.refusing import broken, refused
+from anydml.tracing.trace import TracedArray
+
+REASON = "elements are written over others"
+
+
+class Along(NamedTuple):
+    """Coordinates ``start + step·c``, where c is the part's along a dimension."""
+
+    dim: int
+    start: int = 0
+    step: int = 1
+
+
+class At(NamedTuple):
+    """Coordinates that indices of the part's shape say."""
+
+    indices: TracedArray
+    outside: Outside
+
+
+def placed(x: TracedArray, part: TracedArray, places: Sequence[Along | At]) -> TracedArray:
+    """An array with others at some places: of several for one place, the last one in row-major order stays.
+
+    Args:
+        x: what is written over.
+        part: what is put.
+        places: for each axis of x, its coordinates.
+
+    Raises:
+        FuseError: indices are of another dtype, or have to move before they could be refused; dtypes differ.
+    """
+    if part.element != x.element:
+        raise refused(f"{part!r} put into {x!r}", "give them one dtype before")
+    if not part.count:
+        return x
+    found = [place for place in places if isinstance(place, At)]
+    for axis, place in enumerate(places):
+        if isinstance(place, At):
+            _check(place, x.shape[axis])
+
+    def lower(inputs: Sequence[Layout], target: Layout) -> Sequence[Move]:
+        strides, offset = [0] * part.ndim, 0
+        lookups: list[Lookup] = []
+        for size, stride, place in zip(target.sizes, target.strides, places, strict=True):
+            if isinstance(place, Along):
+                offset += place.start * stride
+                strides[place.dim] += place.step * stride
+                continue
+            number = 1 + len(lookups)
+            dtype, own = place.indices.element.name, inputs[number].strides
+            lookups.append(Lookup(number, dtype, 0, own, size, stride, place.outside))
+        to = Access(len(inputs), offset, tuple(strides), tuple(lookups))
+        return (Move(part.shape, to, Access(0, 0, inputs[0].strides), part.itemsize),)
+
+    parts = [part.value, *(place.indices.value for place in found)]
+    return x.made(x.trace.composer.overwritten(x.value, parts, lower, REASON))
+
+
+def _check(place: At, size: int) -> None:
+    shaping.check_looked_up(place.indices, "clamp")
+    if not size:
+        raise broken("an axis is empty, but there are indices", FuseIndexError)
+    own = operand_of(place.indices.value)
+    if place.outside == "refuse" and (own is None or own[0] >= SCRATCH):
+        hint = "pass them as an argument, as they are"
+        raise broken(f"indices out of range are found before anything moves, but these have to move before: {hint}")
+
+
+def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray, is_from_zero: bool = False) -> TracedArray:
+    """``x[:, indices, …] = values``, for indices along some axes, which broadcast to each other, as values do.
+
+    Args:
+        x: what is written over.
+        indices: traced, or NumPy's, by axis.
+        values: what is put.
+        is_from_zero: whether negative indices are out of range.
+    """
+    shape = shaping.common_shape([each.shape for each in indices.values()])
+    first, last = min(indices), max(indices)
+    rest = [axis for axis in range(x.ndim) if axis not in indices]
+    # Where axes of indices are apart, what they pick stands in front.
+    front = first if last - first + 1 == len(indices) else 0
+    sizes = [*(x.shape[axis] for axis in rest[:front]), *shape, *(x.shape[axis] for axis in rest[front:])]
+    places: list[Along | At] = []
+    for axis in range(x.ndim):
+        if axis in indices:
+            given = indices[axis]
+            outside: Outside = "refuse" if isinstance(given, TracedArray) else "skip"
+            if not isinstance(given, TracedArray):
+                given = picks.from_zero(given) if is_from_zero else given
+                given = x.trace.array(shaping.known_indices(given, x.shape[axis]))
+            elif is_from_zero:
+                given = picks.from_zero(given)
+            fitted = shaping.reshaped(given, (*given.shape, *(1,) * (len(sizes) - front - len(shape))))
+            places.append(At(shaping.broadcast(fitted, sizes), outside))
+        else:
+            number = rest.index(axis)
+            places.append(Along(number + len(shape) * (number >= front)))
+    return placed(x, shaping.broadcast_to(values, sizes), places)
+
+
+def number(x: TracedArray, value: Any) -> TracedArray:
+    """A value as an array of x's dtype: a number that it holds, or a traced array of it."""
+    if isinstance(value, TracedArray) or integers.is_list(value):
+        return x.trace.array(value)
+    return shaping.filled(x, (), None, value.item() if hasattr(value, "item") else value)
+
+
+def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
+    """As torch.scatter; of several elements for one place, the last one stays."""
+    if reduce is not None:
+        raise refused(f"scatter with reduce={reduce!r}")
+    by, place = index if isinstance(index, TracedArray) else picks.known_array(index), axes.dimension(x, dim)
+    if 0 in by.shape:
+        return x
+    by, whole = by.reshape(by.shape or (1,)), axes.raised(x, 1)
+    box = picks.within(whole, by.shape, place)
+    part = number(x, src)
+    if part.ndim:
+        fitted = [[0] * by.ndim, by.shape, [1] * by.ndim]
+        if part.ndim != by.ndim or any(n > own for n, own in zip(by.shape, part.shape, strict=True)):
+            raise broken(f"indices of shape {tuple(by.shape)} are larger than src, of shape {part.shape}")
+        part = shaping.sliced(part, *fitted)
+    outside: Outside = "refuse" if isinstance(by, TracedArray) else "skip"
+    at = At(picks.index_array(x, by, box.shape[place]), outside)
+    places = [at if axis == place else Along(axis) for axis in range(whole.ndim)]
+    return shaping.reshaped(placed(whole, shaping.broadcast_to(part, by.shape), places), x.shape)
+
+
+def index_copy(x: TracedArray, dim: int, index: Any, source: TracedArray) -> TracedArray:
+    """As torch.index_copy."""
+    by = index if isinstance(index, TracedArray) else picks.known_array(index)
+    whole, place = axes.raised(x, 1), axes.dimension(x, dim)
+    found = put_at(whole, {place: by.reshape(-1)}, axes.raised(source, 1), is_from_zero=True)
+    return shaping.reshaped(found, x.shape)
+
+
+def index_fill(x: TracedArray, dim: int, index: Any, value: Any) -> TracedArray:
+    """As torch.index_fill."""
+    by = index if isinstance(index, TracedArray) else picks.known_array(index)
+    found = put_at(axes.raised(x, 1), {axes.dimension(x, dim): by.reshape(-1)}, number(x, value))
+    return shaping.reshaped(found, x.shape)
+
+
+def put(x: TracedArray, index: Any, source: TracedArray, accumulate: bool = False) -> TracedArray:
+    """As torch.put."""
+    if accumulate:
+        raise refused("put with accumulate")
+    by = index if isinstance(index, TracedArray) else picks.known_array(index)
+    found = put_at(axes.ravel(x), {0: by.reshape(-1)}, axes.ravel(source))
+    return shaping.reshaped(found, x.shape)
+
+
+def slice_scatter(
+    x: TracedArray, src: TracedArray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> TracedArray:
+    """As torch.slice_scatter."""
+    place = axes.dimension(x, dim)
+    first, last, by = slice(start, end, step).indices(x.shape[place])
+    count = max(0, -(-(last - first) // by))
+    shape = (*x.shape[:place], count, *x.shape[place + 1 :])
+    part = shaping.broadcast_to(src, shape)
+    if by == 1 or not count:
+        end = first + count
+        around = [shaping.cut(x, place, 0, first), shaping.cut(x, place, end, x.shape[place] - end)]
+        return shaping.joined([around[0], part, around[1]], place)
+    places = [Along(axis, first, by) if axis == place else Along(axis) for axis in range(x.ndim)]
+    return placed(x, part, places)
+
+
+def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> TracedArray:
+    """As torch.select_scatter."""
+    place, at = axes.dimension(x, dim), integers.whole(index)
+    if not -x.shape[place] <= at < x.shape[place]:
+        raise broken(f"index {at} is out of range for a dimension of size {x.shape[place]}", FuseIndexError)
+    at = at + x.shape[place] if at < 0 else at
+    return slice_scatter(x, axes.expand_dims(src, place), place, at, at + 1)
+
+
+def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TracedArray:
+    """As torch.diagonal_scatter."""
+    ordered = axes.moveaxis(x, (dim1, dim2), (-2, -1))
+    row, column, size = picks.diagonal_at(ordered.shape[-2], ordered.shape[-1], offset)
+    if src.shape != (*ordered.shape[:-2], size):
+        raise broken(f"src has shape {src.shape}, but the diagonal {(*ordered.shape[:-2], size)}")
+    lead = x.ndim - 2
+    found = placed(ordered, src, [*map(Along, range(lead)), Along(lead, row), Along(lead, column)])
+    return axes.moveaxis(found, (-2, -1), (dim1, dim2))
+
+
+def diag_embed(x: TracedArray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> TracedArray:
+    """As torch.diag_embed."""
+    if not x.ndim:
+        raise broken(f"diag_embed of {x!r}: it takes one dimension at least")
+    size = x.shape[-1] + abs(offset)
+    zeros = making.filled(x, (*x.shape[:-1], size, size))
+    return axes.moveaxis(diagonal_scatter(zeros, x, offset, -2, -1), (-2, -1), (dim1, dim2))
+
+
+def diag(x: TracedArray, k: int = 0) -> TracedArray:
+    """As NumPy's and PyTorch's: the matrix of a diagonal, or the diagonal of a matrix."""
+    if x.ndim not in (1, 2):
+        raise broken("Input must be 1- or 2-d.")
+    return diag_embed(x, k) if x.ndim == 1 else picks.diagonal(x, k)
+
+
+def diagflat(x: TracedArray, k: int = 0) -> TracedArray:
+    """As NumPy's and PyTorch's."""
+    return diag_embed(axes.ravel(x), k)
+
+
+def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
+    """As torch.nn.functional.one_hot, of so many classes."""
+    if num_classes < 0:
+        raise refused(f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements")
+    zeros = making.filled(x, (*x.shape, num_classes))
+    ones = making.filled(x, x.shape, 1)
+    return placed(zeros, ones, [*map(Along, range(x.ndim)), At(picks.from_zero(x), "refuse")])
+
+
+def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArray:
+    """As NumPy's; where to is known."""
+    picks.known_object(obj)
+    if axis is None:
+        x, axis = axes.ravel(x), 0
+    place = normalize_axis_index(axis, x.ndim)
+    size = x.shape[place]
+    is_traced = isinstance(values, TracedArray)
+    new: TracedArray = values if is_traced else x.trace.array(np.asarray(values).astype(x.element))
+    new = shaping.reshaped(new, (*(1,) * (x.ndim - new.ndim), *new.shape))
+    is_one = not isinstance(obj, slice) and not integers.is_list(obj)
+    if is_one:
+        new = axes.moveaxis(new, 0, place)
+    at = np.arange(size)[obj] if isinstance(obj, slice) else np.atleast_1d(np.asarray(obj))
+    at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
+    count = new.shape[place] if is_one or len(at) == 1 else len(at)
+    part = shaping.broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
+    # The same inserted into positions says which element stands where.
+    table = np.insert(np.arange(size), obj if len(at) != 1 else int(at[0]), np.arange(size, size + count))
+    return shaping.picked(shaping.joined([x, part], place), table, place)
+
+
+def resize(x: TracedArray, new_shape: Any) -> TracedArray:
+    """As NumPy's."""
+    sizes = integers.wholes(new_shape)
+    if min(sizes, default=0) < 0:
+        raise broken("all elements of `new_shape` must be non-negative")
+    if not x.count or 0 in sizes:
+        return making.filled(x, sizes)
+    count = math.prod(sizes)
+    return shaping.reshaped(padding.again(axes.ravel(x), 0, 0, count), sizes)
