@@ -7,13 +7,13 @@ ever again. Results are tensors of PyTorch's making for the same reason.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch.autograd import forward_ad
-from torch.compiler import is_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
 from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.arrays.quick import RECORDS, TRACED
@@ -180,6 +180,10 @@ def is_traced() -> bool:
     return bool(is_compiling() or forward_ad._current_level >= 0)
 
 
+def _is_left_to_python() -> bool:
+    return bool(_is_tracing() or forward_ad._current_level >= 0 or torch.compiler._is_compiling_flag)
+
+
 def is_recorded() -> bool:
     """Whether `torch.jit.trace` records the calls of now: those that it makes itself it does not."""
     # The compiler does not see through what follows.
@@ -232,9 +236,11 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
+_is_tracing = torch._C._is_tracing
 _PLAIN = torch.Tensor, torch.nn.Parameter
 
-TRACED.update(dict.fromkeys(_PLAIN, is_traced))
+# torch.compile sees through nothing that is compiled; what else there is, that asks itself, in less time.
+TRACED.update(dict.fromkeys(_PLAIN, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.know(_PLAIN, partial(_is_included, _TRACER), _written, _in_large_pages, _packed())
+    tensors.know(_PLAIN, _is_left_to_python, _written, _in_large_pages, _packed())

@@ -30,10 +30,12 @@ cdef class Library:
     cdef object written
     cdef object large
     cdef dict dtypes
+    cdef char[8][9] known  # by DLPack's code and bytes
+    cdef object is_negative, storage_of, offset_of
 
 cdef Library library_of(object x)
 cdef int look_at(Library library, object x, DLTensor *found) except -1
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
-cdef int HOST
+cdef int HOST, FLOAT
 cdef double LARGE
 cdef dict LIBRARIES

@@ -7,7 +7,8 @@ from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int64_t
 
 HOST = 1
-"""DLPack's number for host memory."""
+FLOAT = 2
+"""DLPack's numbers for host memory and for floating-point elements."""
 
 LARGE = 4 << 20
 """Bytes of arrays for which larger pages are asked for."""
@@ -21,19 +22,23 @@ class Library:
 
     Args:
         capsule: the library's table.
+        kind: the type of the arrays.
         is_traced: whether calls are recorded now rather than run, or tensors have more than their memory.
         written: told of arrays that are to be written.
         large: told of new arrays of `LARGE` bytes and more.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """
 
-    def __init__(self, capsule, is_traced, written, large, dtypes):
+    def __init__(self, capsule, kind, is_traced, written, large, dtypes):
         self.capsule = capsule
         self.api = cython.cast(cython.pointer(cython.const[Api]), PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
         self.is_traced = is_traced
         self.written = written
         self.large = large
         self.dtypes = dtypes
+        self.is_negative, self.storage_of, self.offset_of = kind.is_neg, kind.untyped_storage, kind.storage_offset
+        for number in dtypes:
+            self.known[number >> 8][(number & 255) >> 3] = True
 
 
 def know(types, is_traced, written, large, dtypes):
@@ -49,7 +54,7 @@ def know(types, is_traced, written, large, dtypes):
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, is_traced, written, large, dtypes)
+    library: Library = Library(capsule, types[0], is_traced, written, large, dtypes)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
@@ -66,9 +71,11 @@ def look_at(library, x, found):
         # It has no memory; what it says of that Python asks again.
         clear_error()
         return 1
-    if found.device != HOST or found.ndim > 64 or found.dtype.lanes != 1 or found.dtype.bits & 7:
+    if found.device != HOST or found.ndim > 64 or found.dtype.lanes != 1:
         return 1
-    if (found.dtype.code << 8 | found.dtype.bits) not in library.dtypes:
+    if found.dtype.code > 7 or found.dtype.bits > 64 or found.dtype.bits & 7:
+        return 1
+    if not library.known[found.dtype.code][found.dtype.bits >> 3]:
         return 1
     last: int64_t = 0
     for d in range(found.ndim):
@@ -78,12 +85,15 @@ def look_at(library, x, found):
         last += (found.shape[d] - 1) * found.strides[d]
     if last >= 0 and found.data == cython.NULL:
         return 1
-    # A lazy sign, a record of gradients, and a storage that was made smaller are not in the table.
-    if x.requires_grad or x.is_neg():
+    # A record of gradients, a lazy sign, which only floats have, and a storage that was made smaller are not in the
+    # table.
+    if x.requires_grad or (found.dtype.code == FLOAT and library.is_negative(x)):
         return 1
-    held: int64_t = x.untyped_storage().nbytes()
-    offset: int64_t = x.storage_offset()
-    return last >= 0 and (offset + last + 1) * (found.dtype.bits >> 3) > held
+    if last < 0:
+        return 0
+    held: cython.Py_ssize_t = len(library.storage_of(x))
+    offset: int64_t = library.offset_of(x)
+    return (offset + last + 1) * (found.dtype.bits >> 3) > held
 
 
 def new_tensor(library, like, rank, n, bytes, data):
