@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
 
 import cython
 from cython.cimports.anydml.core.kernels import (
@@ -222,9 +221,10 @@ def choose(limit: str = "", stream_from: int | None = None) -> None:
 def last_cache() -> int:
     """Bytes of the first processor's largest cache, as far as the system says."""
     largest = 0
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            text = path.read_text().strip()
+    for number in range(8):
+        path = f"/sys/devices/system/cpu/cpu0/cache/index{number}/size"
+        with contextlib.suppress(OSError, ValueError, KeyError), open(path, encoding="ascii") as file:
+            text = file.read().strip()
             largest = max(largest, int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}[text.strip("0123456789")])
     return largest or CACHE
 

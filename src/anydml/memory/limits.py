@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 NO_LIMIT = 2**62
 """Version 1 of control groups has no word for "no limit": its files then say some number just below 2⁶³."""
+
+ROOT = ""
+"""The folder of the system's files."""
 
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 _VERSION_2 = ("memory.max", "memory.current", "inactive_file")
@@ -32,9 +34,15 @@ def whole_memory() -> int | None:
     The least of the machine's memory, of the limits of this process's control groups, and of its own limit on address
     space.
     """
-    limits = [_limit(group / files[0]) for group, files in _groups()]
+    limits = [_limit(f"{group}/{files[0]}") for group, files in _groups()]
     found = [amount for amount in (_physical(), _address_space_limit(), *limits) if amount is not None]
     return min(found, default=None)
+
+
+def _text(path: str) -> str:
+    """A file's text: to import `pathlib` takes longer than all else that is done here."""
+    with open(ROOT + path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
 
 
 def _physical() -> int | None:
@@ -46,7 +54,7 @@ def _physical() -> int | None:
 
 def _meminfo() -> int | None:
     try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        lines = _text("/proc/meminfo").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError, StopIteration):
         return None
@@ -58,16 +66,16 @@ def _control_group() -> int | None:
     return min((amount for amount in left if amount is not None), default=None)
 
 
-def _groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
+def _groups() -> Iterator[tuple[str, tuple[str, str, str]]]:
     """Folders of the groups that this process is in, inner ones first, and what their files are called.
 
     A container often sees its own group as the root, while the kernel still names it as the machine does: folders that
     do not exist are left to `_left`, which finds no limit in them.
     """
-    root = Path("/sys/fs/cgroup")
+    root = "/sys/fs/cgroup"
     paths = {"": "/", "memory": "/"}
     try:
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        for line in _text("/proc/self/cgroup").splitlines():
             _, controllers, path = line.split(":", 2)
             if not controllers or "memory" in controllers.split(","):
                 paths["memory" if controllers else ""] = path
@@ -76,34 +84,34 @@ def _groups() -> Iterator[tuple[Path, tuple[str, str, str]]]:
         pass
     for top, path, files in (
         (root, paths[""], _VERSION_2),
-        (root / "unified", paths[""], _VERSION_2),
-        (root / "memory", paths["memory"], _VERSION_1),
+        (f"{root}/unified", paths[""], _VERSION_2),
+        (f"{root}/memory", paths["memory"], _VERSION_1),
     ):
         names = [name for name in path.split("/") if name not in ("", ".", "..")]
         for depth in range(len(names), -1, -1):
-            yield top.joinpath(*names[:depth]), files
+            yield "/".join((top, *names[:depth])), files
 
 
-def _limit(file: Path) -> int | None:
+def _limit(file: str) -> int | None:
     """A control group's limit."""
     try:
-        limit = int(file.read_text(encoding="ascii"))
+        limit = int(_text(file))
     except (OSError, ValueError):
         # No such file, or "max": no limit.
         return None
     return None if limit >= NO_LIMIT else limit
 
 
-def _left(group: Path, limit_file: str, used_file: str, unused: str) -> int | None:
-    limit = _limit(group / limit_file)
+def _left(group: str, limit_file: str, used_file: str, unused: str) -> int | None:
+    limit = _limit(f"{group}/{limit_file}")
     if limit is None:
         return None
     try:
-        used = int((group / used_file).read_text(encoding="ascii"))
+        used = int(_text(f"{group}/{used_file}"))
     except (OSError, ValueError):
         return None
     try:
-        stat = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+        stat = dict(line.split() for line in _text(f"{group}/memory.stat").splitlines())
         return max(0, limit - used + int(stat.get(unused, 0)))
     except (OSError, ValueError):
         return max(0, limit - used)
@@ -117,7 +125,7 @@ def _address_space() -> int | None:
     try:
         import resource
 
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        pages = int(_text("/proc/self/statm").split()[0])
     except (ImportError, OSError, ValueError, IndexError):
         # Another system than Linux.
         return None

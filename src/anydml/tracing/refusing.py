@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ RULE = "anydml moves elements and does not compute"
 CLAMPING = 'anydml.gather with out_of_range="clamp"'
 """What takes indices that are traced wherever they come from: it finds none out of range."""
 
-_INSIDE = (str(Path(__file__).parents[1]), str(Path(np.__file__).parent), contextlib.__file__)
+_INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
 """Where lines are not the caller's."""
 
 _LIBRARIES = ("torch", "einops")
@@ -28,7 +28,7 @@ _LIBRARIES = ("torch", "einops")
 def place() -> str:
     """The caller's file and line."""
     libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]
-    inside = (*_INSIDE, *(str(Path(path).parent) for path in libraries if path))
+    inside = (*_INSIDE, *(os.path.dirname(path) for path in libraries if path))
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
         frame = frame.f_back
