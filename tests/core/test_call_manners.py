@@ -36,28 +36,32 @@ def done(name, given, out):
         return
 
 
+def held_by(given, out):
+    """What a call may keep a reference of."""
+    arrays = [*arrays_of(given), *arrays_of(out)]
+    return [*arrays, *(each.dtype for each in arrays if hasattr(each, "dtype"))]
+
+
 def arrays_of(value):
     if isinstance(value, (list, tuple)):
         return [value, *(one for each in value for one in arrays_of(each))]
     return [value] if isinstance(value, np.ndarray) else []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_no_reference_is_lost_or_kept(name):
-    for given, out in calls_of(name, 12):
-        done(name, given, out)
-        held = [
-            *arrays_of(given),
-            *arrays_of(out),
-            *(each.dtype for each in arrays_of(given) if hasattr(each, "dtype")),
-        ]
+def test_no_reference_is_lost_or_kept():
+    calls = [(name, given, out, held_by(given, out)) for name in FUNCTIONS for given, out in calls_of(name, 12)]
+
+    def counts(times):
+        for name, given, out, _ in calls:
+            for _ in range(times):
+                done(name, given, out)
         gc.collect()
-        before = [sys.getrefcount(each) for each in held]
-        for _ in range(50):
-            done(name, given, out)
-        gc.collect()
-        # NumPy's own dtypes belong to others, too.
-        assert all(abs(sys.getrefcount(each) - old) < 20 for each, old in zip(held, before, strict=True)), (given, out)
+        return [[sys.getrefcount(each) for each in held] for *_, held in calls]
+
+    counts(1)
+    # NumPy's own dtypes belong to others, too.
+    for call, before, after in zip(calls, counts(1), counts(50), strict=True):
+        assert all(abs(new - old) < 20 for old, new in zip(before, after, strict=True)), call[:3]
 
 
 @pytest.mark.parametrize(
