@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The functions that pick elements by indices.
+"""The functions that pick elements by indices, and what all calls that look elements up have in common.
 
 Each gives None for what Python has to do, or refuse.
 """
 
 import cython
-from cython.cimports.anydml.core.arrays import RANK, Kind, View, apart, number, read, read_indices
+from cython.cimports.anydml.core.arrays import RANK, View, apart, number, read, read_indices
 from cython.cimports.anydml.core.batch import REFUSE, Batch, add, add_looking, begin, look_up, run_all
 from cython.cimports.anydml.core.indices import are_accepted, as_indices, is_text, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
@@ -16,36 +16,69 @@ FEW = cython.declare(cython.int, 8)
 """Indices each of which is a move of its own: as many columns are woven at once."""
 
 
-def is_error(word):
-    """Whether a call refuses indices outside: those of a new result are looked at as they are used."""
-    return is_text(word) and word == "error"
+def opened(c, x, indices):
+    """Read an array and its indices; gives the indices as they are looked at, to be held until all is done."""
+    if read(x, cython.address(c.x), cython.address(c.kind)):
+        return None
+    indices = as_indices(indices)
+    if read_indices(indices, cython.address(c.kind), cython.address(c.indices), cython.address(c.type)):
+        return None
+    return indices
 
 
-def add_plane(batch, into, to, own, source, v, along, element):
+def begun(c, out, rank, n):
+    """Where the result of a shape goes, with no moves yet: a new array, or the caller's, if that lies apart."""
+    to: cython.pointer(View) = cython.address(c.to)
+    found = result(cython.address(c.kind), cython.address(c.x), out, rank, n, to)
+    if found is not None and out is not None:
+        if not apart(to, c.kind.element, cython.address(c.indices), abs(c.type)):
+            return None
+    begin(cython.address(c.batch))
+    return found
+
+
+def looked_up(c, found, source, rank, n, a, b, looks, strides):
+    """Do what was begun, last the move whose lookups were given last."""
+    batch: cython.pointer(Batch) = cython.address(c.batch)
+    if add_looking(batch, c.to.data, source, c.kind.element, rank, n, a, b, looks, strides):
+        return None
+    run_all(batch)
+    return None if batch.refused else found
+
+
+def outside_of(c, word, sizes, are_coordinates, is_late):
+    """What lookups do with indices outside an axis; −2 for what Python has to refuse.
+
+    Those of a new result may be looked at as late as they are used.
+    """
+    if is_late and is_text(word) and word == "error":
+        return REFUSE
+    v: cython.pointer(cython.const[View]) = cython.address(c.indices)
+    return ANYDML_CLAMP if are_accepted(word, "clamp", v, c.type, sizes, are_coordinates) else -2
+
+
+def add_plane(c, into, source, along):
     """A copy of all that one index picks; returns as `add`."""
     n: int64_t[64]
     a: int64_t[64]
     b: int64_t[64]
     d: cython.int
     rank: cython.int = 0
-    for d in range(v.rank):
+    for d in range(c.x.rank):
         if d != along:
-            n[rank] = v.n[d]
-            a[rank] = to.s[d if d < along else d - 1 + own]
-            b[rank] = v.s[d]
+            n[rank] = c.x.n[d]
+            a[rank] = c.to.s[d if d < along else d - 1 + c.indices.rank]
+            b[rank] = c.x.s[d]
             rank += 1
-    return add(batch, into, source, element, rank, n, a, b)
+    return add(cython.address(c.batch), into, source, c.kind.element, rank, n, a, b)
 
 
 def gather(x, indices, axis, out_of_range, out):
     """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
-    v: View
-    w: View
-    to: View
-    k: Kind
-    batch: Batch
+    c: Call
+    v: cython.pointer(View) = cython.address(c.x)
+    w: cython.pointer(View) = cython.address(c.indices)
     along: int64_t
-    type: cython.int
     n: int64_t[64]
     b: int64_t[64]
     s: int64_t[64]
@@ -53,10 +86,8 @@ def gather(x, indices, axis, out_of_range, out):
     at: int64_t
     into: cython.p_char
     strides: cython.pointer(cython.const[int64_t])[1]
-    if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
-        return None
-    indices = as_indices(indices)
-    if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or v.rank - 1 + w.rank > RANK:
+    indices = opened(cython.address(c), x, indices)
+    if indices is None or axis_of(axis, v.rank, cython.address(along)) or v.rank - 1 + w.rank > RANK:
         return None
     rank: cython.int = v.rank - 1 + w.rank
     total: int64_t = 1
@@ -71,88 +102,63 @@ def gather(x, indices, axis, out_of_range, out):
             b[d] = v.s[d if d < along else d - w.rank + 1]
             s[d] = 0
     few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
-    late: cython.bint = not few and out is None and is_error(out_of_range)
-    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
+    outside: cython.int = outside_of(
+        cython.address(c), out_of_range, cython.address(v.n[along]), False, out is None and not few
+    )
+    if outside == -2 or (total and not v.n[along]):
         return None
-    if total and not v.n[along]:
-        return None
-    found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
+    found = begun(cython.address(c), out, rank, n)
     if found is None:
         return None
-    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
-        return None
-    begin(cython.address(batch))
     if few:
         # Copies of planes: those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
-            place(w.data + d * (w.s[0] if w.rank else 0), type, v.n[along], cython.address(at))
-            into = to.data + d * (to.s[along] if w.rank else 0)
-            if add_plane(cython.address(batch), into, cython.address(to), w.rank, v.data + at * v.s[along],
-                         cython.address(v), along, k.element):  # fmt: skip
+            place(w.data + d * (w.s[0] if w.rank else 0), c.type, v.n[along], cython.address(at))
+            into = c.to.data + d * (c.to.s[along] if w.rank else 0)
+            if add_plane(cython.address(c), into, v.data + at * v.s[along], along):
                 return None
-        run_all(cython.address(batch))
+        run_all(cython.address(c.batch))
         return found
-    outside: cython.int = REFUSE if late else ANYDML_CLAMP
-    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], outside, -1)
+    look_up(cython.address(c.batch), w.data, c.type, v.n[along], v.s[along], outside, -1)
     strides[0] = s
-    if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, 1, strides):
-        return None
-    run_all(cython.address(batch))
-    return None if batch.refused else found
+    return looked_up(cython.address(c), found, v.data, rank, n, c.to.s, b, 1, strides)
 
 
 def gather_elements(x, indices, axis, out_of_range, out):
     """``result[c] = x[c with c[axis] := indices[c]]``."""
-    v: View
-    w: View
-    to: View
-    k: Kind
-    batch: Batch
+    c: Call
+    v: cython.pointer(View) = cython.address(c.x)
+    w: cython.pointer(View) = cython.address(c.indices)
     along: int64_t
-    type: cython.int
     b: int64_t[64]
     d: cython.int
     total: int64_t = 1
     strides: cython.pointer(cython.const[int64_t])[1]
-    if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
-        return None
-    indices = as_indices(indices)
-    if read_indices(indices, cython.address(k), cython.address(w), cython.address(type)) or w.rank != v.rank:
+    indices = opened(cython.address(c), x, indices)
+    if indices is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
         return None
     for d in range(v.rank):
         if d != along and w.n[d] > v.n[d]:
             return None
         b[d] = 0 if d == along else v.s[d]
         total *= w.n[d]
-    late: cython.bint = out is None and is_error(out_of_range)
-    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, cython.address(v.n[along]), False):
+    outside: cython.int = outside_of(cython.address(c), out_of_range, cython.address(v.n[along]), False, out is None)
+    if outside == -2 or (total and not v.n[along]):
         return None
-    if total and not v.n[along]:
-        return None
-    found = result(cython.address(k), cython.address(v), out, w.rank, w.n, cython.address(to))
+    found = begun(cython.address(c), out, w.rank, w.n)
     if found is None:
         return None
-    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
-        return None
-    begin(cython.address(batch))
-    outside: cython.int = REFUSE if late else ANYDML_CLAMP
-    look_up(cython.address(batch), w.data, type, v.n[along], v.s[along], outside, -1)
+    look_up(cython.address(c.batch), w.data, c.type, v.n[along], v.s[along], outside, -1)
     strides[0] = w.s
-    if add_looking(cython.address(batch), to.data, v.data, k.element, w.rank, w.n, to.s, b, 1, strides):
-        return None
-    run_all(cython.address(batch))
-    return None if batch.refused else found
+    return looked_up(cython.address(c), found, v.data, w.rank, w.n, c.to.s, b, 1, strides)
 
 
 def gather_nd(x, indices, batch_dims, out_of_range, out):
     """``result[b, c] = x[b, *indices[b, c]]``."""
-    v: View
-    w: View
-    to: View
-    k: Kind
-    batch: Batch
+    c: Call
+    v: cython.pointer(View) = cython.address(c.x)
+    w: cython.pointer(View) = cython.address(c.indices)
     first: int64_t
-    type: cython.int
     n: int64_t[64]
     b: int64_t[64]
     s: int64_t[64]
@@ -160,14 +166,8 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     own: cython.int
     is_empty: cython.bint = False
     strides: cython.pointer(cython.const[int64_t])[16]
-    if read(x, cython.address(v), cython.address(k)) or number(batch_dims, cython.address(first)):
-        return None
-    indices = as_indices(indices)
-    if (
-        read_indices(indices, cython.address(k), cython.address(w), cython.address(type))
-        or not w.rank
-        or w.n[w.rank - 1] > 16
-    ):
+    indices = opened(cython.address(c), x, indices)
+    if indices is None or number(batch_dims, cython.address(first)) or not w.rank or w.n[w.rank - 1] > 16:
         return None
     length: cython.int = w.n[w.rank - 1]
     last: cython.int = w.rank - 1
@@ -188,21 +188,14 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     for d in range(length):
         if not is_empty and not v.n[first + d]:
             return None
-    late: cython.bint = out is None and is_error(out_of_range)
-    if not late and not are_accepted(out_of_range, "clamp", cython.address(w), type, v.n + first, True):
+    outside: cython.int = outside_of(cython.address(c), out_of_range, v.n + first, True, out is None)
+    if outside == -2:
         return None
-    found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
+    found = begun(cython.address(c), out, rank, n)
     if found is None:
         return None
-    if out is not None and not apart(cython.address(to), k.element, cython.address(w), abs(type)):
-        return None
-    outside: cython.int = REFUSE if late else ANYDML_CLAMP
-    begin(cython.address(batch))
     for d in range(length):
         at: cython.p_char = w.data + d * w.s[last]
-        look_up(cython.address(batch), at, type, v.n[first + d], v.s[first + d], outside, -1)
+        look_up(cython.address(c.batch), at, c.type, v.n[first + d], v.s[first + d], outside, -1)
         strides[d] = s
-    if add_looking(cython.address(batch), to.data, v.data, k.element, rank, n, to.s, b, length, strides):
-        return None
-    run_all(cython.address(batch))
-    return None if batch.refused else found
+    return looked_up(cython.address(c), found, v.data, rank, n, c.to.s, b, length, strides)
