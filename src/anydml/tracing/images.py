@@ -101,7 +101,10 @@ def interpolate(
         scales = None if scale_factor is None else [float(n) for n in _alone(x, axis, _each(scale_factor, axis - 2))]
         if scales and recompute_scale_factor:
             wanted, scales = [math.floor(n * by) for n, by in zip(positions.shape[2:], scales, strict=True)], None
-        found = torch.nn.functional.interpolate(positions, wanted, scales, mode)
+        try:
+            found = torch.nn.functional.interpolate(positions, wanted, scales, mode)
+        except RuntimeError as error:
+            raise broken(f"interpolate: {error}") from None
         table = found.reshape(-1).numpy().astype(np.int64)
         times = len(table) // x.shape[axis]
         if times and np.array_equal(table, np.repeat(np.arange(x.shape[axis]), times)):

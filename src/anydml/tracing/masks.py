@@ -79,23 +79,17 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
     """As torch.index_put."""
     if accumulate:
         raise refused("index_put with accumulate")
-    found: dict[int, Any] = {}
-    axis = 0
+    found: list[Any] = []
     for each in indices:
-        known = each if each is None or isinstance(each, TracedArray) else picks.known_array(each)
+        known = each if isinstance(each, TracedArray) else picks.known_array(each)
         if isinstance(known, TracedArray) and known.element in (np.bool_, np.uint8):
             if values.count != 1 or len(indices) != 1:
                 raise refused("index_put by a traced mask", "where elements go would depend on others")
             mask = shaping.reshaped(known, (*known.shape, *(1,) * (x.ndim - known.ndim)))
             return chosen(mask, shaping.reshaped(values, ()), x)
-        parts = [known]
-        if known is not None and known.dtype in (np.bool_, np.uint8):
-            parts = [*known.nonzero()]
-        for part in parts:
-            if part is not None:
-                found[axis] = part
-            axis += 1
-    return placing.put_at(x, found, values) if found else shaping.broadcast_to(values, x.shape)
+        is_mask = isinstance(known, np.ndarray) and known.dtype in (np.bool_, np.uint8)
+        found += known.nonzero() if is_mask else [known]
+    return placing.put_at(x, dict(enumerate(found)), values)
 
 
 def triangle(x: TracedArray, k: int = 0, is_upper: bool = False) -> TracedArray:

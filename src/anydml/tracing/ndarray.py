@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ class TracedNdarray(TracedArray):
     @property
     def mT(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
         """The last two axes exchanged."""
-        return self.swapaxes(-1, -2)
+        return self._called(np.swapaxes, -1, -2)
 
     def __iter__(self) -> Iterator[TracedArray]:
         if not self.ndim:
@@ -44,29 +45,9 @@ class TracedNdarray(TracedArray):
         """As NumPy's."""
         return self._called(np.transpose, None if not axes else axes[0] if len(axes) == 1 else axes)
 
-    def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.swapaxes, axis1, axis2)
-
-    def ravel(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in order 'C' or 'F'."""
-        return self._called(np.ravel, order)
-
     def flatten(self, order: str = "C") -> TracedArray:
         """As NumPy's, in order 'C' or 'F'."""
         return self._called(np.ravel, order)
-
-    def squeeze(self, axis: Any = None) -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.squeeze, axis)
-
-    def repeat(self, repeats: Any, axis: Any = None) -> TracedArray:
-        """As NumPy's; counts are constants."""
-        return self._called(np.repeat, repeats, axis)
-
-    def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> TracedArray:
-        """As NumPy's."""
-        return self._called(np.take, indices, axis, out, mode)
 
     def _called(self, function: Any, *arguments: Any, **named: Any) -> TracedArray:
         found: TracedArray = self.__array_function__(function, (), (self, *arguments), named)
@@ -76,6 +57,11 @@ class TracedNdarray(TracedArray):
         from anydml.tracing.numpy_words import called
 
         return called(self.trace, function, arguments, named)
+
+    def __getattr__(self, name: str) -> Any:
+        from anydml.tracing.numpy_words import METHODS
+
+        return partial(self._called, getattr(np, name)) if name in METHODS else super().__getattr__(name)
 
     @property
     def anydml_functions(self) -> Any:

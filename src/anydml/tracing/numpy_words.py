@@ -112,3 +112,6 @@ NUMPY: Table = {
     **{name: Undecided(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
 }
 """NumPy's functions by name, with the module's where it is not NumPy's own."""
+
+METHODS = frozenset(["swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose"])
+"""Those that arrays have as methods of the same parameters."""

@@ -134,7 +134,7 @@ def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: 
     pairs = {x.ndim - 1 - k: (counts[2 * k], counts[2 * k + 1]) for k in range(len(counts) // 2)}
     for axis, (before, after) in pairs.items():
         size = x.shape[axis]
-        if size + before + after < 0:
+        if size + min(before, 0) + min(after, 0) < 0:
             raise broken(f"pad {counts} leaves less than nothing of dimension {axis} of {x!r}")
         if mode != "constant":
             x = _extended(x, axis, before, after, mode)

@@ -214,7 +214,7 @@ def delete(x: TracedArray, obj: Any, axis: Any = None) -> TracedArray:
     return shaping.picked(x, left, place)
 
 
-def compress(x: TracedArray, condition: Any, axis: Any = None) -> TracedArray:
+def compress(condition: Any, x: TracedArray, axis: Any = None) -> TracedArray:
     """As NumPy's; what is kept is known."""
     known_object(condition)
     if np.ndim(condition) != 1:
@@ -222,7 +222,7 @@ def compress(x: TracedArray, condition: Any, axis: Any = None) -> TracedArray:
     return take(x, np.flatnonzero(condition), axis)
 
 
-def extract(x: TracedArray, condition: Any) -> TracedArray:
+def extract(condition: Any, x: TracedArray) -> TracedArray:
     """As NumPy's; what is kept is known."""
     known_object(condition)
     return take(x, np.flatnonzero(condition))

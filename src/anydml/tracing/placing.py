@@ -84,35 +84,25 @@ def _check(place: At, size: int) -> None:
 
 
 def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray, is_from_zero: bool = False) -> TracedArray:
-    """``x[:, indices, …] = values``, for indices along some axes, which broadcast to each other, as values do.
+    """``x[:, indices, …] = values``, for indices along some axes in a row.
 
     Args:
         x: what is written over.
-        indices: traced, or NumPy's, by axis.
-        values: what is put.
+        indices: traced, or NumPy's, by axis in rising order; they broadcast to each other.
+        values: what is put; it broadcasts.
         is_from_zero: whether negative indices are out of range.
     """
     shape = shaping.common_shape([each.shape for each in indices.values()])
-    first, last = min(indices), max(indices)
-    rest = [axis for axis in range(x.ndim) if axis not in indices]
-    # Where axes of indices are apart, what they pick stands in front.
-    front = first if last - first + 1 == len(indices) else 0
-    sizes = [*(x.shape[axis] for axis in rest[:front]), *shape, *(x.shape[axis] for axis in rest[front:])]
-    places: list[Along | At] = []
-    for axis in range(x.ndim):
-        if axis in indices:
-            given = indices[axis]
-            outside: Outside = "refuse" if isinstance(given, TracedArray) else "skip"
-            if not isinstance(given, TracedArray):
-                given = picks.from_zero(given) if is_from_zero else given
-                given = x.trace.array(shaping.known_indices(given, x.shape[axis]))
-            elif is_from_zero:
-                given = picks.from_zero(given)
-            fitted = shaping.reshaped(given, (*given.shape, *(1,) * (len(sizes) - front - len(shape))))
-            places.append(At(shaping.broadcast(fitted, sizes), outside))
-        else:
-            number = rest.index(axis)
-            places.append(Along(number + len(shape) * (number >= front)))
+    first, behind = min(indices), x.ndim - max(indices) - 1
+    sizes = [*x.shape[:first], *shape, *x.shape[x.ndim - behind :]]
+    places: list[Along | At] = [*map(Along, range(first))]
+    for axis, given in indices.items():
+        by = picks.from_zero(given) if is_from_zero else given
+        is_traced = isinstance(by, TracedArray)
+        index: TracedArray = by if is_traced else x.trace.array(shaping.known_indices(by, x.shape[axis]))
+        fitted = shaping.reshaped(index, (*index.shape, *(1,) * behind))
+        places.append(At(shaping.broadcast(fitted, sizes), "refuse" if is_traced else "skip"))
+    places += [Along(len(sizes) - behind + k) for k in range(behind)]
     return placed(x, shaping.broadcast_to(values, sizes), places)
 
 
@@ -147,9 +137,10 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
 def index_copy(x: TracedArray, dim: int, index: Any, source: TracedArray) -> TracedArray:
     """As torch.index_copy."""
     by = index if isinstance(index, TracedArray) else picks.known_array(index)
-    whole, place = axes.raised(x, 1), axes.dimension(x, dim)
-    found = put_at(whole, {place: by.reshape(-1)}, axes.raised(source, 1), is_from_zero=True)
-    return shaping.reshaped(found, x.shape)
+    whole, part, place = axes.raised(x, 1), axes.raised(source, 1), axes.dimension(x, dim)
+    if part.shape != (*whole.shape[:place], by.reshape(-1).shape[0], *whole.shape[place + 1 :]):
+        raise broken(f"source has shape {source.shape}: it must be x's, {x.shape}, with an element an index")
+    return shaping.reshaped(put_at(whole, {place: by.reshape(-1)}, part, is_from_zero=True), x.shape)
 
 
 def index_fill(x: TracedArray, dim: int, index: Any, value: Any) -> TracedArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.refusing import broken
+from anydml.tracing.trace import TracedArray
 
 
 class TracedTensor(TracedNdarray):
@@ -68,29 +69,9 @@ class TracedTensor(TracedNdarray):
         """As PyTorch's, and by a list of all dimensions as NumPy's."""
         return self._torch("permute" if len(axes) > 2 else "transpose", *axes, **named)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
-        """As PyTorch's."""
-        return self._torch("transpose", axis1, axis2)
-
-    def ravel(self) -> Any:  # type: ignore[override]
-        """As PyTorch's."""
-        return self._torch("ravel")
-
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:  # type: ignore[override]
         """As PyTorch's."""
         return self._torch("flatten", start_dim, end_dim)
-
-    def squeeze(self, *dim: Any, **named: Any) -> Any:
-        """As PyTorch's."""
-        return self._torch("squeeze", *dim, **named)
-
-    def repeat(self, *sizes: Any, **named: Any) -> Any:
-        """As PyTorch's: NumPy's is `repeat_interleave`."""
-        return self._torch("repeat", *sizes, **named)
-
-    def take(self, index: Any) -> Any:  # type: ignore[override]
-        """As PyTorch's."""
-        return self._torch("take", index)
 
     def _torch(self, name: str, *arguments: Any, **named: Any) -> Any:
         from anydml.tracing.torch_words import called
@@ -119,7 +100,7 @@ class TracedTensor(TracedNdarray):
         from anydml.tracing.torch_words import TORCH
 
         is_method = name in TORCH and hasattr(torch.Tensor, name)
-        return partial(self._torch, name) if is_method else super().__getattr__(name)
+        return partial(self._torch, name) if is_method else TracedArray.__getattr__(self, name)
 
     def __repr__(self) -> str:
         return f"a traced {self.element} tensor of shape {self.shape}"

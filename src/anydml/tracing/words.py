@@ -1,6 +1,7 @@
 """A word: what a library calls an operation, and how its arguments map to the operation's.
 
-Tables of words have a line for each: its names, the operation, and the library's parameters in the operation's order:
+Tables of words have a line for each: its names, the operation, and the library's parameters, which are the operation's
+in the same order:
 
     name          passed on                     @name     an array of the trace, made a constant where it is none
     name=0        0 where it is not given       @@names   a list of arrays
