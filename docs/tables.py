@@ -8,6 +8,7 @@ A page asks with a line ``[[name argument]]``:
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
     [[files stores]]       what `benchmarks/results/stores.json` holds
+    [[words numpy]]        what fused functions know of a library: numpy or torch
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ from typing import Any, cast
 from anydml.feature_level import FeatureLevel, Support
 from anydml.operators import REGISTRY
 from anydml.operators.problem import camel, dimension_text
+from anydml.tracing.numpy_words import NUMPY
+from anydml.tracing.torch_words import TORCH
+from anydml.tracing.words import Undecided, Word
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ASKED = re.compile(r"^\[\[(\w+) ?([\w-]*)\]\]$", re.M)
+MODULES = re.compile(r"(?<=^fft)_|(?<=^linalg)_")
 COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
 """What other arrays than those of DimensionCount entries are counted by (DirectML.h)."""
 
@@ -155,6 +160,16 @@ def files(name: str) -> str:
     return table(("case", "work", "GB", *ways), rows)
 
 
+def words(library: str) -> str:
+    """What fused functions know of a library: names, and parameters that count."""
+    found: dict[Word, list[str]] = {}
+    for name, word in {"numpy": NUMPY, "torch": TORCH}[library].items():
+        if not isinstance(word, Undecided):
+            found.setdefault(word, []).append(f"`{MODULES.sub('.', name)}`")
+    rows = [(", ".join(names), f"`{word.signature}`") for word, names in found.items()]
+    return table(("words", "parameters"), rows)
+
+
 def _ways(case: dict[str, Any]) -> dict[str, Any]:
     if "ways" in case:
         return dict(case["ways"])
@@ -182,6 +197,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "benchmark": benchmark,
     "chart": chart,
     "files": files,
+    "words": words,
 }
 
 

@@ -1,11 +1,17 @@
 """NumPy's words in fused functions, by random arguments: what they give is what NumPy gives."""
 
+import inspect
+import operator
+import re
+
 import numpy as np
 import pytest
 from how_many import how_many
 from numpy.lib.stride_tricks import sliding_window_view
 
 import anydml as dml
+from anydml.tracing.numpy_words import NUMPY
+from anydml.tracing.words import Undecided
 
 CALLS = how_many(40)
 DTYPES = "u1", "i2", "i4", "i8", "f4", "f8", "c8", "?", "U3", "V5", [("a", "i2"), ("b", "f4")]
@@ -219,3 +225,18 @@ def test_words(word):
         assert list(dml.fuse(function).lower(*arrays).problems()) == []
         done += 1
     assert done > CALLS // 2
+
+
+def test_words_take_numpys_own_parameters():
+    for name, word in NUMPY.items():
+        try:
+            parameters = inspect.signature(operator.attrgetter(name)(np)).parameters.values()
+        except AttributeError:
+            continue
+        if isinstance(word, Undecided) or any(each.kind is each.VAR_KEYWORD for each in parameters):
+            continue
+        by_position = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        own = re.findall(r"(?:^| )[@*-]*(\w+)", word.parameters)
+        assert own[: len(by_position)] == by_position, name
+        # What `like` says is gone when a function is called for it.
+        assert {each.name for each in parameters} <= {*own, "like"}, name

@@ -90,7 +90,11 @@ NUMPY: Table = {
     **lines("where", masks.where, "@condition x=None y=None"),
     **lines("diagonal", picks.diagonal, "@a offset=0 axis1=0 axis2=1"),
     **lines("linalg.diagonal", picks.diagonal, "@x offset=0", axis1=-2, axis2=-1),
-    **lines("lib.stride_tricks.sliding_window_view", picks.sliding_window_view, "@x window_shape axis=None"),
+    **lines(
+        "lib.stride_tricks.sliding_window_view",
+        picks.sliding_window_view,
+        "@x window_shape axis=None -subok -writeable",
+    ),
     # Matrices
     **lines("diag", placing.diag, "@v k=0"),
     **lines("diagflat", placing.diagflat, "@v k=0"),

@@ -15,6 +15,7 @@ An `out` that is no None is refused, wherever it stands.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn
@@ -24,6 +25,7 @@ from anydml.tracing.refusing import named, refused
 from anydml.tracing.trace import Trace
 
 _ABSENT: Any = object()
+_SIGIL = re.compile(r"^([@*]*)([^|=]+)[^=]*")
 
 
 class _Parameter(NamedTuple):
@@ -55,6 +57,12 @@ class Word:
             given = ast.literal_eval(default) if equals else None if kind == "-" else _ABSENT
             found.append(_Parameter(name[len(kind) :].split("|"), kind, given))
         return found
+
+    @property
+    def signature(self) -> str:
+        """The parameters that count, as people write them."""
+        kept = [each for each in self.parameters.split() if not each.startswith("-")]
+        return ", ".join(_SIGIL.sub(lambda found: "*" * ("*" in found[1]) + found[2], each) for each in kept)
 
     def call(self, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """What the operation gives.
