@@ -12,6 +12,9 @@ from anydml.errors import DescError, DescTypeError
 MOST_DIMENSIONS = 64
 """Of an array, in NumPy (NPY_MAXDIMS) and in PyTorch's operators; NumPy's `take` does not ask, and crashes."""
 
+MOST_ITEMS = 1 << 24
+"""Of a range or a broadcast array that becomes a list: a longer one is soon written down, but never gone through."""
+
 
 def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
     """The error of an argument that is not of its type.
@@ -67,6 +70,24 @@ def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[in
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
 
+def check_length(name: str, field: str, values: Any) -> None:
+    """Refuse a range or a broadcast array that is longer than any list, before a list is made of it.
+
+    Raises:
+        DescError: it has more than 2²⁴ items.
+    """
+    strides = getattr(values, "strides", None)
+    if isinstance(strides, tuple) and 0 in strides:
+        count = values.shape[0]
+    elif isinstance(values, range):
+        count = (values.stop - values.start) // values.step
+    else:
+        return
+    if count > MOST_ITEMS:
+        message = f"{name}: {field} has {count} items that stand nowhere in memory"
+        raise DescError(message, name, field, "a range or broadcast array must have at most 2²⁴ items")
+
+
 def path_text(name: str, value: object) -> str:
     """The path of a file or folder.
 
@@ -96,6 +117,7 @@ def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[An
     Raises:
         DescTypeError: it is none; a text is no list of its letters.
     """
+    check_length(name, field, values)
     try:
         if not isinstance(values, str | bytes):
             return tuple(values)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from anydml.errors import DescError
-from anydml.fields import ONE_OR_LIST, check_dimensions, integer
+from anydml.fields import MOST_ITEMS, ONE_OR_LIST, check_dimensions, integer
 from anydml.symbols import are_at_least, holds, integers_or_symbols, is_symbol
 from anydml.text import counted
 
@@ -91,8 +91,11 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
     """The sizes of `count` equal parts.
 
     Raises:
-        DescError: the axis does not divide.
+        DescError: the axis does not divide, or there are more than 2²⁴ parts, an array each.
     """
+    if count > MOST_ITEMS:
+        message = f"{name}: {field} is {count}, and each part is an array"
+        raise DescError(message, name, field, "there must be at most 2²⁴ parts")
     if count < 1 or not holds(whole % count == 0):
         size = f"axis {axis} has size {whole}, which does not divide into {count} equal parts"
         message = f"{name}: {field} is {count}, but {size}"

@@ -11,6 +11,13 @@ OVERLAP_WORK = 100_000
 """Steps that one exact overlap test may take."""
 
 
+def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array without what strides of 0 repeat: such dimensions have size 1."""
+    if all(array.strides):
+        return array
+    return array[tuple([slice(None) if stride else slice(1) for stride in array.strides])]
+
+
 def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int = 1) -> bool:
     """Whether two coordinates of a strided tensor share memory.
 

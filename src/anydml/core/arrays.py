@@ -137,7 +137,7 @@ def read_mask(x, k, v):
 
 
 def make(k, rank, n, v):
-    """A new packed array of this kind; None where it would have more bytes than there are addresses."""
+    """A new packed array of this kind; None where there is no memory for it."""
     bytes: cython.double = k.element
     d: cython.int
     for d in range(rank):
@@ -158,7 +158,10 @@ def make(k, rank, n, v):
             v.own[d] = step
             step *= n[d]
         return tensor
-    made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
+    try:
+        made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
+    except MemoryError:
+        return None
     look(made, v)
     return made
 

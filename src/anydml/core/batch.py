@@ -72,7 +72,7 @@ def look_up(batch, at, type, size, stride, outside, into):
 def add_looking(batch, to, source, element, rank, n, a, b, looks, strides):
     """A move whose lookups were given last, with their strides; returns as `add`.
 
-    Dimensions keep their order: what is written twice is written by the later one.
+    Dimensions keep their order: what is written twice is written by the later one, and by no other where that is known.
     """
     m: cython.pointer(Move) = cython.address(batch.moves[batch.count])
     look: cython.pointer(Lookup) = cython.address(batch.lookups[batch.looks - looks])
@@ -90,7 +90,11 @@ def add_looking(batch, to, source, element, rank, n, a, b, looks, strides):
         if n[d] == 0:
             batch.looks -= looks
             return 0
-        if n[d] == 1:
+        merges = n[d] == 1 or a[d] == 0
+        for k in range(looks):
+            merges = merges and (n[d] == 1 or strides[k][d] == 0)
+        if merges:
+            m.source += (n[d] - 1) * b[d]
             continue
         if count:
             merges = m.a[count - 1] == a[d] * n[d] and m.b[count - 1] == b[d] * n[d]

@@ -9,6 +9,11 @@ import numpy as np
 from cython.cimports.anydml.core.arrays import View
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 
+from anydml.strides import each_once
+
+MOST_INDICES = cython.declare(int64_t, 1 << 60)
+"""As many INT64 numbers have more bytes than addresses have."""
+
 
 def as_indices(given):
     """An array of indices: lists become one, integers of other sizes INT64."""
@@ -24,8 +29,9 @@ def as_indices(given):
             # An empty list.
             return given.astype(np.int64)
     dtype = given.dtype
-    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative):
-        return given.astype(np.int64 if dtype.itemsize < 4 else dtype.newbyteorder("="))
+    if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and given.size < MOST_INDICES:
+        wide = np.int64 if dtype.itemsize < 4 else dtype.newbyteorder("=")
+        return np.broadcast_to(each_once(given).astype(wide), given.shape)
     return given
 
 
@@ -73,7 +79,7 @@ def are_row_inside(at, type, step, n, size):
 
 
 def are_inside(v, type, size):
-    """Whether all indices lie on an axis of a size, counted from either end."""
+    """Whether all indices lie on an axis of a size, counted from either end. Strides of 0 lead to no others."""
     c: int64_t[64]
     d: cython.int
     at: cython.p_char = v.data
@@ -85,10 +91,13 @@ def are_inside(v, type, size):
     if last < 0:
         return is_inside(at, type, size)
     while True:
-        if not are_row_inside(at, type, v.s[last], v.n[last], size):
+        if not are_row_inside(at, type, v.s[last], v.n[last] if v.s[last] else 1, size):
             return False
         d = last - 1
         while d >= 0:
+            if not v.s[d]:
+                d -= 1
+                continue
             at += v.s[d]
             c[d] += 1
             if c[d] < v.n[d]:

@@ -24,6 +24,9 @@ from cython.cimports.anydml.core.views import axis_of
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.libc.stdint import int64_t
 
+MOST_ITEMS = cython.declare(int64_t, 1 << 24)
+"""Parts: an array each."""
+
 MOST = cython.declare(int64_t, (1 << 63) - 1)
 """Elements along an axis."""
 
@@ -101,7 +104,7 @@ def split(x, sizes_or_sections, axis, out):
     if read(x, cython.address(v), cython.address(k)) or axis_of(axis, v.rank, cython.address(along)):
         return None
     if not one(sizes_or_sections, cython.address(count)):
-        if count < 1 or count > 1 << 30 or v.n[along] % count:
+        if count < 1 or count > MOST_ITEMS or v.n[along] % count:
             return None
         return cut(cython.address(k), cython.address(v), along, count, v.n[along] // count, (), out)
     if not isinstance(sizes_or_sections, (list, tuple)):
@@ -119,7 +122,7 @@ def split(x, sizes_or_sections, axis, out):
 def split_training(x, split_sizes, axis, num_outputs, out):
     """Parts by sizes that are data."""
     if type(split_sizes) is np.ndarray:
-        if split_sizes.ndim != 1 or split_sizes.dtype.kind not in "iu":
+        if split_sizes.ndim != 1 or split_sizes.dtype.kind not in "iu" or split_sizes.size > MOST_ITEMS:
             return None
         split_sizes = split_sizes.tolist()
     if type(split_sizes) is not list and type(split_sizes) is not tuple:

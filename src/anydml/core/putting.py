@@ -107,10 +107,6 @@ def scatter_nd(x, indices, updates, out_of_range, out):
         return None
     for d in range(rank):
         n[d] = u.n[d]
-        if not length and d < last and n[d]:
-            # All updates are of one place: the last one stays.
-            u.data += (n[d] - 1) * u.s[d]
-            n[d] = 1
         a[d] = 0 if d < last else c.to.s[d - last + length]
         s[d] = w.s[d] if d < last else 0
     for d in range(length):
@@ -238,7 +234,7 @@ def reverse_subsequences(x, lengths, axis, out):
     length: cython.p_char = w.data
     element: int64_t = c.kind.element
     a[0] = to.s[along]
-    while rows > 0:
+    while size and rows > 0:
         # A length is an index of size + 1 places, worth a byte each.
         place(length, c.type, size + 1, cython.address(offset))
         n[0] = offset

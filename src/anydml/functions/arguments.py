@@ -9,10 +9,11 @@ import numpy as np
 
 from anydml.arrays import ArrayAdapter, host_values
 from anydml.errors import BindingError, DescError
-from anydml.fields import wrong
+from anydml.fields import check_length, wrong
 from anydml.memory.device_array import DeviceArray, as_array, integers
 from anydml.operators.function import Function, Listed, Parameters
 from anydml.operators.split_training import known_sizes
+from anydml.strides import each_once
 from anydml.text import a
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +21,9 @@ Sizes = tuple[int, ...]
 
 MASKS = frozenset(("bool", "uint8", "int8"))
 """Names of masks' dtypes: a byte each, true where it is not 0."""
+
+MOST_INDICES = 1 << 60
+"""As many INT64 numbers have more bytes than addresses have."""
 
 _INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
@@ -64,7 +68,8 @@ def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
     if dtype not in _INDEX_DTYPES:
         if isinstance(array, DeviceArray):
             return as_array(integers(array))
-        array = array.astype(dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.int64)
+        wide = dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.dtype(np.int64)
+        array = np.broadcast_to(each_once(array).astype(wide), array.shape)
     if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
         return as_array(adapter.upload(array))
     return array
@@ -76,6 +81,7 @@ def listed(name: str, field: str, arrays: Any) -> tuple[Any, ...]:
     Raises:
         DescTypeError: it is none.
     """
+    check_length(name, field, arrays)
     try:
         items = iter(arrays)
     except TypeError:
@@ -143,6 +149,8 @@ def all_parts(name: str, field: str, values: Any) -> Listed:
     if isinstance(values, Listed):
         return values
     array = values if type(values) is np.ndarray else host_values(name, field, [] if values is None else values)
+    if array.ndim:
+        check_length(name, field, array)
     is_integer = array.dtype.kind in "iu"
     return Listed(array.shape, str(array.dtype), is_integer, tuple(array.tolist()) if array.ndim == 1 else None)
 
@@ -164,6 +172,11 @@ def seen_indices(name: str, field: str, array: Array, given: Any, x: Array, adap
     if not are_indices(array, given):
         message = f"{name}: {field} are {array.dtype}, but only integers count: convert them first"
         raise DescError(message, name, field, f"{field} must be integers")
+    if array.size >= MOST_INDICES:
+        message = (
+            f"{name}: {field} have shape {array.shape}, which is {array.size} indices: there must be fewer than 2⁶⁰"
+        )
+        raise DescError(message, name, field, f"{field} must have fewer than 2⁶⁰ elements")
     return index_array(array, x, adapter)
 
 

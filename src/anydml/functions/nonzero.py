@@ -32,7 +32,7 @@ def nonzero_coordinates(x: Any) -> Any:
     """
     if (functions := fused_functions(x)) is not None:
         return functions.nonzero_coordinates(x)
-    if is_tensor(x):
+    if is_tensor(x) and not _repeats(x):
         try:
             return x.nonzero()
         except NotImplementedError:
@@ -46,6 +46,11 @@ def nonzero_coordinates(x: Any) -> Any:
 
     found = argwhere(array)
     return found if adapter is None else adapter.give_lengths(found)
+
+
+def _repeats(x: Any) -> bool:
+    """Whether strides of a tensor in host memory repeat elements, perhaps more often than anybody waits for."""
+    return x.device.type == "cpu" and str(x.layout) == "torch.strided" and 0 in x.stride()
 
 
 def _on_device(owner: Any, gpu: int) -> Any:

@@ -5,6 +5,7 @@ Where the compiled core is missing, they are `numpy.empty`'s, and no memory wait
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from anydml.core import memory as core
 from anydml.memory.limits import whole_memory
+from anydml.text import counted
 
 SHARE = 16
 """What waits to be used takes at most this part of the memory, where nobody says how much."""
@@ -20,8 +22,20 @@ SHARE = 16
 MEMORY = 8 << 30
 """Bytes of memory where the system does not say."""
 
-empty: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
-"""Makes a new packed array of a shape and a dtype; raises MemoryError where the system has no more."""
+_new: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A new packed array.
+
+    Raises:
+        MemoryError: the system does not give so much.
+    """
+    try:
+        return _new(shape, dtype)
+    except MemoryError:
+        size = counted(math.prod(shape) * dtype.itemsize, "byte")
+        raise MemoryError(f"there is no memory for an array of shape {shape} and dtype {dtype}: {size}") from None
 
 
 def default_limit() -> int:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from anydml.strides import each_once
+
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 TAKE_MODES = {
@@ -55,9 +57,8 @@ def wrapped(indices: np.ndarray[Any, Any], size: int) -> Positions:
 
 def are_inside(indices: np.ndarray[Any, Any], size: int) -> bool:
     """Whether no index, once wrapped, lies outside an axis of `size`: by the smallest and the largest, in no memory."""
-    return not indices.size or (
-        int(indices.min()) >= (-size if indices.dtype.kind == "i" else 0) and indices.max() < size
-    )
+    once = each_once(indices)
+    return not once.size or (int(once.min()) >= (-size if once.dtype.kind == "i" else 0) and once.max() < size)
 
 
 def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

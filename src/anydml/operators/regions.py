@@ -21,6 +21,22 @@ def copied(source: tuple[int, Layout], destination: tuple[int, Layout], starts: 
     return Move(own.sizes, Access(written, offset, to.strides), Access(read, 0, own.strides), own.element_size)
 
 
+def scattered(sizes: Sequence[int], to: Access, source: Access, element_size: int) -> Move:
+    """Elements to where lookups say; what is written to one place again and again, by its last one alone.
+
+    Args:
+        sizes: of the updates.
+        to: an access with lookups, which depend on no others.
+        source: the updates.
+        element_size: bytes.
+    """
+    writes = [to.strides, *(lookup.strides for lookup in to.lookups)]
+    still = [d for d, size in enumerate(sizes) if size > 1 and not any(strides[d] for strides in writes)]
+    offset = source.offset + sum((sizes[d] - 1) * source.strides[d] for d in still)
+    box = tuple([1 if d in still else size for d, size in enumerate(sizes)])
+    return Move(box, to, source._replace(offset=offset), element_size)
+
+
 def filled(operand: int, layout: Layout, pattern: bytes) -> Move:
     """Every element of an operand."""
     return Move(layout.sizes, Access(operand, 0, layout.strides), Fill(pattern), layout.element_size)

@@ -14,7 +14,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied
+from anydml.operators.regions import copied, scattered
 from anydml.operators.types import (
     ALL_TYPES,
     FLOATS_16_AND_32,
@@ -141,7 +141,7 @@ def _updated(
     lookup = Lookup(2, dtype, 0, indices.strides, output.sizes[axis], output.strides[axis], outside)
     still = (*output.strides[:axis], 0, *output.strides[axis + 1 :])
     to = Access(3, 0, still, (lookup,))
-    return (Move(updates.sizes, to, Access(1, 0, updates.strides), updates.element_size),)
+    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), updates.element_size),)
 
 
 def _lower(

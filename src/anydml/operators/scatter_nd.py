@@ -14,7 +14,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.function import OUTSIDE, Array, Indices, Inferred, Parameters, Sizes, function
 from anydml.operators.problem import Problem
-from anydml.operators.regions import copied
+from anydml.operators.regions import copied, scattered
 from anydml.operators.tuples import (
     Counts,
     check_tuples,
@@ -140,8 +140,7 @@ def _updated(
 ) -> tuple[Move, ...]:
     (source, updates, indices), (output,), (counts, dtype, outside) = inputs, outputs, parameters
     to = tuple_access(3, output, indices, counts, dtype, outside, by=2)
-    own = Access(1, 0, updates.strides)
-    return (Move(updates.sizes, to, own, source.element_size),)
+    return (scattered(updates.sizes, to, Access(1, 0, updates.strides), source.element_size),)
 
 
 def _lower(

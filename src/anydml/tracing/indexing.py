@@ -10,7 +10,17 @@ import numpy as np
 from anydml.errors import FuseIndexError
 from anydml.text import counted
 from anydml.tracing.refusing import broken, named, refused
-from anydml.tracing.shaping import broadcast, is_known, known_indices, looked_up, moved, picked, reshaped, sliced
+from anydml.tracing.shaping import (
+    broadcast,
+    check_known,
+    is_known,
+    known_indices,
+    looked_up,
+    moved,
+    picked,
+    reshaped,
+    sliced,
+)
 from anydml.tracing.trace import Sizes, TracedArray
 
 
@@ -69,6 +79,7 @@ class _OfMask(NamedTuple):
 def _known_items(item: Any) -> list[Any]:
     """An index that is known: an int, an array of ints, or the arrays of ints that a mask stands for."""
     array = np.asarray(item)
+    check_known(array)
     if array.dtype == bool:
         if not array.ndim:
             raise broken("a single bool is no index", FuseIndexError)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from anydml.fields import MOST_ITEMS
 from anydml.tracing import axes, integers, making, shaping
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
@@ -109,11 +110,14 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
         raise refused("a split by a traced array", "shapes would depend on elements")
     size = x.shape[axis]
     if integers.is_list(indices_or_sections):
+        shaping.check_known(np.asarray(indices_or_sections))
         ends = [0, *integers.wholes(indices_or_sections), size]
     else:
         count = operator.index(indices_or_sections)
         if count <= 0:
             raise broken("number sections must be larger than 0.")
+        if count > MOST_ITEMS:
+            raise broken(f"{count} parts, of which there are {MOST_ITEMS} at most")
         each, more = divmod(size, count)
         ends = [k * each + min(k, more) for k in range(count + 1)]
     ends = [min(max(end + size * (end < 0), 0), size) for end in ends]

@@ -134,6 +134,7 @@ def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
         raise DescError(message, function.label, field, f"{field} must be integers")
     if is_traced:
         return trace.array(found)
+    shaping.check_known(found)
     known = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)
     return known if composes else trace.array(known)
 

@@ -37,6 +37,7 @@ def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") ->
             raise broken(f"indices that are traced, in mode {mode!r}: {hint}")
         return shaping.picked(x, indices, axis)
     known = known_array(indices)
+    shaping.check_known(known)
     if mode != "raise":
         known = known % x.shape[axis] if mode == "wrap" else np.clip(known, 0, x.shape[axis] - 1)
     return shaping.picked(x, known if known.size else known.astype(np.int64), axis)
@@ -263,6 +264,7 @@ def from_zero(indices: Any) -> Any:
         # As unsigned ones they are beyond any size.
         indices.trace.are_unsigned(indices.value, 8 * indices.itemsize)
         return indices.trace.made(indices.value, np.dtype(f"u{name}"))
+    shaping.check_known(indices)
     if indices.size and int(indices.min()) < 0:
         raise broken(f"index {int(indices.min())} is out of range", FuseIndexError)
     return indices

@@ -41,6 +41,7 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     if not integers.is_list(repeats):
         return each(x, repeats, axis)
     counts = np.asarray(repeats)
+    shaping.check_known(counts)
     if counts.size == 1:
         return each(x, counts.reshape(-1)[0], axis)
     return shaping.picked(x, np.repeat(np.arange(x.shape[axis]), counts), axis)

@@ -20,6 +20,9 @@ from anydml.tracing.trace import Trace, TracedArray
 
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
+MOST_KNOWN = 1 << 28
+"""Indices that are known: what is made of them is held in memory."""
+
 FEW_RUNS = 4
 MOST_RUNS = 64
 """Runs of constant indices that become slices, where they could be looked up and where not; more are looked up."""
@@ -146,6 +149,16 @@ def is_known(indices: Any) -> bool:
     return not isinstance(indices, TracedArray)
 
 
+def check_known(array: np.ndarray[Any, Any]) -> None:
+    """Refuse more indices, flags of a mask, or lengths than a program should be made of.
+
+    Raises:
+        FuseError: there are more than 2²⁸.
+    """
+    if array.size > MOST_KNOWN:
+        raise broken(f"{array.size} numbers that are known while it is traced, of which it takes {MOST_KNOWN} at most")
+
+
 def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Constant indices, from 0 on.
 
@@ -155,6 +168,7 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     array = np.asarray(indices)
     if array.dtype.kind not in "iu" and array.size:
         raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
+    check_known(array)
     if array.size and (int(array.min()) < -size or int(array.max()) >= size):
         outside = int(array.min()) if int(array.min()) < -size else int(array.max())
         raise broken(f"index {outside} is out of range for an axis of size {size}", FuseIndexError)

@@ -14,6 +14,7 @@ from anydml.memory.device_array import DeviceArray
 from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
+from anydml.strides import each_once
 from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
 
 Sizes = tuple[int, ...]
@@ -60,13 +61,14 @@ class Trace:
         if isinstance(view, DeviceArray):
             raise broken("an array on a GPU that is no argument: pass it as one")
         check_dtype(view.dtype, "a constant")
-        packed = np.array(view, order="C", copy=True)
-        if packed.size > 1:
+        packed = np.array(each_once(view), order="C", copy=True)
+        if view.size > 1:
             rows = packed.reshape(-1).view((np.void, packed.itemsize)).view(np.uint8).reshape(packed.size, -1)
             if packed.itemsize and (rows == rows[0]).all():
-                return self.made(Value.filled(packed.shape, rows[0].tobytes()), packed.dtype)
+                return self.made(Value.filled(view.shape, rows[0].tobytes()), packed.dtype)
         self._constants += 1
-        return self.made(self.composer.constant(f"constant {self._constants}", packed), packed.dtype)
+        value = self.composer.constant(f"constant {self._constants}", packed)
+        return self.made(self.composer.broadcast(value, view.shape), packed.dtype)
 
 
 def check_dtype(dtype: np.dtype[Any], field: str) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from anydml.core import finding
+from anydml.memory.results import empty
+from anydml.strides import each_once
 
 Array = np.ndarray[Any, Any]
 
@@ -23,12 +25,21 @@ def argwhere(x: Array, dtype: np.dtype[Any] = np.dtype(np.int64)) -> Array:  # n
         x: of any shape and dtype.
         dtype: of the coordinates: INT64 or UINT32.
     """
+    if 0 in x.strides and x.size and x.dtype.kind not in "biufc":
+        x = np.broadcast_to(_flags(each_once(x)), x.shape)
     if finding is not None and x.ndim and x.dtype.kind in "biufc":
         numbers, kept = _words(x)
         found: Array = finding.coordinates(numbers, kept, dtype)
         return found
     # NumPy gives a view of columns: results are rows of their own.
     return np.argwhere(x).astype(dtype, "C")
+
+
+def _flags(x: Array) -> Array:
+    """Which elements are not zero, whatever they are."""
+    flags = np.zeros(x.shape, np.bool_)
+    flags[x.nonzero()] = True
+    return flags
 
 
 def _words(x: Array) -> tuple[Array, int]:
@@ -39,7 +50,7 @@ def _words(x: Array) -> tuple[Array, int]:
             return x, EVERY
         if sign := SIGNS.get((kind, size)):
             return x, EVERY & ~sign
-    flags = np.empty(x.shape, np.bool_)
+    flags = empty(x.shape, np.dtype(np.bool_))
     # NaNs that signal are numbers like others.
     with np.errstate(invalid="ignore"):
         return np.not_equal(x, 0, out=flags), EVERY
