@@ -17,6 +17,13 @@ def is_native(array: Any) -> bool:
     return kind is np.ndarray or (kind in TRACED and not TRACED[kind]())
 
 
+def are_native(arrays: Any) -> bool:
+    """The same of a list of arrays, by the first."""
+    if type(arrays) not in (list, tuple) or not arrays:
+        return False
+    return type(arrays[0]) is np.ndarray or is_native(arrays[0])
+
+
 def is_recorded() -> bool:
     """Whether calls on any library's arrays are recorded now."""
     for ask in RECORDS:  # noqa: SIM110  a generator takes twice as long

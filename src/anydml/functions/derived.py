@@ -1,57 +1,24 @@
-"""A Python function for each function of an operator's file, with its signature and docstring.
-
-Its body is written for its parameters, as `dataclasses` writes methods: a call costs what one written by hand would.
-"""
+"""A Python function for each function of an operator's file: its stub, whose body calls the two ways of its own."""
 
 from __future__ import annotations
 
-import linecache
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from anydml.arrays import received, received_all, received_indices
-from anydml.arrays.quick import is_native
+from anydml.arrays import ArrayAdapter, received, received_all, received_indices
 from anydml.core import native
 from anydml.fields import ONE_OR_LIST, integer, integers
-from anydml.functions import arguments, packing
+from anydml.functions import arguments as given_as
+from anydml.functions import packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.element import Element
-from anydml.operators.function import ARRAY, ARRAYS, INDICES, MASK, Function, Parameter
-
-_NAMES: dict[str, Any] = {
-    "Element": Element,
-    "all_copied": all_copied,
-    "all_parts": arguments.all_parts,
-    "call": call,
-    "check_data": arguments.check_data,
-    "check_out_list": arguments.check_out_list,
-    "check_word": arguments.check_word,
-    "copied": copied,
-    "fused_functions": fused_functions,
-    "integer": integer,
-    "is_native": is_native,
-    "integers": integers,
-    "one_or_list": ONE_OR_LIST,
-    "listed": arguments.listed,
-    "ndarray": np.ndarray,
-    "number": np.integer,
-    "packed": packing.packed,
-    "parts_of": arguments.parts_of,
-    "received": received,
-    "received_all": received_all,
-    "received_indices": received_indices,
-    "registered_for": registered_for,
-    "seen_indices": arguments.seen_indices,
-    "seen_mask": arguments.seen_mask,
-    "type": type,
-    "with_lengths": arguments.with_lengths,
-}
-"""What bodies call. `type`, too: what is found among a function's own names is found in fewer lines of memory."""
+from anydml.operators.function import INDICES, MASK, Function, Parameter
 
 
 def derived(function: Function, operation: Operation | None = None) -> Callable[..., Any]:
@@ -61,159 +28,135 @@ def derived(function: Function, operation: Operation | None = None) -> Callable[
         function: what it does.
         operation: the same for `calling`.
     """
-    stub = function.stub
-    code = stub.__code__
-    count = code.co_argcount
-    plain, named = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
-    first = f"def {function.name}({', '.join([*plain, *(['*', *named] if named else [])])}):"
-    made = _compiled(function, operation or OPERATIONS[function.name], function.name, [first, *_source(function)])
-    made.__globals__["native"] = native(function.name)
-    made.__defaults__, made.__kwdefaults__ = stub.__defaults__, stub.__kwdefaults__
-    made.__doc__, made.__annotations__, made.__wrapped__ = stub.__doc__, stub.__annotations__, stub
+    stub: Any = function.stub
+    ways = {
+        "native": native(function.name) or _leave,
+        "general": partial(general, function, operation or OPERATIONS[function.name]),
+    }
+    names = {**stub.__globals__, **ways}
+    # PyTorch's compiler would look for them in the module of this name.
+    del names["__name__"]
+    made = FunctionType(stub.__code__, names, stub.__name__, stub.__defaults__)
+    made.__kwdefaults__, made.__annotations__ = stub.__kwdefaults__, stub.__annotations__
+    made.__wrapped__ = stub  # type: ignore[attr-defined]
     made.__module__ = "anydml.functions"
-    found: Callable[..., Any] = made
+    return made
+
+
+def _leave(*arguments: Any) -> None:
+    """The compiled way where there is none."""
+
+
+def general(function: Function, operation: Operation, *given: Any) -> Any:
+    """The way in Python, which does what compiled code does not, and refuses what breaks a rule.
+
+    Args:
+        function: what is done.
+        operation: the same for `calling`.
+        given: the arguments by their places, `out` last.
+    """
+    label, out = function.label, given[-1]
+    by_name = {each.name: value for each, value in zip(function.parameters, given, strict=False)}
+    # Results are of the library and dtype of the first that is data.
+    first, *others = function.arrays
+    x = by_name[first.name]
+    if function.is_of_lists:
+        x = by_name[first.name] = given_as.listed(label, first.name, x)
+        registered = fused_functions(*x)
+        if registered is None:
+            registered = registered_for(x[0] if x else None)
+    else:
+        registered = None if type(x) is np.ndarray else registered_for(x)
+    for each in others:
+        if registered is None:
+            registered = fused_functions(by_name[each.name])
+    if registered is not None:
+        return _traced(function, registered, by_name, out)
+    if function.is_of_lists:
+        return _of_lists(function, operation, by_name, x, out)
+    adapter = None
+    if type(x) is not np.ndarray:
+        x, adapter = received(label, x, first.name)
+    arrays = [x, *[_other(label, each, by_name[each.name], x, adapter) for each in others]]
+    count = function.data_count(len(arrays))
+    arguments = _arguments(function, by_name, x, arrays[count:])
+    if count > 1:
+        given_as.check_data(label, [each.name for each in function.arrays[:count]], arrays[:count])
+    inputs = tuple(arrays)
+    if count < len(inputs) and type(x) is np.ndarray and x.nbytes > packing.APART:
+        inputs = packing.packed(label, operation, inputs, arguments, out)
+    if function.has_parts:
+        given_as.check_out_list(label, out)
+        return call(label, operation, inputs, arguments, out, adapter)
+    return call(label, operation, inputs, arguments, None if out is None else (out,), adapter)[0]
+
+
+def _of_lists(function: Function, operation: Operation, by_name: dict[str, Any], x: Any, out: Any) -> Any:
+    """A function on a list of arrays."""
+    label, adapter = function.label, None
+    if set(map(type, x)) != {np.ndarray}:
+        x, adapter = received_all(label, x)
+    if len({each.dtype for each in x}) > 1:
+        given_as.parts_of(label, function.arrays[0].name, x)
+    arguments = _arguments(function, by_name, x, ())
+    if not x:
+        function.infer(label, (), arguments)
+    found = call(label, operation, x, arguments, None if out is None else (out,), adapter)[0]
+    if function.lengths is None:
+        return found
+    return given_as.with_lengths(function, found, x, arguments, adapter)
+
+
+def _traced(function: Function, registered: Any, by_name: dict[str, Any], out: Any) -> Any:
+    """The call on traced arrays."""
+    count, label = function.stub.__code__.co_argcount, function.label
+    names = [each.name for each in function.parameters]
+    named = {name: by_name[name] for name in names[count:]}
+    made = getattr(registered, function.name)(*[by_name[name] for name in names[:count]], **named)
+    if function.has_parts:
+        return all_copied(label, made, out)
+    if function.lengths is not None:
+        joined, lengths = made
+        return copied(label, "out", joined, out), lengths
+    return copied(label, "out", made, out)
+
+
+def _other(label: str, parameter: Parameter, given: Any, x: Any, adapter: ArrayAdapter | None) -> Any:
+    """An array beside the first one, as the engines see it."""
+    found = given
+    if adapter is not None or type(given) is not np.ndarray:
+        found = received_indices(label, given, adapter, parameter.name)
+    if parameter.kind == MASK:
+        return given_as.seen_mask(label, parameter.name, found, x, adapter)
+    if parameter.kind == INDICES:
+        return given_as.seen_indices(label, parameter.name, found, given, x, adapter)
     return found
 
 
-def _compiled(function: Function, operation: Operation, title: str, lines: Iterable[str]) -> Any:
-    source = "\n".join(lines) + "\n"
-    # Inside of the package, so that errors that name the caller's line look further.
-    file = str(Path(__file__).with_name(f"<{title}>"))
-    names = {**_NAMES, "FUNCTION": function, "OPERATION": operation}
-    exec(compile(source, file, "exec"), names)  # made from the stub's signature alone
-    # Tracebacks show its lines.
-    linecache.cache[file] = len(source), None, source.splitlines(True), file
-    return names[function.name]
-
-
-def _source(function: Function) -> Iterator[str]:
-    label = repr(function.label)
-    # Results are of the library and dtype of the first that is data.
-    first, *others = function.arrays
-    compiled = native(function.name)
-    if compiled:
-        x = function.parameters[0].name
-        if function.is_of_lists:
-            yield f"    if type({x}) in (list, tuple) and {x} and is_native({x}[0]):"
-        else:
-            yield f"    if type({x}) is ndarray or is_native({x}):"
-        yield f"        found = native({', '.join([*[each.name for each in function.parameters], 'out'])})"
-        yield "        if found is not None:"
-        yield "            return found"
-    yield "    adapter = None"
-    yield from _first(function, first, label)
-    for other in others:
-        yield from _other(function, other, first, label)
-    yield from _numbers(function, label)
-    data = [each.name for each in function.arrays if not each.is_index]
-    indices = [each.name for each in function.arrays if each.is_index]
-    rest = [each.name for each in function.parameters if not each.is_array]
-    rest += [f"{name}.dtype" for name in indices]
-    inputs = first.name if function.is_of_lists else f"({', '.join([*data, *indices])},)"
-    if len(data) > 1:
-        yield f"    check_data({label}, {data!r}, ({', '.join(data)},))"
-    yield f"    arguments = ({''.join(f'{name}, ' for name in rest)})"
-    yield f"    inputs = {inputs}"
-    if indices:
-        yield f"    if type({data[0]}) is ndarray and {data[0]}.nbytes > {packing.APART}:"
-        yield f"        inputs = packed({label}, OPERATION, inputs, arguments, out)"
-    if function.is_of_lists:
-        yield "    if not inputs:"
-        yield f"        FUNCTION.infer({label}, (), arguments)"
-    if function.has_parts:
-        yield f"    check_out_list({label}, out)"
-        yield f"    return call({label}, OPERATION, inputs, arguments, out, adapter)"
-        return
-    made = f"call({label}, OPERATION, inputs, arguments, None if out is None else (out,), adapter)[0]"
-    if function.lengths is not None:
-        made = f"with_lengths(FUNCTION, {made}, inputs, arguments, adapter)"
-    yield f"    return {made}"
-
-
-def _first(function: Function, first: Parameter, label: str) -> Iterator[str]:
-    """The first array, or list of arrays: whose it is, and whether the call is traced."""
-    x = first.name
-    if first.kind == ARRAYS:
-        yield f"    {x} = listed({label}, {x!r}, {x})"
-        yield f"    if (registered := fused_functions(*{x}) or registered_for({x}[0] if {x} else None)) is not None:"
-        yield from _traced(function, label, "        ")
-        yield f"    if set(map(type, {x})) != {{ndarray}}:"
-        yield f"        {x}, adapter = received_all({label}, {x})"
-        yield f"    if len({{each.dtype for each in {x}}}) > 1:"
-        yield f"        parts_of({label}, {x!r}, {x})"
-        return
-    yield f"    if type({x}) is not ndarray:"
-    yield f"        if (registered := registered_for({x})) is not None:"
-    yield from _traced(function, label, "            ")
-    if first.kind == INDICES:
-        yield f"        given = {x}"
-        yield f"        {x}, adapter = received({label}, {x}, {x!r})"
-        yield f"        {x} = seen_indices({label}, {x!r}, {x}, given, {x}, adapter)"
-        yield "    else:"
-        yield f"        {x} = seen_indices({label}, {x!r}, {x}, {x}, {x}, adapter)"
-    else:
-        yield f"        {x}, adapter = received({label}, {x}, {x!r})"
-
-
-def _other(function: Function, each: Parameter, first: Parameter, label: str) -> Iterator[str]:
-    """An array beside the first one."""
-    x = each.name
-    yield f"    if (registered := fused_functions({x})) is not None:"
-    yield from _traced(function, label, "        ")
-    is_own = f"adapter is None and type({x}) is ndarray"
-    if each.kind == ARRAY:
-        yield f"    if not ({is_own}):"
-        yield f"        {x} = received_indices({label}, {x}, adapter, {x!r})"
-        return
-    yield f"    given = {x}"
-    yield f"    if not ({is_own}):"
-    yield f"        {x} = received_indices({label}, {x}, adapter, {x!r})"
-    if each.kind == MASK:
-        yield f"    {x} = seen_mask({label}, {x!r}, {x}, {first.name}, adapter)"
-        return
-    yield f"    {x} = seen_indices({label}, {x!r}, {x}, given, {first.name}, adapter)"
-
-
-def _traced(function: Function, label: str, indent: str) -> Iterator[str]:
-    """The call on traced arrays."""
-    code = function.stub.__code__
-    given = [
-        each.name if k < code.co_argcount else f"{each.name}={each.name}" for k, each in enumerate(function.parameters)
+def _arguments(function: Function, by_name: dict[str, Any], x: Any, indices: Any) -> tuple[Any, ...]:
+    """The arguments that are no arrays, in Python's own types, and the dtypes of indices."""
+    found = [
+        _argument(function.label, each, by_name[each.name], x) for each in function.parameters if not each.is_array
     ]
-    made = f"registered.{function.name}({', '.join(given)})"
-    if function.has_parts:
-        yield f"{indent}return all_copied({label}, {made}, out)"
-    elif function.lengths is not None:
-        yield f"{indent}joined, lengths = {made}"
-        yield f'{indent}return copied({label}, "out", joined, out), lengths'
-    else:
-        yield f'{indent}return copied({label}, "out", {made}, out)'
+    return (*found, *[each.dtype for each in indices])
 
 
-def _numbers(function: Function, label: str) -> Iterator[str]:
-    """The arguments that are no arrays, in Python's own types."""
-    data = next((each.name for each in function.arrays if each.kind == ARRAY), None)
-    for each in function.parameters:
-        x, field = each.name, repr(each.name)
-        if each.kind == "Ints":
-            yield f"    {x} = integers({label}, {field}, {x})"
-        elif each.kind in ("int | Ints", "int | Ints | None"):
-            is_given = f"{x} is not None and " if each.kind.endswith("None") else ""
-            yield f"    if {is_given}type({x}) is not int:"
-            many = f"integers({label}, {field}, {x}, one_or_list)"
-            yield f"        {x} = {x}.__index__() if isinstance({x}, number) else {many}"
-        elif each.kind == "Ints | None":
-            yield f"    if {x} is not None:"
-            yield f"        {x} = integers({label}, {field}, {x})"
-        elif each.kind == "int":
-            yield f"    if type({x}) is not int:"
-            yield f"        {x} = integer({label}, {field}, {x})"
-        elif each.kind == "int | None":
-            yield f"    if {x} is not None:"
-            yield f"        {x} = integer({label}, {field}, {x})"
-        elif each.kind == "HostInts | None":
-            yield f"    {x} = all_parts({label}, {field}, {x})"
-        elif each.kind == "Scalar":
-            yield f"    {x} = Element.of({label}, {field}, {x}, {data}.dtype)"
-        elif each.kind == "Literal":
-            yield f"    check_word({label}, {field}, {x}, {each.words!r})"
+def _argument(label: str, parameter: Parameter, value: Any, x: Any) -> Any:
+    name, kind = parameter.name, parameter.kind
+    if kind == "HostInts | None":
+        return given_as.all_parts(label, name, value)
+    if kind == "Scalar":
+        return Element.of(label, name, value, x.dtype)
+    if kind == "Literal":
+        given_as.check_word(label, name, value, parameter.words)
+        return value
+    if value is None and kind.endswith("| None"):
+        return None
+    kind = kind.removesuffix(" | None")
+    if kind == "Ints":
+        return integers(label, name, value)
+    if type(value) is int:
+        return value
+    if kind == "int":
+        return integer(label, name, value)
+    return value.__index__() if isinstance(value, np.integer) else integers(label, name, value, ONE_OR_LIST)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from anydml.arrays.quick import are_native
 from anydml.moves import Access, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
@@ -14,6 +15,7 @@ from anydml.operators.function import Array, Arrays, HostInts, Parameters, Sizes
 from anydml.operators.join import compose_join, concatenate, infer_join, lower_join
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
+from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 
@@ -110,9 +112,7 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
 
 
 @function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, few=1, lengths=_lengths, compose=compose_join)
-def concat_training(  # type: ignore[empty-body]
-    arrays: Arrays, axis: int = 0, *, out: Array | None = None
-) -> tuple[Array, HostInts]:
+def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
 
     Args:
@@ -133,3 +133,6 @@ def concat_training(  # type: ignore[empty-body]
         >>> lengths
         array([4, 2])
     """
+    found = native(arrays, axis, out) if are_native(arrays) else None
+    made: tuple[Array, Array] = general(arrays, axis, out) if found is None else found
+    return made

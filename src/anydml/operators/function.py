@@ -1,8 +1,8 @@
 """Functions on arrays as operators' files describe them: what users see, and what all else is derived from.
 
-A function is a stub (its name, signature and docstring) under `function`, which records what it infers from shapes and
-what it is lowered to. From that come `anydml.<name>`, ``torch.ops.anydml.<name>`` and `anydml.torch.<name>`, the
-function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
+A function is a stub (its name, signature and docstring, and a call of its `ways`) under `function`, which records what
+it infers from shapes and what it is lowered to. From that come `anydml.<name>`, ``torch.ops.anydml.<name>`` and
+`anydml.torch.<name>`, the function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
 
 The annotations of a stub say what its parameters are; arrays come first, ``out`` is the last:
 

@@ -7,7 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
+from numpy import ndarray
+
 from anydml import infer
+from anydml.arrays.quick import is_native
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Lookup, Move, Outside
 from anydml.moves.indices import take
@@ -25,6 +28,7 @@ from anydml.operators.function import (
 )
 from anydml.operators.problem import Problem
 from anydml.operators.types import ALL_TYPES, FLOATS_16_AND_32, INDEX_TYPES, TYPES_8_TO_32
+from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
@@ -277,3 +281,5 @@ def gather(
         >>> dml.gather(np.arange(5), [99], out_of_range="clamp")
         array([4])
     """
+    found = native(x, indices, axis, out_of_range, out) if type(x) is ndarray or is_native(x) else None
+    return general(x, indices, axis, out_of_range, out) if found is None else found

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from numpy import ndarray
+
+from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.moves import Move
 from anydml.operators.depth_space import block_moves
 from anydml.operators.enums import DepthSpaceOrder
 from anydml.operators.function import Array, Inferred, Parameters, Sizes, function
+from anydml.operators.ways import general, native
 from anydml.symbols import holds
 from anydml.tensor import Layout
 
@@ -81,6 +85,8 @@ def space_to_depth(
         >>> dml.space_to_depth(np.arange(4).reshape(1, 1, 2, 2), 2).shape
         (1, 4, 1, 1)
     """
+    found = native(x, block_size, order, out) if type(x) is ndarray or is_native(x) else None
+    return general(x, block_size, order, out) if found is None else found
 
 
 @function(_infer_to_space, _lower)
@@ -111,3 +117,5 @@ def depth_to_space(
         array([[0, 1],
                [2, 3]])
     """
+    found = native(x, block_size, order, out) if type(x) is ndarray or is_native(x) else None
+    return general(x, block_size, order, out) if found is None else found

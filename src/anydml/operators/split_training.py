@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy import ndarray
 
 from anydml import infer
+from anydml.arrays.quick import is_native
 from anydml.errors import DescError
 from anydml.fields import integer
 from anydml.moves import Move
@@ -17,6 +19,7 @@ from anydml.operators.function import Array, Arrays, HostInts, Inferred, Listed,
 from anydml.operators.parts import part_elements, part_moves, part_problems
 from anydml.operators.problem import Problem
 from anydml.operators.split import compose_split, inferred_parts, lower_split
+from anydml.operators.ways import general, native
 from anydml.records import record
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
@@ -150,7 +153,7 @@ def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Paramete
 
 
 @function(infer_split_training, lower_split, "SplitTraining", few=1, compose=compose_split)
-def split_training(  # type: ignore[empty-body]
+def split_training(
     x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
 ) -> list[Array]:
     """com.microsoft SplitTraining, version 1: split by sizes that are data.
@@ -175,3 +178,6 @@ def split_training(  # type: ignore[empty-body]
         >>> dml.split_training(np.arange(6), [], num_outputs=2)
         [array([0, 1, 2]), array([3, 4, 5])]
     """
+    found = native(x, split, axis, num_outputs, out) if type(x) is ndarray or is_native(x) else None
+    made: list[Array] = general(x, split, axis, num_outputs, out) if found is None else found
+    return made

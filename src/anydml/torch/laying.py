@@ -8,6 +8,7 @@ from anydml.moves import Move
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, described
 from anydml.operators.regions import filled
 from anydml.operators.slice_grad import laid_into_zeros, laid_moves
+from anydml.operators.ways import general
 from anydml.tensor import Layout
 
 
@@ -27,6 +28,7 @@ def _lower(
 
 def lay_into_zeros(x: Array, sizes: Ints, starts: Ints, steps: Ints, *, out: Array | None = None) -> Array:
     """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
+    return general(x, sizes, starts, steps, out)
 
 
 LAY_INTO_ZEROS = described(lay_into_zeros, _infer, _lower)
