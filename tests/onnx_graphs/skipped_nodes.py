@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 SKIPPED: dict[tuple[str, str], str] = {
-    ("passes an optional value", "anydml moves tensors"): """
-        identity_opt
-    """,
     ("interpolates: only the nearest neighbour is moved", "moves data and computes nothing"): """
         resize_downsample_scales_cubic resize_downsample_scales_cubic_A_n0p5_exclude_outside
         resize_downsample_scales_cubic_align_corners resize_downsample_scales_cubic_antialias

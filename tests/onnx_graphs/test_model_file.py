@@ -247,8 +247,8 @@ def test_functions_that_call_each_other(written, tmp_path):
 
 def test_graphs_with_other_values(written):
     maybe = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
-        g (optional(float[N]) x) => (optional(float[N]) y) { y = Identity (x) }""")
-    with pytest.raises(ModelError, match='"x" is a optional; anydml moves tensors'):
+        g (sparse_tensor(float[N]) x) => (sparse_tensor(float[N]) y) { y = Identity (x) }""")
+    with pytest.raises(ModelError, match='"x" is a sparse_tensor; anydml moves tensors'):
         backend.prepare(load(written(maybe)))
     sparse = parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
         g (float[N] x) => (float[N] y) { y = Identity (x) }""")

@@ -22,6 +22,7 @@ from onnx import ModelProto, NodeProto
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined, reason
+from anydml.onnx.control import unrolled
 from anydml.onnx.graph import MICROSOFT, plain_domain
 from anydml.onnx.operators import run_node as _run_node
 from anydml.onnx.program import Program
@@ -75,7 +76,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
         """Whether every node of a model is of an operator that anydml has."""
         try:
             check(model)
-            read_nodes(inlined(model))
+            read_nodes(unrolled(inlined(model)))
         except ModelError:
             return False
         return cls.supports_device(device)

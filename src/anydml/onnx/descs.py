@@ -17,6 +17,7 @@ from anydml.errors import BindingError, DescError, ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
+from anydml.onnx.control import unrolled
 from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.following import FOLLOWED, Names, Unknown, can_be_followed, known_tensor, value_of
 from anydml.onnx.directml.inference import inferred
@@ -122,7 +123,7 @@ class _Descriptions:
 
     def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, is_strict: bool) -> None:
         check(model)
-        self._model = inlined(model)
+        self._model = unrolled(inlined(model))
         self._opsets: Opsets = opsets_of(model.opset_import)
         self._dimensions = dimensions
         self._sizes = sizes

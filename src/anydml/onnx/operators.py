@@ -12,7 +12,7 @@ from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.running import Running
-from anydml.onnx.values import Array, Flowing, Tensor, Tensors
+from anydml.onnx.values import Array, Flowing, Nothing, Tensor, Tensors
 
 
 def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ...]:
@@ -36,12 +36,16 @@ def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ..
 
 
 def flowing(value: Any) -> Flowing:
-    """An array, or a list of them, as a graph sees it."""
+    """An array, a list of them, or nothing, as a graph sees it."""
+    if value is None:
+        return Nothing()
     return Tensors(map(Tensor.of, value)) if isinstance(value, (list, tuple)) else Tensor.of(value)
 
 
-def arrays_of(value: Flowing) -> Array | list[Array]:
-    """A stored value as an array, or as a list of them."""
+def arrays_of(value: Flowing) -> Array | list[Array] | None:
+    """A stored value as an array, or as a list of them; None for an optional value without one."""
+    if isinstance(value, Nothing):
+        return None
     if isinstance(value, Tensors):
         return [stored_array(tensor) for tensor in value]
     return stored_array(value)

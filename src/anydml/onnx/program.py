@@ -12,13 +12,14 @@ from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
+from anydml.onnx.control import unrolled
 from anydml.onnx.graph import Node, decisive, last_use
 from anydml.onnx.operators import flowing, stored_array
 from anydml.onnx.read import read_nodes
 from anydml.onnx.replay import Recording, Replays
 from anydml.onnx.running import Running, tensors_in
 from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
-from anydml.onnx.values import Flowing, Tensor, Tensors
+from anydml.onnx.values import Flowing, Nothing, Tensor, Tensors
 
 
 class Program:
@@ -41,7 +42,7 @@ class Program:
 
     def __init__(self, model: ModelProto, is_fused: bool = True) -> None:
         check(model)
-        model = inlined(model)
+        model = unrolled(inlined(model))
         graph = model.graph
         self.nodes = read_nodes(model)
         if graph.sparse_initializer:
@@ -115,7 +116,8 @@ class Program:
         for name in self.outputs:
             value = values[name]
             copies = [_own(name, tensor, foreign, running.budget) for tensor in tensors_in([value])]
-            results.append(copies if isinstance(value, Tensors) else copies[0])
+            nothing = None if isinstance(value, Nothing) else copies
+            results.append(nothing if isinstance(value, Tensors) else copies[0])
         return tuple(results)
 
 
@@ -149,6 +151,9 @@ class Input:
 
     def __init__(self, value: ValueInfoProto) -> None:
         self.name = value.name
+        self.is_optional = value.type.WhichOneof("value") == "optional_type"
+        if self.is_optional:
+            value = ValueInfoProto(name=value.name, type=value.type.optional_type.elem_type)
         self.is_sequence = value.type.WhichOneof("value") == "sequence_type"
         self.elem_type, self.sizes = sequence_type(value) if self.is_sequence else tensor_type(value)
         dtype = numpy_type(self.elem_type)
@@ -156,12 +161,14 @@ class Input:
             raise ModelError(f"input {show(self.name)} has {type_name(self.elem_type)}", field=self.name)
         self.dtype = dtype
 
-    def check(self, value: Any, budget: Budget) -> Array | list[Array]:
-        """A value as an array of this input's type, or, for a sequence, a list of them.
+    def check(self, value: Any, budget: Budget) -> Array | list[Array] | None:
+        """A value as an array of this input's type, or, for a sequence, a list of them; an optional one may be None.
 
         Raises:
             ModelError: its type, its rank or one of its sizes differs, or there is not enough memory.
         """
+        if value is None and self.is_optional:
+            return None
         if self.is_sequence:
             if not isinstance(value, (list, tuple)):
                 message = f"input {show(self.name)} is a {type(value).__name__}, but the graph has a sequence"

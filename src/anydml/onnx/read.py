@@ -45,9 +45,10 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
     domain, kind = plain_domain(proto.domain), proto.op_type
     entry = NODES.get((domain, kind))
     if entry is None:
-        raise ModelError(
-            f"{label(name, domain, kind)}: anydml has no such operator: it has those that move elements", kind
-        )
+        why = "anydml has no such operator: it has those that move elements"
+        if not domain and kind in ("If", "Loop"):
+            why = "anydml runs those whose conditions and counts are constants: what others do depends on elements"
+        raise ModelError(f"{label(name, domain, kind)}: {why}", kind)
     known = entry.versions
     opset = opsets.get(domain)
     if opset is None:

@@ -17,7 +17,18 @@ from anydml.onnx.directml import layouts as as_layout
 from anydml.onnx.directml import parts as as_parts
 from anydml.onnx.directml import values as as_values
 from anydml.onnx.graph import MICROSOFT, Entry
-from anydml.onnx.nodes import blocks, computing, cutting, indexing, making, scattering, sequences, shaping
+from anydml.onnx.nodes import (
+    blocks,
+    caches,
+    computing,
+    cutting,
+    indexing,
+    making,
+    optionals,
+    scattering,
+    sequences,
+    shaping,
+)
 
 _RECENT = (21, 23, 24, 25)
 _TENSORS_ONLY = (13, *_RECENT)
@@ -26,6 +37,7 @@ _ARITHMETIC = (7, 13, 14)
 
 NODES: Mapping[tuple[str, str], Entry] = {
     # Other axes, other shapes
+    ("", "BitCast"): Entry((26,), shaping.bit_cast),
     ("", "Expand"): Entry((8, 13), shaping.expand, as_layout.expand, (1,)),
     ("", "Dropout"): Entry((1, 6, 7, 10, 12, 13, 22), shaping.dropout, None, (1, 2)),
     ("", "Flatten"): Entry((1, 9, 11, *_TENSORS_ONLY), shaping.flatten),
@@ -55,6 +67,7 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "Scatter"): Entry((9, 11), scattering.scatter_elements, by_index.scatter_elements),
     ("", "ScatterElements"): Entry((11, 13, 16, 18), scattering.scatter_elements, by_index.scatter_elements),
     ("", "ScatterND"): Entry((11, 13, 16, 18), scattering.scatter_nd, by_index.scatter_nd),
+    ("", "TensorScatter"): Entry((24,), caches.tensor_scatter),
     ("", "Trilu"): Entry((14,), scattering.trilu, as_values.trilu, (1,)),
     ("", "Where"): Entry((9, 16), scattering.where, as_layout.where),
     # Blocks of pixels
@@ -78,6 +91,10 @@ NODES: Mapping[tuple[str, str], Entry] = {
     ("", "SequenceInsert"): Entry((11,), sequences.sequence_insert, None, (2,)),
     ("", "SequenceLength"): Entry((11,), sequences.sequence_length),
     ("", "SplitToSequence"): Entry((11, 24), sequences.split_to_sequence, None, (1,)),
+    # Optional values
+    ("", "Optional"): Entry((15, 28), optionals.optional_value),
+    ("", "OptionalGetElement"): Entry((15, 18, 28), optionals.get_element),
+    ("", "OptionalHasElement"): Entry((15, 18, 28), optionals.has_element),
     # Shape arithmetic, which is folded
     ("", "Cast"): Entry((1, 6, 9, 13, 19, *_RECENT, 28), computing.cast, as_values.other("DML_OPERATOR_CAST")),
     ("", "CastLike"): Entry((15, 19, *_RECENT), computing.cast_like, as_values.other("DML_OPERATOR_CAST")),

@@ -7,6 +7,7 @@ for the 4-bit ones), strings are objects.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -134,6 +135,12 @@ def _texts(tensor: TensorProto, shape: tuple[int, ...]) -> Array:
     texts = np.empty(len(tensor.string_data), np.object_)
     texts[:] = [text.decode("utf-8") for text in tensor.string_data]
     return texts.reshape(shape)
+
+
+def bits_of(dtype: np.dtype[Any]) -> int:
+    """Bits of an element as ONNX counts them: NumPy keeps those of 2 and 4 bits in a byte each."""
+    small = re.fullmatch(r"(?:u?int|float)([246])(?:_\w+)?", dtype.name)
+    return int(small[1]) if small else 8 * dtype.itemsize
 
 
 def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:

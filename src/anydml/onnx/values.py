@@ -81,5 +81,11 @@ class Tensors(tuple["Tensor", ...]):
     __slots__ = ()
 
 
+class Nothing(Tensors):
+    """An optional value that has no element."""
+
+    __slots__ = ()
+
+
 Flowing = Tensor | Tensors
 """What a name in a graph may stand for."""

@@ -14,7 +14,7 @@ from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes, checked
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, scalar, sizes_of, vector
-from anydml.onnx.tensors import check_rank
+from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
 from anydml.onnx.values import Flowing, Sizes, Tensor
 from anydml.text import counted
 
@@ -188,6 +188,17 @@ def identity(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """The input, be it a tensor or a sequence."""
     value = inputs[0] if inputs else None
     return (required(node, inputs, 0, "input") if value is None else value,)
+
+
+def bit_cast(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+    """The same bytes as elements of another type of as many bits."""
+    x, kind = required(node, inputs, 0, "input"), node.integer("to")
+    dtype = None if kind is None else numpy_type(kind)
+    if dtype is None or dtype.hasobject or x.dtype.hasobject or bits_of(dtype) != bits_of(x.dtype):
+        rule = f"to must be a type of numbers of {x.dtype}'s bits"
+        raise node.error(f"to is {'nothing' if kind is None else type_name(kind)}", "to", rule)
+    (value,) = at.values(x)
+    return (at.moved(node, value, dtype),)
 
 
 def dropout(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

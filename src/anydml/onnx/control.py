@@ -1,0 +1,195 @@
+"""If and Loop whose conditions and counts are constants: the nodes of their graphs, as often as they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from anydml.errors import ModelError
+from anydml.onnx.budget import SMALL, Budget
+from anydml.onnx.checks import MOST_NODES, NODE
+from anydml.onnx.graph import Opsets, label, opsets_of, plain_domain
+from anydml.onnx.nodes.computing import ARITHMETIC
+from anydml.onnx.operators import run_node
+from anydml.onnx.read import read_node
+from anydml.onnx.tensors import tensor_shape, to_array
+from anydml.onnx.training_nodes import FreshNames
+from anydml.onnx.values import Array
+from anydml.onnx.walk import subgraphs
+
+FOLDED = frozenset((*ARITHMETIC, "Cast", "Constant", "Identity", "Gather", "Reshape", "Squeeze", "Unsqueeze"))
+"""Operators that are followed from constants to conditions."""
+
+FEW = 64
+"""Elements of such constants, at most."""
+
+
+def unrolled(model: ModelProto) -> ModelProto:
+    """The model without the Ifs and Loops of which it is known what they do; others stay as they are.
+
+    Raises:
+        ModelError: there would be too many nodes, or there is not enough memory for them.
+    """
+    if not any(proto.op_type in ("If", "Loop") and not plain_domain(proto.domain) for proto in model.graph.node):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.node[:]
+    unrolling = _Unrolling(model)
+    copy.graph.node.extend(unrolling.nodes(model.graph.node))
+    return copy
+
+
+class _Unrolling:
+    def __init__(self, model: ModelProto) -> None:
+        self._fresh = FreshNames(model)
+        self._opsets: Opsets = opsets_of(model.opset_import)
+        self._known: dict[str, Array] = {}
+        self._count = self._bytes = self._asked = 0
+        inputs = {value.name for value in model.graph.input}
+        for tensor in model.graph.initializer:
+            if tensor.name not in inputs and not tensor.external_data:
+                self._keep(tensor.name, tensor)
+
+    def _keep(self, name: str, tensor: TensorProto) -> None:
+        if np.prod(tensor_shape(tensor), dtype=object) <= FEW and tensor.data_type != TensorProto.STRING:
+            self._known[name] = to_array(tensor, Budget())
+
+    def nodes(self, protos: Iterable[NodeProto]) -> list[NodeProto]:
+        """The nodes that stand for some."""
+        made: list[NodeProto] = []
+        for proto in protos:
+            is_own = not plain_domain(proto.domain)
+            if is_own and proto.op_type == "If":
+                made += self._branch(proto)
+            elif is_own and proto.op_type == "Loop":
+                made += self._rounds(proto)
+            else:
+                self._fold(proto)
+                self._counted(proto, 0)
+                made.append(proto)
+        return made
+
+    def _counted(self, proto: NodeProto, size: int) -> None:
+        self._count += 1
+        self._bytes += size
+        if self._count > MOST_NODES:
+            message = f"{label(proto.name, '', proto.op_type)}: the model's loops come to more than {MOST_NODES} nodes"
+            raise ModelError(message, proto.op_type, None, "loops must be unrolled")
+        needed = 4 * self._bytes + NODE * self._count
+        if needed > self._asked + SMALL:
+            Budget().ask("the model's loops", "unrolling them", needed)
+            self._asked = needed
+
+    def _fold(self, proto: NodeProto) -> None:
+        """Remember what a node gives, where it follows from constants."""
+        if proto.op_type not in FOLDED or not all(name in self._known for name in proto.input):
+            return
+        if proto.op_type == "Identity":
+            self._known[proto.output[0]] = self._known[proto.input[0]]
+            return
+        sizes = [tensor_shape(attribute.t) for attribute in proto.attribute if attribute.HasField("t")]
+        if any(np.prod(shape, dtype=object) > FEW for shape in sizes):
+            return
+        try:
+            node = read_node(proto, self._opsets, proto.name)
+            found = run_node(node, [self._known[name] for name in proto.input], Budget())
+        except ModelError:
+            # Said when the graph is read, or runs.
+            return
+        for name, value in zip(proto.output, found, strict=False):
+            if isinstance(value, np.ndarray) and value.size <= FEW and not value.dtype.hasobject:
+                self._known[name] = value
+
+    def _number(self, name: str) -> int | None:
+        value = self._known.get(name)
+        return None if value is None or value.size != 1 else int(value.reshape(-1)[0])
+
+    def _branch(self, proto: NodeProto) -> list[NodeProto]:
+        taken = self._number(proto.input[0])
+        if taken is None:
+            return [proto]
+        name = "then_branch" if taken else "else_branch"
+        graph = next(attribute.g for attribute in proto.attribute if attribute.name == name)
+        return self._inlined(graph, (), proto.output)
+
+    def _rounds(self, proto: NodeProto) -> list[NodeProto]:
+        graph = next(attribute.g for attribute in proto.attribute if attribute.name == "body")
+        most = self._number(proto.input[0]) if proto.input[0] else None
+        is_counted = len(proto.input) < 2 or not proto.input[1]
+        goes_on = 1 if is_counted else self._number(proto.input[1])
+        if (proto.input[0] and most is None) or goes_on is None or (is_counted and most is None):
+            return [proto]
+        made: list[NodeProto] = []
+        carried, count = [*proto.input[2:]], len(proto.input) - 2
+        rows: list[list[str]] = []
+        condition = self._constant(made, "condition", np.array(True))
+        done = 0
+        while goes_on and (most is None or done < most):
+            number = self._constant(made, "iteration", np.array(done, np.int64))
+            names = [self._fresh.new(f"{proto.name or 'Loop'}", "round") for _ in graph.output]
+            made += self._inlined(graph, (number, condition, *carried), names)
+            goes_on = 1 if is_counted else self._number(names[0])
+            if goes_on is None:
+                return [proto]
+            carried, done = names[1 : 1 + count], done + 1
+            rows.append(names[1 + count :])
+        scanned = proto.output[count:]
+        if scanned and not rows:
+            return [proto]
+        made += self._handed_on(carried, proto.output)
+        for k, output in enumerate(scanned):
+            parts = self._fresh.new(output or "scan", "parts")
+            made.append(helper.make_node("SequenceConstruct", [row[k] for row in rows], [parts], name=parts))
+            made.append(helper.make_node("ConcatFromSequence", [parts], [output], name=output, axis=0, new_axis=1))
+        return made
+
+    def _constant(self, made: list[NodeProto], base: str, value: Array) -> str:
+        name = self._fresh.new("Loop", base)
+        made.append(helper.make_node("Constant", [], [name], name=name, value=numpy_helper.from_array(value)))
+        self._known[name] = value
+        return name
+
+    def _handed_on(self, names: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
+        made = []
+        for name, output in zip(names, outputs, strict=False):
+            if output:
+                made.append(helper.make_node("Identity", [name], [output], name=self._fresh.new(output, "handed_on")))
+                self._fold(made[-1])
+        return made
+
+    def _inlined(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
+        """A graph's nodes, with new names, between names around it."""
+        renamed = dict(zip((value.name for value in graph.input), inputs, strict=False))
+        made: list[NodeProto] = []
+        for tensor in graph.initializer:
+            name = renamed[tensor.name] = self._fresh.new(tensor.name, "value")
+            self._keep(name, tensor)
+            made.append(helper.make_node("Constant", [], [name], name=name, value=tensor))
+            self._counted(made[-1], tensor.ByteSize())
+        protos = []
+        for proto in graph.node:
+            for name in proto.output:
+                if name:
+                    renamed[name] = self._fresh.new(name, "value")
+            own = NodeProto()
+            own.CopyFrom(proto)
+            own.name = self._fresh.new(proto.name or proto.op_type, "node")
+            _rename(own, renamed)
+            self._counted(own, own.ByteSize())
+            protos.append(own)
+        made += self.nodes(protos)
+        return made + self._handed_on([renamed.get(value.name, value.name) for value in graph.output], outputs)
+
+
+def _rename(proto: NodeProto, renamed: dict[str, str]) -> None:
+    """Other names for values, in a node and in the graphs inside it."""
+    proto.input[:] = [renamed.get(name, name) for name in proto.input]
+    proto.output[:] = [renamed.get(name, name) for name in proto.output]
+    for graph in subgraphs(proto):
+        for inner in graph.node:
+            _rename(inner, renamed)
+        for value in graph.output:
+            value.name = renamed.get(value.name, value.name)
