@@ -255,7 +255,7 @@ def main(cases, seed):
         for _ in range(cases):
             check_desc(rng, operator)
     for count in (1, 2, 31, 32, 33, 300):
-        for size in (1, 2, 4, 8, 16):
+        for size in (1, 2, 4, 8, 16) if count in (2, 33) else (1, 8):
             for is_equal in (True, False):
                 check_parts(rng, count, is_equal, size, int(rng.integers(1, 20)))
     check_large(rng)

@@ -14,7 +14,7 @@ from refused import f32
 
 import anydml as dml
 
-CHUNKS, GRAPHS = 8, how_many(240) // 8
+CHUNKS, GRAPHS = 8, how_many(120) // 8
 
 
 def check(seed, devices, seen):

@@ -15,7 +15,7 @@ from anydml.engines.numpy.engine import NumpyProgram
 from anydml.engines.reference.literal import bind_literally
 from anydml.moves import Access, Fill, Lookup, Move, Operand, Program, without_fills
 
-CHUNKS, PROGRAMS = 8, how_many(400) // 8
+CHUNKS, PROGRAMS = 4, how_many(160) // 4
 
 
 def bind_reference(program):

@@ -139,19 +139,25 @@ def test_arrays_without_axes_keep_all(tmp_path, version, name, names):
     assert read(tmp_path / "y.zarr") == x
 
 
-@pytest.mark.parametrize(("version", "name"), CASES)
-@pytest.mark.parametrize(
-    ("options", "axes", "take"),
-    [
-        ({"permute": [2, 0, 1]}, [2, 0, 1], lambda x: x.transpose(2, 0, 1)),
-        ({"slices": "1:6,:,::-1"}, [0, 1, 2], lambda x: x[1:6, :, ::-1]),
-        ({"slices": ":,2"}, [0, 2], lambda x: x[:, 2]),
-        ({"slices": "3,:,1:", "permute": [1, 0]}, [2, 1], lambda x: x[3, :, 1:].T),
-        ({"slices": "3,2,1"}, [], lambda x: x[3, 2, 1]),
-    ],
-    ids=["permuted", "sliced", "an axis less", "an axis less, permuted", "one"],
-)
-def test_what_axes_have_goes_with_them(tmp_path, version, name, options, axes, take):
+TAKEN = {
+    "permuted": ({"permute": [2, 0, 1]}, [2, 0, 1], lambda x: x.transpose(2, 0, 1)),
+    "sliced": ({"slices": "1:6,:,::-1"}, [0, 1, 2], lambda x: x[1:6, :, ::-1]),
+    "an axis less": ({"slices": ":,2"}, [0, 2], lambda x: x[:, 2]),
+    "an axis less, permuted": ({"slices": "3,:,1:", "permute": [1, 0]}, [2, 1], lambda x: x[3, :, 1:].T),
+    "one": ({"slices": "3,2,1"}, [], lambda x: x[3, 2, 1]),
+}
+# Codecs that say something of axes meet all of them, others two.
+TAKEN_OF = [
+    (version, name, taken)
+    for number, (version, name) in enumerate(CASES)
+    for k, taken in enumerate(TAKEN)
+    if "order" in name or "shards" in name or (k - number) % 5 < 2
+]
+
+
+@pytest.mark.parametrize(("version", "name", "taken"), TAKEN_OF)
+def test_what_axes_have_goes_with_them(tmp_path, version, name, taken):
+    options, axes, take = TAKEN[taken]
     x = written(tmp_path / "x.zarr", 3, version, codecs_of(version, name))
     stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.zarr", **options).run()
     found, wanted = said(tmp_path / "y.zarr"), said(tmp_path / "x.zarr")

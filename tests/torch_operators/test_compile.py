@@ -40,8 +40,12 @@ def has_compiler():
         return False
 
 
-@every_case
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+FIRST = [*{case.name: case for case in reversed(CASES)}.values()]
+
+
+@pytest.mark.parametrize(
+    "case, dynamic", [*((case, True) for case in CASES), *((case, False) for case in FIRST)], ids=str
+)
 def test_compiled_without_graph_breaks(case, dynamic):
     results = []
     for is_compiled in (True, False):

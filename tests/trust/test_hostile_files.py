@@ -12,7 +12,7 @@ from trust.hostile_child import ADDRESS_SPACE, ENVIRONMENT
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
 
 HANG = 600 + float(os.environ.get("ANYDML_HOSTILE_FILES", "0"))
-FILES = int(os.environ.get("ANYDML_HOSTILE_FILES", "400"))
+FILES = int(os.environ.get("ANYDML_HOSTILE_FILES", "150"))
 FIRST = int(os.environ.get("ANYDML_HOSTILE_FIRST", "0"))
 
 

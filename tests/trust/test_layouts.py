@@ -8,7 +8,7 @@ import pytest
 
 from trust.children import environment
 
-LAYOUTS = int(os.environ.get("ANYDML_LAYOUTS", "20000"))
+LAYOUTS = int(os.environ.get("ANYDML_LAYOUTS", "10000"))
 """Calls of each kind, no two of which have one layout; 10⁶ where one asks for them."""
 
 GROWTH = 2 << 20

@@ -14,7 +14,7 @@ from anydml.memory.device_array import as_array
 
 # PyTorch has no elements of other sizes.
 ELEMENT_SIZES = (1, 2, 4, 8, 16) if ON_GPU else (1, 2, 3, 4, 6, 8, 12, 16, 24, 40)
-COUNTS = (1, 2, 3, 31, 32, 33, 300)
+COUNTS = (1, 3, 33, 300)
 INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
 
 
@@ -71,6 +71,10 @@ def test_split_and_join_of_every_element_size(size, axis, offsets):
 @pytest.mark.parametrize("is_equal", [True, False], ids=["equal", "unequal"])
 @pytest.mark.parametrize("is_block", [True, False], ids=["block", "out"])
 def test_any_number_of_parts(count, is_equal, is_block, offsets):
+    """The counts at which kernels change are `test_agreement`'s."""
+    if plan.LIMIT == 0:
+        # With wide offsets as many as make another kernel.
+        count = min(count, 65)
     sizes = [3] * count if is_equal else unequal(count, 4 * count)
     x = elements((3, sum(sizes), 2), 4)
     expected = np.split(x, list(itertools.accumulate(sizes))[:-1], 1)
