@@ -5,19 +5,8 @@ import pytest
 from odd_arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
 
 import anydml as dml
-from anydml.functions import calling, planning
 
 SHAPES = [(6,), (3, 6), (2, 6, 3), (6, 1, 2, 2), (0, 6), (6, 0, 2), (1, 6, 1)]
-
-
-@pytest.fixture(autouse=True, params=["as few numbers", "by programs"])
-def way(request, monkeypatch):
-    """Few numbers are moved without a program; here they are moved with one, too."""
-    calling.PLANS.clear()
-    if request.param == "by programs":
-        monkeypatch.setattr(planning, "FEW_BYTES", -1)
-    yield
-    calling.PLANS.clear()
 
 
 every_dtype = pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

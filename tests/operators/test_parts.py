@@ -1,9 +1,15 @@
 """DML_SPLIT and DML_JOIN: each rule at its boundary and just past it."""
 
+import numpy as np
 import pytest
+from call_ways import in_python
+from odd_arrays import DTYPES, random_array
 from refused import f32, refused
 
 import anydml as dml
+from anydml.moves import simplify
+from anydml.operators.parts import packed_part_moves, part_moves
+from anydml.tensor import Layout
 
 X = f32(1, 1, 6, 2)
 F16 = dml.TensorDesc("FLOAT16", [1, 1, 3, 2])
@@ -122,3 +128,34 @@ def test_descs_are_values():
     assert one != other
     with pytest.raises(AttributeError):
         one.axis = 2
+
+
+@pytest.mark.parametrize("into_whole", [False, True])
+def test_packed_parts_have_the_moves_that_their_layouts_have(into_whole):
+    rng = np.random.default_rng(8)
+    for _ in range(500):
+        before, after = (tuple(rng.integers(1, 4, int(rng.integers(0, 3))).tolist()) for _ in range(2))
+        sizes = rng.integers(0, 4, int(rng.integers(1, 5))).tolist()
+        item = int(rng.choice([1, 2, 4, 16, 3]))
+        parts = [Layout.packed((*before, size, *after), item) for size in sizes]
+        whole = Layout.packed((*before, sum(sizes), *after), item)
+        first = 0 if into_whole else 1
+        place = (len(sizes) if into_whole else 0, whole)
+        expected = simplify(part_moves(place, [*enumerate(parts, first)], len(before), into_whole))
+        runs = [size * int(np.prod(after)) * item for size in sizes]
+        assert packed_part_moves(int(np.prod(before)), runs, into_whole) == expected
+
+
+def test_packed_and_strided_parts_agree_in_python():
+    rng = np.random.default_rng(9)
+    with in_python():
+        for _ in range(100):
+            x = np.asarray(random_array(rng, DTYPES[rng.choice(["f4", "u1", "D"])], (int(rng.integers(1, 5)), 3000, 2)))
+            cut = int(rng.integers(0, 3001))
+            spread = np.repeat(x, 2, 2)[..., ::2]
+            parts = dml.split(x, [cut, 3000 - cut], 1)
+            for part, again, slow in zip(
+                parts, dml.split(spread, [cut, 3000 - cut], 1), np.split(x, [cut], 1), strict=True
+            ):
+                assert part.tobytes() == again.tobytes() == slow.tobytes()
+            assert dml.join(parts, 1).tobytes() == dml.join(np.split(spread, [cut], 1), 1).tobytes() == x.tobytes()

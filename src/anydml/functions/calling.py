@@ -16,8 +16,7 @@ from anydml.binding import check_overlap, check_writeable
 from anydml.engines import array_engine
 from anydml.engines.protocol import ArrayEngine
 from anydml.functions.operations import Operation
-from anydml.functions.planning import NUMBERS, out_names, planned
-from anydml.functions.plans import PLANS, Plan
+from anydml.functions.planning import PLANS, Plan, out_names, planned
 from anydml.memory.host import address_of
 
 Array = np.ndarray[Any, Any]
@@ -63,8 +62,7 @@ def call(
         operation, read = operation.in_place, inputs[1:]
     layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
     places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])
-    # An unaligned array is copied as a whole, too.
-    key = engine.key, operation, arguments, layouts, places, operation.copies_all and inputs[0].flags.aligned
+    key = engine.key, operation, arguments, layouts, places
     plan = PLANS.get(key)
     if plan is None:
         plan = planned(name, operation, inputs, arguments, targets, engine)
@@ -98,12 +96,6 @@ def _new(
     adapter: ArrayAdapter | None,
     engine: ArrayEngine,
 ) -> list[Any]:
-    if plan.compiled is None and adapter is None and not plan.is_empty:
-        if plan.inferred.views:
-            (x,) = inputs
-            return [x[view].copy() for view in plan.inferred.views]
-        if operation.new is not None and plan.dtype.kind in NUMBERS:
-            return operation.new(inputs, plan.inferred)
     given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
     _run(operation, plan, inputs, operands)
     return given if adapter is None else [engine.give(adapter, result) for result in given]

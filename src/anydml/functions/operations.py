@@ -31,12 +31,9 @@ class Operation:
         by_numpy: writes the results of inputs to arrays.
         input_names: what errors call the inputs, where it is not ``arrays[i]``.
         has_parts: whether there are several results.
-        few: how many times as many bytes as others NumPy makes as fast as a program.
         written_by_numpy: bytes of results from which `by_numpy` takes less time than a program; None: never.
-        copies_all: whether NumPy first copies all of an input that is not contiguous.
         in_place: what calls do whose `out` is the first input itself; None where that is refused.
         constants: operands that follow the results, as `Function` says.
-        new: the same as `by_numpy` for few numbers, where NumPy makes the results itself in less time.
     """
 
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
@@ -44,10 +41,7 @@ class Operation:
     by_numpy: Callable[[Sequence[Array], Inferred, Sequence[Array]], None]
     input_names: tuple[str, ...] = ("x",)
     has_parts: bool = False
-    few: int = 1
     written_by_numpy: int | None = None
-    copies_all: bool = False
-    new: Callable[[Sequence[Array], Inferred], list[Array]] | None = None
     constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
     in_place: Operation | None = None
 
@@ -55,10 +49,9 @@ class Operation:
 def operation(function: Function) -> Operation:
     """What `calling` runs for a function."""
     names = () if function.is_of_lists else tuple(each.name for each in function.arrays)
-    lower = function.lower if function.few else partial(_lowered, function.lower)
+    lower = partial(_lowered, function.lower)
     by_numpy = function.by_numpy or partial(_by_positions, function)
-    few = function.few, function.written_by_numpy
-    kinds = function.has_parts, *few, function.copies_all, function.new, function.constants
+    kinds = function.has_parts, function.written_by_numpy, function.constants
     made = Operation(function.infer, lower, by_numpy, names, *kinds)
     if function.in_place is None:
         return made

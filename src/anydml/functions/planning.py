@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from anydml.binding import check_strides
+from anydml.engines.program_cache import ProgramCache
 from anydml.engines.protocol import ArrayEngine
 from anydml.errors import BindingError, DescError
 from anydml.functions.arguments import is_movable, joined_dtype
 from anydml.functions.operations import Inferred, Operation, constant_operands
-from anydml.functions.plans import Plan
 from anydml.moves import Operand, Program
 from anydml.tensor import Layout
 from anydml.text import counted
@@ -22,14 +22,36 @@ from anydml.text import counted
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
 
-FEW_BYTES = 4 << 10
-"""Results of numbers up to here are made by NumPy at once: to bind a program would take longer than that."""
-
 FEW_OPERANDS = 32
 """Inputs and results that programs are remembered for to have."""
 
-NUMBERS = "biufc"
-"""NumPy's kinds of dtypes whose elements are numbers."""
+PLANS = ProgramCache()
+"""Plans for layouts seen before, of calls that compiled code does not do."""
+
+
+class Plan:
+    """What calls with the same layouts and arguments share.
+
+    Attributes:
+        inferred: parameters and shapes.
+        dtype: of the results.
+        compiled: what moves the bytes; None where NumPy does, or nothing has to be done.
+        is_empty: whether there is nothing to do.
+    """
+
+    __slots__ = ("compiled", "dtype", "inferred", "is_empty")
+
+    def __init__(self, inferred: Inferred, dtype: np.dtype[Any], compiled: Any, is_empty: bool) -> None:
+        self.inferred = inferred
+        self.dtype = dtype
+        self.compiled = compiled
+        self.is_empty = is_empty
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept, about."""
+        kept: int = 1024 + 64 * len(self.inferred.shapes) + (self.compiled.weight if self.compiled else 0)
+        return kept
 
 
 def out_names(operation: Operation, out: Sequence[Any] | None) -> list[str]:
@@ -74,7 +96,7 @@ def planned(
         return Plan(inferred, dtype, None, is_empty=True)
     most = operation.written_by_numpy
     is_numpys_own = is_joined or not is_movable(dtype) or (most is not None and written >= most)
-    if engine.is_numpys and (is_numpys_own or _is_few(operation, inputs, inferred, written)):
+    if engine.is_numpys and is_numpys_own:
         return Plan(inferred, dtype, None, is_empty=False)
     program = program_of(name, operation, inputs, targets, inferred, dtype)
     compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
@@ -121,18 +143,6 @@ def _operands(names: tuple[str, ...], inputs: int, results: int) -> tuple[Operan
 
 
 _few_operands = lru_cache(64)(_operands)
-
-
-def _is_few(operation: Operation, inputs: Sequence[Array], inferred: Inferred, written: int) -> bool:
-    """Whether the results are so few numbers that NumPy should make them."""
-    first = inputs[0]
-    if first.dtype.kind not in NUMBERS or written > operation.few * FEW_BYTES:
-        return False
-    if not operation.copies_all:
-        return True
-    # Without dimensions it would be a scalar, which has no byte order.
-    is_read_in_place = first.nbytes <= FEW_BYTES or (first.flags.c_contiguous and first.flags.aligned)
-    return is_read_in_place and inferred.shapes[0] != ()
 
 
 def _check_targets(

@@ -81,7 +81,7 @@ def _infer_flip(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     return window(starts, tuple(shape), tuple(-1 if d in axes else 1 for d in range(len(shape))))
 
 
-@function(_infer_flip, lower_slice, few=1)
+@function(_infer_flip, lower_slice)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
     """The elements in reverse order along axes, as the array API's.
 

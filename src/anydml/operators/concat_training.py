@@ -111,7 +111,7 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
     return tuple([shape[axis] for shape in shapes])
 
 
-@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, few=1, lengths=_lengths, compose=compose_join)
+@function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, lengths=_lengths, compose=compose_join)
 def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
     """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
 

@@ -131,10 +131,7 @@ class Function:
             as the moves.
         by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
             looked up where the moves put numbers.
-        new: the same for few numbers, where NumPy makes the results itself in less time.
-        few: how many times 4 KiB NumPy makes as fast as a program, by `by_numpy`, `new` or views.
         written_by_numpy: bytes of results from which `by_numpy` writes them in less time than a program; None: never.
-        copies_all: whether NumPy first copies all of an input that is not contiguous.
         lengths: of the inputs, from shapes and parameters, where they are a second result.
         expand: arguments in which lists of sizes stand for their number.
         compose: in a fused function, the results from what composes, the arrays (indices that are known are NumPy's),
@@ -150,10 +147,7 @@ class Function:
     constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
     in_place: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]] | None = None
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
-    new: Callable[[Sequence[Any], Inferred], list[Any]] | None = None
-    few: int = 0
     written_by_numpy: int | None = None
-    copies_all: bool = False
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
     expand: Callable[[str, Sequence[Sizes], Parameters], Parameters] | None = None
     compose: Callable[[Composing, Sequence[Any], Inferred], list[Any]] | None = None

@@ -228,15 +228,10 @@ def lower_gather(
     return gather_moves(source, indices, destination, axis, index_dtype, outside)
 
 
-def _picked(inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    (x, indices), (axis, _, outside) = inputs, inferred.parameters
-    return [take(x, indices, axis, "gather" if outside == "refuse" else None)]
-
-
 def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
-    (x, indices), (output,) = inputs, outputs
+    (x, indices), (output,), (axis, _, outside) = inputs, outputs, inferred.parameters
     # As a list: what one index picks would be no array, and what it is might be taken to pieces.
-    (taken,) = _picked((x, indices.reshape(-1)), inferred)
+    taken = take(x, indices.reshape(-1), axis, "gather" if outside == "refuse" else None)
     output[...] = taken.reshape(output.shape)
 
 
@@ -245,7 +240,7 @@ def _composed(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> lis
     return [make.picked_by(x, indices, axis, outside)]
 
 
-@function(infer_gather, lower_gather, by_numpy=_pick, new=_picked, few=16, copies_all=True, compose=_composed)
+@function(infer_gather, lower_gather, by_numpy=_pick, compose=_composed)
 def gather(
     x: Array,
     indices: Indices,

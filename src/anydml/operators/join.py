@@ -158,7 +158,7 @@ def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> 
     return [make.joined(inputs, axis)]
 
 
-@function(infer_join, lower_join, by_numpy=concatenate, few=1, compose=compose_join)
+@function(infer_join, lower_join, by_numpy=concatenate, compose=compose_join)
 def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> Array:
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 

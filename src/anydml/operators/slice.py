@@ -173,7 +173,7 @@ def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) ->
     return [make.sliced(x, starts, shape, steps)]
 
 
-@function(infer_slice, lower_slice, few=1, compose=compose_slice)
+@function(infer_slice, lower_slice, compose=compose_slice)
 def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, out: Array | None = None) -> Array:
     """``result[c] = x[offsets + strides · c]`` (DML_OPERATOR_SLICE, without its limits).
 

@@ -194,7 +194,7 @@ def infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     return window(copy_start(offsets, sizes, steps), shape, steps)
 
 
-@function(infer_slice1, lower_slice, few=1, compose=compose_slice)
+@function(infer_slice1, lower_slice, compose=compose_slice)
 def slice1(
     x: Array,
     window_offsets: Ints,

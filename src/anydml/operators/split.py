@@ -121,7 +121,7 @@ def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred) ->
     return [make.cut(x, axis, start if size else 0, size) for start, size in zip(starts, sizes, strict=False)]
 
 
-@function(infer_split, lower_split, few=1, expand=_expand, compose=compose_split)
+@function(infer_split, lower_split, expand=_expand, compose=compose_split)
 def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays | None = None) -> list[Array]:
     """Split an array along an axis (DML_OPERATOR_SPLIT, without its limits).
 

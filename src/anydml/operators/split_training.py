@@ -152,7 +152,7 @@ def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Paramete
     return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
 
 
-@function(infer_split_training, lower_split, "SplitTraining", few=1, compose=compose_split)
+@function(infer_split_training, lower_split, "SplitTraining", compose=compose_split)
 def split_training(
     x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
 ) -> list[Array]:
