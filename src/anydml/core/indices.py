@@ -8,6 +8,7 @@ import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import View
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memcpy
 
 from anydml.strides import each_once
 
@@ -42,20 +43,20 @@ def is_text(given):
 
 def is_inside(at, type, size):
     """Whether an index lies on an axis of a size, counted from either end."""
-    if type == -8:
-        i: int64_t = cython.cast(cython.pointer(int64_t), at)[0]
-        return -size <= i < size
-    if type == -4:
-        k: int32_t = cython.cast(cython.pointer(int32_t), at)[0]
-        return -size <= k < size
-    if type == 4:
-        return cython.cast(cython.pointer(uint32_t), at)[0] < size
-    return cython.cast(cython.pointer(uint64_t), at)[0] < cython.cast(uint64_t, size)
+    i: int64_t
+    k: int32_t
+    if abs(type) == 8:
+        memcpy(cython.address(i), at, 8)
+        return -size <= i < size if type < 0 else 0 <= i < size
+    memcpy(cython.address(k), at, 4)
+    return -size <= k < size if type < 0 else cython.cast(uint32_t, k) < size
 
 
 def are_row_inside(at, type, step, n, size):
     """Whether n indices, `step` bytes apart, lie on an axis of a size, counted from either end."""
     i: int64_t
+    k: int32_t
+    m: uint64_t
     wrong: int64_t = 0
     low: int64_t = size if type < 0 else 0
     most: int64_t = size - 1
@@ -65,15 +66,16 @@ def are_row_inside(at, type, step, n, size):
                 return False
     elif type == 4:
         for i in range(n):
-            wrong |= most - cython.cast(cython.pointer(uint32_t), at)[i]
+            memcpy(cython.address(k), at + 4 * i, 4)
+            wrong |= most - cython.cast(uint32_t, k)
     elif type == -4:
         for i in range(n):
-            k: int64_t = cython.cast(cython.pointer(int32_t), at)[i]
+            memcpy(cython.address(k), at + 4 * i, 4)
             wrong |= (k + low) | (most - k)
     else:
         # Without branches; what is unsigned and far outside is negative here, and so are sums that are too large.
         for i in range(n):
-            m: uint64_t = cython.cast(cython.pointer(uint64_t), at)[i]
+            memcpy(cython.address(m), at + 8 * i, 8)
             wrong |= cython.cast(int64_t, (m + cython.cast(uint64_t, low)) | (cython.cast(uint64_t, most) - m))
     return wrong >= 0
 
