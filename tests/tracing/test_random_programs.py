@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from how_many import how_many
 from tracing.random_numpy import Program
+from tracing.random_numpy_words import NumpyProgram
 
 import anydml as dml
 
 CHUNKS, PROGRAMS = 10, how_many(1000) // 10
 
 
-def check(seed, seen):
-    program = Program(seed)
+def check(seed, seen, kind=Program):
+    program = kind(seed)
     fused = dml.fuse(program)
     names = [name for name, _ in program.steps]
     try:
@@ -48,3 +49,11 @@ def test_programs_use_every_step():
     names = {name[5:] for name in dir(Program) if name.startswith("step_")}
     seen = {name for k in range(200) for name, _ in Program([77, k]).steps}
     assert seen == names
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_programs_of_more_words(chunk):
+    seen = collections.Counter()
+    for k in range(PROGRAMS // 2):
+        check([chunk, 1, k], seen, NumpyProgram)
+    assert seen["programs"] >= 0.45 * PROGRAMS

@@ -12,13 +12,14 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402  # where there is PyTorch
 from tracing.random_torch import Program  # noqa: E402
+from tracing.random_torch_words import TorchProgram  # noqa: E402
 
 CHUNKS, PROGRAMS = 8, how_many(400) // 8
 X = torch.arange(24.0).reshape(2, 3, 4)
 
 
-def check(seed, seen):
-    program = Program(seed)
+def check(seed, seen, kind=Program):
+    program = kind(seed)
     fused, names = dml.fuse(program), [name for name, _ in program.steps]
     try:
         lowered = fused.lower(program.tensors)
@@ -46,6 +47,14 @@ def test_random_programs(chunk):
         check([153, chunk, k], seen)
     assert seen["programs"] >= 0.95 * PROGRAMS
     assert seen["scratch"] <= 0.4 * PROGRAMS
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_programs_of_more_words(chunk):
+    seen = collections.Counter()
+    for k in range(PROGRAMS // 2):
+        check([154, chunk, k], seen, TorchProgram)
+    assert seen["programs"] >= 0.45 * PROGRAMS
 
 
 def test_programs_use_every_step():
