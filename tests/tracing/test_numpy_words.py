@@ -193,6 +193,11 @@ def shifts(draw):
     return lambda x: (np.fft.fftshift(x, axes), np.fft.ifftshift(x, axes)), x
 
 
+def views(draw):
+    x = draw.x(1, dtypes=("i4", "f4"))
+    return lambda x: (x.view("u4"), np.astype(x.view(np.float32)[::-1], "f4").view(x.dtype)), x
+
+
 def of_other_dtypes(draw):
     x, dtype = draw.x(1, dtypes=DTYPES[:8]), draw.pick(*DTYPES[:8])
     return lambda x: (np.zeros_like(x, dtype), np.full_like(x, 1, dtype), np.full_like(x, x[::-1])), x
@@ -200,7 +205,7 @@ def of_other_dtypes(draw):
 
 WORDS = [
     *(append, block, choose, compress, delete, diag, diagonals, insert, insert_rows, meshgrid, of_other_dtypes, resize),
-    *(select, shifts, triangles, where_, where_number, windows),
+    *(select, shifts, triangles, views, where_, where_number, windows),
 ]
 
 

@@ -67,12 +67,11 @@ def columns(x: TracedArray, kernel_size: Any, dilation: Any = 1, padding: Any = 
     blocks = ((rows - down * (height - 1) - 1) // by + 1, (places - right * (width - 1) - 1) // across + 1)
     if min(blocks) < 1:
         raise broken(f"a window of {height} by {width} does not fit into {x!r}")
-    taps = []
-    for i in range(height):
-        part = shaping.cut(padded, 2, i * down, blocks[0], by)
-        cuts = (shaping.cut(part, 3, j * right, blocks[1], across) for j in range(width))
-        taps += [axes.expand_dims(each, 2) for each in cuts]
-    return shaping.reshaped(shaping.joined(taps, 2), (batch, channels * height * width, blocks[0] * blocks[1]))
+    tall = picks.windows(padded, 2, down * (height - 1) + 1, by)
+    wide = picks.windows(tall, 3, right * (width - 1) + 1, across)
+    taps = shaping.cut(shaping.cut(wide, 4, 0, height, down), 5, 0, width, right)
+    turned = shaping.permuted(taps, (0, 1, 4, 5, 2, 3))
+    return shaping.reshaped(turned, (batch, channels * height * width, blocks[0] * blocks[1]))
 
 
 def _two(number: Any) -> tuple[int, int]:

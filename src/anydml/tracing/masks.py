@@ -36,10 +36,10 @@ def chosen(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
     return x.made(x.trace.composer.overwritten(x.value, [y.value, by.value], lower, placing.REASON))
 
 
-def where(mask: TracedArray, x: Any = None, y: Any = None, name: str = "where") -> TracedArray:
+def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
     """NumPy's and PyTorch's, of two arrays of one dtype, or of one and a number that it holds."""
     if x is None or y is None:
-        raise refused(f"{name} of a condition alone", "shapes would depend on elements")
+        raise refused("where of a condition alone", "shapes would depend on elements")
     first, second = (_held(mask, each, other) for each, other in ((x, y), (y, x)))
     return chosen(mask, first, second)
 

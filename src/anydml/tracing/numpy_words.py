@@ -108,6 +108,7 @@ NUMPY: Table = {
     **lines("copy", axes.same, "@a -order -subok"),
     **lines("ascontiguousarray", making.contiguous, "@a dtype=None"),
     **lines("real", axes.real, "@val"),
+    **lines("astype", lambda x, dtype: x.astype(dtype), "@x dtype -copy -device"),
     # Sizes
     **lines("shape", lambda x: x.shape, "@a"),
     **lines("ndim", lambda x: x.ndim, "@a"),
