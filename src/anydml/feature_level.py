@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from anydml.tensor import DataType
@@ -73,8 +72,7 @@ class Support(NamedTuple):
     data_types: tuple[DataType, ...]
 
 
-@dataclass(frozen=True)
-class SupportRow:
+class SupportRow(NamedTuple):
     """One row of an operator's table: from `level` on, `tensors` (by field name, ``"InputTensor"``) may be these."""
 
     level: FeatureLevel

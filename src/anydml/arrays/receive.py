@@ -95,7 +95,7 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
         DescTypeError: it is no array, but a text or an object; or NumPy does not read it, such as lists of unequal
             lengths.
     """
-    if isinstance(array, DeviceArray):
+    if type(array) is np.ndarray or isinstance(array, DeviceArray):
         return array
     if not isinstance(array, _PLAIN):
         refuse_lazy(name, field, array)
@@ -111,7 +111,8 @@ def as_numpy(name: str, field: str, array: Any) -> Array:
 
 
 def _refuse_mask(name: str, field: str, array: Any) -> None:
-    if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
+    # To name `np.ma` imports it, which takes longer than any call.
+    if isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
         message = f"{name}: {field} is a masked array: pass {field}.data, and {field}.mask in a call of its own"
         raise BindingError(message, name, field, "a mask is not moved")
 

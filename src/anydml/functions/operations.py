@@ -20,7 +20,7 @@ from anydml.tensor import Layout
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Operation:
     """A function on arrays, without any array.
 

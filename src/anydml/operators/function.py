@@ -112,7 +112,7 @@ class Composing(Protocol):
         """Elements along an axis, by indices that count from either end."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
     """A function on arrays, without any array.
 
