@@ -12,6 +12,7 @@ cdef extern from *:
     """
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
+cdef bint is_plain(object value) except -1
 cdef bytes pattern_of(const Kind *k, object value)
 cdef int surround(Batch *batch, const View *to, int64_t element, const int64_t *start, const int64_t *n, const int64_t *step, const char *pattern) except -1
 cdef int extend(Batch *batch, const View *to, int64_t element, const int64_t *start, const int64_t *n, object mode) except -1

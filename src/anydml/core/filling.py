@@ -5,11 +5,13 @@ Each gives None for what Python has to do, or refuse.
 """
 
 import cython
-from cython.cimports.anydml.core.arrays import RANK, Kind, View, numbers, packing, read
+from cython.cimports.anydml.core.arrays import RANK, Kind, View, number, numbers, packing, read
 from cython.cimports.anydml.core.batch import Batch, add, add_fill, begin, run_all
 from cython.cimports.anydml.core.indices import is_text
 from cython.cimports.anydml.core.views import result
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cython.cimports.cpython.float import PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cython.cimports.cpython.long import PyLong_CheckExact
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
@@ -18,6 +20,14 @@ from cython.cimports.numpy import import_array
 from anydml.core.mirrors import runs
 
 import_array()
+
+
+def is_plain(value):
+    """Whether a value is a number of Python's own that every dtype of numbers holds: nothing else runs to pack it."""
+    whole: int64_t
+    if PyFloat_CheckExact(value):
+        return 0 <= PyFloat_AS_DOUBLE(value) <= 127
+    return PyLong_CheckExact(value) and not number(value, cython.address(whole)) and 0 <= whole <= 127
 
 
 def pattern_of(k, value):
@@ -45,7 +55,7 @@ def fill(x, value, out):
         return None
     pattern = pattern_of(cython.address(k), value)
     # A value's own methods may have changed x.
-    if pattern is None or read(x, cython.address(v), cython.address(k)):
+    if pattern is None or (not is_plain(value) and read(x, cython.address(v), cython.address(k))):
         return None
     found = result(cython.address(k), cython.address(v), out, v.rank, v.n, cython.address(to))
     if found is None:
@@ -145,7 +155,7 @@ def pad(x, pads, mode, value, out):
         return None
     pattern = pattern_of(cython.address(k), value)
     # A value's own methods may have changed x.
-    if pattern is None or read(x, cython.address(v), cython.address(k)):
+    if pattern is None or (not is_plain(value) and read(x, cython.address(v), cython.address(k))):
         return None
     if numbers(pads, given, 2 * RANK) != 2 * v.rank:
         return None

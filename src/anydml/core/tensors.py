@@ -3,7 +3,8 @@
 
 import cython
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
-from cython.cimports.cpython.ref import PyObject
+from cython.cimports.cpython.ref import Py_INCREF, PyObject
+from cython.cimports.cpython.tuple import PyTuple_New, PyTuple_SET_ITEM
 from cython.cimports.libc.stdint import int64_t
 
 HOST = 1
@@ -99,7 +100,12 @@ def look_at(library, x, found):
 def new_tensor(library, like, rank, n, bytes, data):
     """A new packed tensor of the library's own making, which may be resized; None where there are none now."""
     found: DLTensor
-    shape: tuple = tuple([n[d] for d in range(rank)])
+    d: cython.int
+    shape: tuple = PyTuple_New(rank)
+    for d in range(rank):
+        size: object = n[d]
+        Py_INCREF(size)
+        PyTuple_SET_ITEM(shape, d, size)
     # Sizes one by one are read in less time than a list of them.
     made = like.new_empty(*shape) if rank else like.new_empty(shape)
     if library_of(made) is not library:
