@@ -12,6 +12,17 @@
   switch (terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
 
 /* One vector of each of some blocks: from windows of 16 bytes, one a lane. */
+/* Lanes in reverse. */
+static inline K(vec) K(turned)(K(vec) v) {
+#if ANYDML_LANES == 4
+  return (K(vec))_mm512_shuffle_i64x2((__m512i)v, (__m512i)v, 0x1b);
+#elif ANYDML_LANES == 2
+  return (K(vec))_mm256_permute2x128_si256((__m256i)v, (__m256i)v, 1);
+#else
+  return v;
+#endif
+}
+
 #if ANYDML_LANES == 4
 #define ANYDML_PICK(v, m) ((K(vec))_mm512_shuffle_epi8((__m512i)(v), (__m512i)(m)))
 #define ANYDML_GET(k) (K(vec))_mm512_inserti64x4(_mm512_castsi256_si512(_mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(p[k] + o[k][0]))), \
@@ -43,6 +54,21 @@ static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
     K(vec) v;
 #define ANYDML_LEAVE(to) *(K(vec) *)(to) = v
 static void K(weave_vector) ANYDML_WEAVE_VECTOR()
+
+/* Lines of elements that follow each other at the destination, and the other way round at the source. */
+static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t e = s->element, n = n0 * e, w = K(W);
+  union { uint8_t byte[K(W)]; K(vec) all; } mask;
+  for (int k = 0; k < K(W); k++) mask.byte[k] = (uint8_t)(16 - e - (k & 15) / e * e + (k & 15) % e);
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    const char *end = from + e;
+    int64_t i = 0;
+    for (; i + w <= n; i += w) *(K(vec) *)(to + i) = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - i - w), mask.all));
+    if (i == n) continue;
+    if (n >= w) *(K(vec) *)(to + n - w) = K(turned)(ANYDML_PICK(*(const K(vec) *)(end - n), mask.all));
+    else for (; i < n; i += e) K(copy_few)(to + i, end - i - e, e);
+  }
+}
 #undef ANYDML_PICK
 #undef ANYDML_GET
 #undef ANYDML_TERM_OF
