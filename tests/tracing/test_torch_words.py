@@ -309,3 +309,19 @@ def test_words(word):
         assert list(dml.fuse(function).lower(*tensors).problems()) == []
         done += 1
     assert done > CALLS // 2
+
+
+def test_results_of_other_dtypes_go_to_out():
+    def function(x):
+        return x.flip(0), torch.zeros_like(x, dtype=torch.float64), x.new_ones(2, dtype=torch.bfloat16)
+
+    x, fused = torch.arange(3.0), dml.fuse(function)
+    out = torch.empty(3), torch.empty(3, dtype=torch.float64), torch.empty(2, dtype=torch.bfloat16)
+    assert fused(x, out=out) is out
+    for one, other in zip(out, function(x), strict=True):
+        assert contents(one) == contents(other)
+    for k, wrong in enumerate((torch.float64, torch.float32, torch.int16)):
+        given = [*out]
+        given[k] = torch.empty_like(out[k], dtype=wrong)
+        with pytest.raises(dml.BindingError, match=rf"out\[{k}\] is"):
+            fused(x, out=tuple(given))

@@ -187,7 +187,7 @@ def check_host(name: str, field: str, values: Any, are_on_host: bool) -> None:
         raise BindingError(message, name, field, f"{field} must lie in host memory")
 
 
-def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None) -> Array:
+def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None, is_alike: bool = True) -> Array:
     """An `out` as the engines see it.
 
     Args:
@@ -195,6 +195,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
         field: the argument's.
         array: what the caller gave.
         adapter: whose the inputs are.
+        is_alike: whether its dtype has to be the adapter's.
 
     Raises:
         BindingError: it is of another library or device than the inputs, or cannot be written.
@@ -207,7 +208,7 @@ def target_array(name: str, field: str, array: Any, adapter: ArrayAdapter | None
     if out is None or adapter is None:
         seen: Array = array
         return seen
-    if _dtype(out) != _dtype(adapter):
+    if is_alike and _dtype(out) != _dtype(adapter):
         message = f"{name}: {field} is {_dtype(out)}, but the result is {_dtype(adapter)}"
         raise BindingError(message, name, field, "out must have the result's shape and dtype")
     check_dimensions(name, field, getattr(out.array, "ndim", 0))

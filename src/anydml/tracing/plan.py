@@ -154,10 +154,11 @@ class Plan:
             ) from None
         fields, given, targets = [], [], []
         for leaf, field, target in pairs:
-            adapter = adapters[leaf.like] if leaf.like is not None else None
-            operand = self._engine.target(self.name, field, target_array(self.name, field, target, adapter))
+            adapter, is_alike = adapters[leaf.like or 0], leaf.like is not None
+            array = target_array(self.name, field, target, adapter, is_alike)
+            operand = self._engine.target(self.name, field, array)
             shape, dtype = self.shapes[leaf.number]
-            if operand.shape != shape or (operand.dtype != dtype and adapter is None):
+            if operand.shape != shape or (operand.dtype != dtype and (adapter is None or not is_alike)):
                 message = f"{self.name}: {field} is {operand.dtype} {operand.shape}, but the result is {dtype} {shape}"
                 raise BindingError(message, self.name, field, "out must have the result's shape and dtype")
             check_strides(self.name, field, operand)
