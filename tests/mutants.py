@@ -2,14 +2,15 @@
 
     python -m tests.mutants --sample 200 --seed 1 [--only operators/gather.py] [--like "text of a mutant"]
 
-Each mutant lives in a copy of the repository. A line is printed for each: noticed, and by which test; SURVIVED; or
-equivalent, because tests/equivalent_mutants.py says why no test can notice it.
+Each mutant lives in a copy of the repository, where the core is built again. A line is printed for each: noticed, and
+by which test; SURVIVED; or equivalent, because tests/equivalent_mutants.py says why no test can notice it.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import os
 import random
 import re
@@ -29,13 +30,17 @@ from .equivalent_mutants import EQUIVALENT
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/anydml"
-FILES = ("moves.py", "fields.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py")
+FILES = ("moves/*.py", "fields.py", "tensor.py", "binding.py", "feature_level.py", "operators/*.py", "core/*.py")
 TESTS = (
-    "tests/operators", "tests/test_moves.py", "tests/test_tensor.py", "tests/test_feature_level.py",
+    "tests/operators", "tests/moves", "tests/test_tensor.py", "tests/test_feature_level.py",
     "tests/test_seeds.py", "tests/test_device.py", "tests/test_function_errors.py", "tests/engines/test_agreement.py",
     "tests/test_function_properties.py", "tests/test_functions.py", "tests/fuzz/test_fuzz.py", "tests/test_binding.py",
 )  # fmt: skip
 """The cheap ones first, because the first failure ends a run; those that are named like the broken file before all."""
+CORE_TESTS = ("tests/core", "tests/memory", "tests/test_in_place.py", "tests/test_functions.py", "tests/fuzz")
+"""Those of what is compiled."""
+COPIED = ("src", "tests", "examples", "build", "pyproject.toml", "setup.py", "building.py", "README.md", "LICENSE")
+BUILD = (sys.executable, "setup.py", "build_ext", "--inplace")
 SECONDS = 300
 """Of processor time; a mutant that takes more hangs."""
 HANG = 7200
@@ -127,7 +132,10 @@ def _breakable(tree: ast.AST) -> Iterator[ast.AST]:
 
 def mutants(file: str) -> list[Mutant]:
     """Every mutant of a file."""
-    tree = ast.parse((ROOT / PACKAGE / file).read_text(encoding="utf-8"))
+    text = (ROOT / PACKAGE / file).read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    # Cython reads what the first lines say.
+    head = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     whole = ast.unparse(tree).splitlines()
     found = []
     nodes = [node for node in _breakable(tree) if not getattr(node, "_skipped", False)]
@@ -145,26 +153,30 @@ def mutants(file: str) -> list[Mutant]:
             at = next((i for i, pair in enumerate(zip(whole, lines, strict=False)) if pair[0] != pair[1]), None)
             if at is not None:
                 line = getattr(node, "lineno", 0)
-                found.append(Mutant(file, line, whole[at].strip(), lines[at].strip(), text + "\n"))
+                found.append(Mutant(file, line, whole[at].strip(), lines[at].strip(), head + text + "\n"))
     return list({mutant.text: mutant for mutant in found}.values())
 
 
 def tests_for(file: str) -> list[str]:
-    """All tests; first those that are named like a file of the package."""
-    return sorted(TESTS, key=lambda test: Path(file).stem not in test and not (file.startswith(Path(test).name)))
+    """The tests of a file; first those that are named like it."""
+    tests = CORE_TESTS if file.startswith("core/") else TESTS
+    return sorted(tests, key=lambda test: Path(file).stem not in test and not (file.startswith(Path(test).name)))
 
 
-def noticed_by(mutant: Mutant | None, copies: list[Path]) -> str | None:
-    """What notices a mutant, or the lack of one: a test, or that it hangs or crashes; None if every test passes."""
+def noticed_by(mutant: Mutant | None, copies: list[Path], tests: list[str]) -> str | None:
+    """What notices a mutant, or the lack of one: a test, the compiler, or that it hangs; None if every test passes."""
     place = copies.pop()
     environment = {**os.environ, "PYTHONPATH": str(place / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    tests = tests_for(mutant.file) if mutant else TESTS
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     path = place / PACKAGE / mutant.file if mutant else None
     original = path.read_text(encoding="utf-8") if path else ""
     try:
         if mutant:
             path.write_text(mutant.text, encoding="utf-8")
+        # What was a mutant before is newer than what was built of it, too.
+        built = subprocess.run(BUILD, cwd=place, env=environment, capture_output=True, text=True, check=False)
+        if built.returncode:
+            return "the compiler" if mutant else built.stderr
         with subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True) as process:
             resource.prlimit(process.pid, resource.RLIMIT_CPU, (SECONDS, SECONDS))
             resource.prlimit(process.pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
@@ -184,7 +196,7 @@ def noticed_by(mutant: Mutant | None, copies: list[Path]) -> str | None:
 def judged(mutant: Mutant, copies: list[Path]) -> str:
     """What became of a mutant, printed as soon as it is known."""
     start = time.monotonic()
-    test, reason = noticed_by(mutant, copies), EQUIVALENT.get(mutant.name)
+    test, reason = noticed_by(mutant, copies, tests_for(mutant.file)), EQUIVALENT.get(mutant.name)
     verdict = "noticed" if test else "equivalent" if reason else "SURVIVED"
     how = f" by {test}" + (", though it is listed as equivalent" if reason else "") if test else ""
     because = f", because {reason}" if verdict == "equivalent" else ""
@@ -211,11 +223,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         copies = [Path(folder) / str(number) for number in range(options.jobs)]
         for place in copies:
-            for part in ("src", "tests", "examples", "pyproject.toml"):
+            for part in filter(lambda part: (ROOT / part).exists(), COPIED):
                 target = place / part
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copytree(ROOT / part, target) if (ROOT / part).is_dir() else shutil.copy(ROOT / part, target)
-        if test := noticed_by(None, copies):
+                shutil.copytree(ROOT / part, target) if (ROOT / part).is_dir() else shutil.copy2(ROOT / part, target)
+        needed = dict.fromkeys(test for mutant in todo for test in tests_for(mutant.file))
+        if test := noticed_by(None, copies, [*needed]):
             print(f"the tests fail without a mutant: {test}")
             return 2
         with ThreadPoolExecutor(options.jobs) as pool:

@@ -16,12 +16,12 @@ MISSING = "no-such-compiler -x"
 ONLY_TRIALS = f"""'{sys.executable}' -c 'import sys; sys.exit("trial.c" not in str(sys.argv))'"""
 
 
-def python(*arguments, **variables):
-    """Python's end in the project's folder, where no program is found, with these variables in the environment."""
+def python(*arguments, folder=ROOT, **variables):
+    """Python's end in the project's folder, or in another, where no program is found, with these variables in the environment."""
     kept = {name: text for name, text in os.environ.items() if name not in ("CC", "ANYDML_PURE", "PATH")}
     command = [sys.executable, *arguments]
     environment = {**kept, "PATH": "", **variables}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,11 @@ def test_a_compiler_is_asked_for_where_none_works(variables, asks):
 def test_what_is_not_compiled_ends_with_what_to_do(tmp_path, compiler):
     if importlib.util.find_spec("ziglang"):
         pytest.skip("ziglang is installed")
-    folders = [f"--build-lib={tmp_path}", f"--build-temp={tmp_path}"]
-    done = python("setup.py", "build_ext", *folders, CC=compiler)
+    # One small module is enough to fail.
+    for name in ("setup.py", "building.py", "src/anydml/core/mirrors.py", "src/anydml/core/mirrors.pxd"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = python("setup.py", "build_ext", "--inplace", folder=tmp_path, CC=compiler)
     assert done.returncode == 1
     last = done.stderr.rstrip().split("\n")[-1]
     assert last.startswith("error: ")

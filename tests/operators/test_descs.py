@@ -6,12 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
+from how_many import how_many
 from random_descs import OPERATORS, expected_outputs, fill_inputs, random_desc
 from refused import f32, i64
 
 import anydml as dml
 from anydml.operators import REGISTRY
 
+DESCS = how_many(1000)
 EDGES = (-(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63)
 
 
@@ -107,7 +109,7 @@ def refusal(desc):
 
 def test_what_is_accepted_can_be_run():
     accepted = refused = 0
-    for rng, desc in some_descs(2, 4000):
+    for rng, desc in some_descs(2, DESCS):
         try:
             other = changed(rng, desc)
         except dml.DescError:
@@ -126,8 +128,8 @@ def test_what_is_accepted_can_be_run():
         has_room = not any(0 in t.element_strides for name, t in other.inputs if name in other.HOST)
         if has_room and sum(t.size_in_bytes for _, t in (*other.inputs, *other.outputs)) < 2**20:
             run_in_flat_buffers(rng, other)
-    assert accepted > 300
-    assert refused > 2000
+    assert accepted > DESCS // 14
+    assert refused > DESCS // 2
 
 
 X, HALF = f32(4), dml.TensorDesc("FLOAT16", [2])
