@@ -23,13 +23,13 @@ def _compiled(name: str) -> Any:
         return None
 
 
-finding, fusing, memory, pool, program, tensors = map(
-    _compiled, ("finding", "fusing", "memory", "pool", "program", "tensors")
+finding, forms, fusing, memory, pool, program, tapes, tensors = map(
+    _compiled, ("finding", "forms", "fusing", "memory", "pool", "program", "tapes", "tensors")
 )
 
 MODULES = [_compiled(name) for name in ("views", "parts", "picking", "putting", "repeating", "filling", "boxes")]
 
-IS_COMPILED = None not in (finding, fusing, memory, pool, program, tensors, *MODULES)
+IS_COMPILED = None not in (finding, forms, fusing, memory, pool, program, tapes, tensors, *MODULES)
 """Whether there is compiled code for this Python and this machine."""
 
 

@@ -4,12 +4,12 @@
 import cython
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
-    ANYDML_RANK,
     Lookup,
     Move,
     continues,
     run,
     simplify,
+    simplify_looking,
 )
 
 
@@ -70,59 +70,21 @@ def look_up(batch, at, type, size, stride, outside, into):
 
 
 def add_looking(batch, to, source, element, rank, n, a, b, looks, strides):
-    """A move whose lookups were given last, with their strides; returns as `add`.
-
-    Dimensions keep their order: what is written twice is written by the later one, and by no other where that is known.
-    """
+    """A move whose lookups were given last, with their strides; returns as `add`."""
     m: cython.pointer(Move) = cython.address(batch.moves[batch.count])
-    look: cython.pointer(Lookup) = cython.address(batch.lookups[batch.looks - looks])
-    d: cython.int
-    k: cython.int
-    count: cython.int = 0
-    merges: cython.bint
     m.to = to
     m.source = source
     m.element = element
     m.pattern = 0
-    m.lookup = look
+    m.lookup = cython.address(batch.lookups[batch.looks - looks])
     m.lookups = looks
-    for d in range(rank):
-        if n[d] == 0:
-            batch.looks -= looks
-            return 0
-        merges = n[d] == 1 or a[d] == 0
-        for k in range(looks):
-            merges = merges and (n[d] == 1 or strides[k][d] == 0)
-        if merges:
-            m.source += (n[d] - 1) * b[d]
-            continue
-        if count:
-            merges = m.a[count - 1] == a[d] * n[d] and m.b[count - 1] == b[d] * n[d]
-            for k in range(looks):
-                merges = merges and look[k].b[count - 1] == strides[k][d] * n[d]
-            if merges:
-                count -= 1
-                m.n[count] *= n[d]
-            else:
-                m.n[count] = n[d]
-        else:
-            m.n[count] = n[d]
-        if count == ANYDML_RANK:
-            return 1
-        m.a[count] = a[d]
-        m.b[count] = b[d]
-        for k in range(looks):
-            look[k].b[count] = strides[k][d]
-        count += 1
-    if count and m.a[count - 1] == element and m.b[count - 1] == element:
-        merges = True
-        for k in range(looks):
-            merges = merges and look[k].b[count - 1] == 0
-        if merges:
-            count -= 1
-            m.element *= m.n[count]
-    m.rank = count
-    found: cython.int = _added(batch)
+    found: cython.int = simplify_looking(m, rank, n, a, b, strides)
+    if found < 0:
+        return 1
+    if found:
+        batch.looks -= looks
+        return 0
+    found = _added(batch)
     if not found and batch.looks > 16:
         # Room for those of the next move.
         found = run_all(batch)

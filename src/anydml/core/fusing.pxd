@@ -1,8 +1,9 @@
 # Calls of fused functions.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport Kind, View
-from anydml.core.program cimport Compiled
+from anydml.core.forms cimport Form
 from anydml.core.signatures cimport Given
+from anydml.core.tapes cimport Tape
 
 cdef class Slot:
     cdef readonly int number
@@ -14,17 +15,19 @@ cdef class Result:
     cdef int like
 
 cdef class Call:
-    cdef Compiled compiled
+    cdef Tape tape
+    cdef int64_t first
+    cdef Form form
     cdef tuple constants, scratch, results
     cdef object tree
     cdef bint is_one
-    cdef object run(self, Given *given, object out)
-    cdef int targets(self, list found, Given *given, View *views) except -1
+    cdef object run(self, Given *given, int64_t *found, object out)
 
 cdef class Calls:
     cdef dict found
     cdef int64_t bytes
 
+cdef bint fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1
 cdef Kind kind_of(Result result, Given *given) except *
 cdef object built(object tree, list results)
 cdef bint taken(object tree, object out, list found) except -1

@@ -5,6 +5,7 @@ What is unusual is left to Python, which says what is wrong with it: then nothin
 """
 
 import cython
+import numpy as np
 from cython.cimports.anydml.core.arrays import (
     Kind,
     View,
@@ -13,29 +14,33 @@ from cython.cimports.anydml.core.arrays import (
     target,
     tell,
 )
+from cython.cimports.anydml.core.forms import Form
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Lookup, Move, run
-from cython.cimports.anydml.core.program import Compiled, address, new
-from cython.cimports.anydml.core.refusals import first_outside
+from cython.cimports.anydml.core.program import address, new
 from cython.cimports.anydml.core.signatures import Given, see_all
+from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.tuple import PyTuple_CheckExact
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import dtype, import_array, npy_intp
 
 import_array()
 
-MOST_CALLS = cython.declare(int64_t, 4096)
+MOST_TRACES = cython.declare(int64_t, 64)
 MOST_BYTES = cython.declare(int64_t, 32 << 20)
-"""Calls that are kept for a function, and bytes of all of them together, about: where there are more, all go."""
+"""Traces that are kept for one kind of arguments, and bytes of all of a function's, about: then all go."""
 
 FIXED_WEIGHT = cython.declare(int64_t, 1024)
-MOVE_WEIGHT = cython.declare(int64_t, 512)
-"""Bytes of a call in any case, and for each move."""
+CODE_WEIGHT = cython.declare(int64_t, 8)
+"""Bytes of a call in any case, and for each number that it is made of."""
+
+WORD = np.dtype(np.uint64)
 
 
 class Slot:
@@ -50,64 +55,87 @@ class Slot:
 
 
 class Result:
-    """A packed array that a call makes.
+    """An array that a call makes.
 
     Args:
-        shape: its sizes.
+        sizes: numbers of registers.
         kind: NumPy's dtype.
         like: the number of an argument of its dtype, where arrays are another library's.
     """
 
-    def __cinit__(self, shape: tuple, kind, like: cython.int):
-        self.rank = len(shape)
+    def __cinit__(self, sizes: tuple, kind, like: cython.int):
+        self.rank = len(sizes)
         for k in range(self.rank):
-            self.n[k] = shape[k]
+            self.n[k] = sizes[k]
         self.dtype = kind
         self.like = like
 
 
 class Call:
-    """What is done for arguments that look alike.
+    """What is done for arguments that one trace is for.
 
     Args:
-        compiled: the moves, between inputs, results, constants and scratch.
+        tape: works out all numbers.
+        first: steps up to those that need the results' strides, which follow them one result after the other.
+        form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
-        scratch: arrays' shapes and dtypes.
+        scratch: registers of how many bytes each has.
         results: of `Result`.
         tree: the structure that is given back, with a `Slot` for each result.
     """
 
-    def __cinit__(self, compiled: Compiled, constants: tuple, scratch: tuple, results: tuple, tree):
-        self.compiled = compiled
+    def __cinit__(self, tape: Tape, first: int64_t, form: Form, constants: tuple, scratch: tuple, results: tuple, tree):
+        self.tape = tape
+        self.first = first
+        self.form = form
         self.constants = constants
         self.scratch = scratch
         self.results = results
         self.tree = tree
         self.is_one = isinstance(tree, Slot)
 
-    def run(self, given, out):
-        """The results, or `out`; None where Python has to look at it."""
+    def run(self, given, found, out):
+        """The results, or `out`; None where Python has to look at it.
+
+        Args:
+            given: the arguments.
+            found: registers, those of the first steps filled in.
+            out: the caller's arrays, or None.
+        """
         views: View[64]
+        n: int64_t[64]
         at: cython.p_char[256]
         k: cython.int
+        d: cython.int
         j: cython.int
         kind: Kind
         result: Result
+        refused: int32_t = 0
+        form: Form = self.form
         count: cython.int = len(self.results)
-        compiled: Compiled = self.compiled
-        if count > 64 or compiled.operand_count > 256:
+        if count > 64 or given.count + count + len(self.constants) + len(self.scratch) > 256:
             return None
         held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
         made: list = []
-        if out is None:
-            for k in range(count):
-                result = self.results[k]
-                kind = kind_of(result, given)
-                array = make(cython.address(kind), result.rank, result.n, cython.address(views[k]))
+        if out is not None and not taken(self.tree, out, made):
+            return None
+        after: cython.pointer(int64_t) = found + self.tape.given + self.first
+        for k in range(count):
+            result = self.results[k]
+            kind = kind_of(result, given)
+            for d in range(result.rank):
+                n[d] = found[result.n[d]]
+            if out is None:
+                array = make(cython.address(kind), result.rank, n, cython.address(views[k]))
                 if array is None:
                     return None
                 made.append(array)
-        elif not taken(self.tree, out, made) or self.targets(made, given, views):
+            elif not fits(given, made[k], views, k, cython.address(kind), result.rank, n):
+                return None
+            for d in range(result.rank):
+                after[d] = views[k].s[d]
+            after += result.rank
+        if not self.tape.run(found, self.first, self.tape.count):
             return None
         for k in range(given.count):
             at[k] = given.views[k].data
@@ -118,22 +146,27 @@ class Call:
         for array in self.constants:
             at[j] = address(array)
             j += 1
-        for shape, each in self.scratch:
-            size: npy_intp = shape
-            array = new_array(1, cython.address(size), each)
+        for k in range(len(self.scratch)):
+            size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
+            array = new_array(1, cython.address(size), WORD)
             held.append(array)
             at[j] = address(array)
             j += 1
         moves: cython.pointer(Move) = cython.cast(
             cython.pointer(Move),
-            new(1, compiled.count * cython.sizeof(Move) + compiled.lookup_count * cython.sizeof(Lookup)),
+            new(1, form.count * cython.sizeof(Move) + form.lookup_count * cython.sizeof(Lookup)),
         )
         try:
-            compiled.place(at, moves, cython.cast(cython.pointer(Lookup), moves + compiled.count))
-            for number, lookup, _ in compiled.refusing:
-                if first_outside(moves + cython.cast(int64_t, number), lookup) != cython.NULL:
-                    return None
-            run(moves, compiled.count)
+            lookups: cython.pointer(Lookup) = cython.cast(cython.pointer(Lookup), moves + form.count)
+            # What is new may be written before it is known that indices are wrong.
+            filled: int64_t = form.fill(
+                found, at, moves, lookups, cython.address(refused) if out is None else cython.NULL
+            )
+            if filled < 0:
+                return None
+            run(moves, filled)
+            if refused:
+                return None
         finally:
             PyMem_Free(moves)
         if out is not None:
@@ -142,67 +175,84 @@ class Call:
             return out
         return made[0] if self.is_one else built(self.tree, made)
 
-    def targets(self, found, given, views):
-        """Look at the caller's arrays; returns 1 where Python has to: they are not packed, or may overlap."""
-        k: cython.int
-        j: cython.int
-        d: cython.int
-        step: int64_t
-        kind: Kind
-        result: Result
-        for k in range(len(found)):
-            result = self.results[k]
-            kind = kind_of(result, given)
-            if target(found[k], cython.address(kind), result.rank, result.n, cython.address(views[k])):
-                return 1
-            step = kind.element
-            for d in range(result.rank - 1, -1, -1):
-                if result.n[d] > 1 and views[k].s[d] != step:
-                    return 1
-                step *= result.n[d]
-            for j in range(given.count):
-                if not apart(
-                    cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element
-                ):
-                    return 1
-            for j in range(k):
-                # Elements of other results are at most this long.
-                if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
-                    return 1
-        return 0
+
+def fits(given, array, views, k, kind, rank, n):
+    """Look at the caller's array for a result; False where Python has to: it does not fit, or may overlap.
+
+    Args:
+        given: the arguments.
+        array: the caller's.
+        views: those of results before it; its own is put there.
+        k: the result's number.
+        kind: the result's.
+        rank: likewise.
+        n: its sizes.
+    """
+    j: cython.int
+    if target(array, kind, rank, n, cython.address(views[k])):
+        return False
+    for j in range(given.count):
+        if not apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
+            return False
+    for j in range(k):
+        # Elements of other results are at most this long.
+        if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
+            return False
+    return True
 
 
 class Calls:
-    """The calls of one function."""
+    """The calls of one function: for each kind of arguments the traces that there are, the last used first."""
 
     def __cinit__(self):
         self.found = {}
         self.bytes = 0
 
     def take(self, arguments: tuple, keywords: dict, out):
-        """What a call gives that was kept; None where Python has to look at it."""
+        """What a call gives by a trace that was kept; None where Python has to look at it."""
         given: Given
+        k: cython.Py_ssize_t
+        room: int64_t[512]
+        registers: cython.pointer(int64_t)
+        call: Call
         if not self.found or see_all(cython.address(given), arguments, keywords):
             return None
         key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
-        found = PyDict_GetItem(self.found, key)
-        if found == cython.NULL:
+        kept = PyDict_GetItem(self.found, key)
+        if kept == cython.NULL:
             return None
-        call: Call = cython.cast(Call, found)
-        return call.run(cython.address(given), out)
+        calls: list = cython.cast(list, kept)
+        for k in range(len(calls)):
+            call = calls[k]
+            registers = room
+            if call.tape.registers > 512:
+                registers = cython.cast(cython.pointer(int64_t), new(call.tape.registers, 8))
+            try:
+                memcpy(registers, given.number, given.numbers * 8)
+                if call.tape.run(registers, 0, call.first):
+                    if k:
+                        calls.insert(0, calls.pop(k))
+                    return call.run(cython.address(given), registers, out)
+            finally:
+                if registers != room:
+                    PyMem_Free(registers)
+        return None
 
     def keep(self, arguments: tuple, keywords: dict, call: Call):
         """Have calls with such arguments done so."""
         given: Given
         if see_all(cython.address(given), arguments, keywords):
             return
-        if len(self.found) >= MOST_CALLS or self.bytes > MOST_BYTES:
-            self.found.clear()
+        key: bytes = PyBytes_FromStringAndSize(given.key, given.used)
+        calls: list = self.found.setdefault(key, [])
+        if len(calls) == MOST_TRACES or self.bytes > MOST_BYTES:
+            calls.clear()
+            self.found = {key: calls}
             self.bytes = 0
-        self.bytes += FIXED_WEIGHT + MOVE_WEIGHT * call.compiled.count
+        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.used + 3 * call.tape.count)
         for array in call.constants:
             self.bytes += array.nbytes
-        self.found[PyBytes_FromStringAndSize(given.key, given.used)] = call
+        calls.insert(0, call)
 
 
 def kind_of(result, given):

@@ -49,6 +49,11 @@ cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
 cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
 cdef const char *name_of(const Step *step) noexcept nogil
 cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
+cdef int simplify_looking(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t **strides) noexcept nogil
+cdef void copy_dimension(Move *m, int to, int source) noexcept nogil
+cdef void swap_dimensions(Move *m, int d, int e) noexcept nogil
+cdef bint goes_on(const Move *m, int outer, int inner) noexcept nogil
+cdef void turn(Move *m, int d) noexcept nogil
 cdef bint continues(Move *first, const Move *second) noexcept nogil
 
 cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM

@@ -105,6 +105,112 @@ def simplify(m, rank, n, a, b):
     return 0 if m.element else 1
 
 
+def simplify_looking(m, rank, n, a, b, strides):
+    """The same of a move with lookups, which have all but their strides.
+
+    What lookups in the destination write twice is written by the later one: dimensions then keep their order.
+    """
+    column: int64_t
+    count: cython.int = 0
+    j: cython.int
+    k: cython.int
+    d: cython.int
+    size: int64_t
+    is_sorted: cython.bint = True
+    for k in range(m.lookups):
+        is_sorted = is_sorted and m.lookup[k].into != -2
+    for d in range(rank):
+        size = n[d]
+        if size == 0:
+            return 1
+        column = a[d]
+        for k in range(m.lookups):
+            column |= strides[k][d]
+        if size == 1 or column == 0:
+            # What is written over and over is written once, the last time.
+            m.source = moved(m.source, (size - 1) * b[d])
+            continue
+        if count == ANYDML_RANK:
+            return -1
+        m.n[count] = size
+        m.a[count] = a[d]
+        m.b[count] = b[d]
+        for k in range(m.lookups):
+            m.lookup[k].b[count] = strides[k][d]
+        if is_sorted:
+            if a[d] < 0:
+                turn(m, count)
+            for j in range(count, 0, -1):
+                if m.a[j - 1] >= m.a[j]:
+                    break
+                swap_dimensions(m, j - 1, j)
+        count += 1
+    k = 0
+    for j in range(1, count):
+        if goes_on(m, k, j):
+            size = m.n[k]
+            copy_dimension(m, k, j)
+            m.n[k] *= size
+        else:
+            k += 1
+            copy_dimension(m, k, j)
+    count = k + 1 if count else 0
+    if count and m.a[count - 1] == m.element and m.b[count - 1] == m.element:
+        size = 0
+        for k in range(m.lookups):
+            size |= m.lookup[k].b[count - 1]
+        if size == 0:
+            count -= 1
+            m.element *= m.n[count]
+    m.rank = count
+    return 0 if m.element else 1
+
+
+def copy_dimension(m, to, source):
+    """Let one dimension be as another."""
+    k: cython.int
+    m.n[to] = m.n[source]
+    m.a[to] = m.a[source]
+    m.b[to] = m.b[source]
+    for k in range(m.lookups):
+        m.lookup[k].b[to] = m.lookup[k].b[source]
+
+
+def swap_dimensions(m, d, e):
+    """Let each of two dimensions be as the other."""
+    k: cython.int
+    m.n[d], m.n[e] = m.n[e], m.n[d]
+    m.a[d], m.a[e] = m.a[e], m.a[d]
+    m.b[d], m.b[e] = m.b[e], m.b[d]
+    for k in range(m.lookups):
+        m.lookup[k].b[d], m.lookup[k].b[e] = m.lookup[k].b[e], m.lookup[k].b[d]
+
+
+def goes_on(m, outer, inner):
+    """Whether two dimensions are one at both ends, and of all lookups."""
+    k: cython.int
+    size: int64_t = m.n[inner]
+    if m.a[outer] != m.a[inner] * size or m.b[outer] != m.b[inner] * size:
+        return False
+    for k in range(m.lookups):
+        if m.lookup[k].b[outer] != m.lookup[k].b[inner] * size:
+            return False
+    return True
+
+
+def turn(m, d):
+    """See a dimension from its other end."""
+    k: cython.int
+    last: int64_t = m.n[d] - 1
+    m.to = moved(m.to, m.a[d] * last)
+    m.source = moved(m.source, m.b[d] * last)
+    m.a[d] = -m.a[d]
+    m.b[d] = -m.b[d]
+    for k in range(m.lookups):
+        m.lookup[k].at = moved(m.lookup[k].at, m.lookup[k].b[d] * last)
+        m.lookup[k].b[d] = -m.lookup[k].b[d]
+
+
 def continues(first, second):
     """Let a simple move of one element do what follows it at both ends, too; False where it does not follow."""
     if first.rank or second.rank or first.pattern or second.pattern or first.lookups or second.lookups:

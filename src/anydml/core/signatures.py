@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What a call's arguments look like, as bytes: layouts of arrays, and all that is no array."""
+"""What a call's arguments are: as bytes what one trace is for, and the numbers that calls of it may differ in.
+
+`anydml.tracing.call` sees the same, in the same order.
+"""
 
 import cython
 from cython.cimports.anydml.core.arrays import Kind, View, description, read
@@ -33,10 +36,20 @@ def word(given, kind, value):
     return put(given, cython.address(kind), 1) or put(given, cython.address(value), 8)
 
 
+def put_number(given, value):
+    """Add a number; returns as `put`."""
+    if given.numbers == NUMBERS:
+        return 1
+    given.number[given.numbers] = value
+    given.numbers += 1
+    return 0
+
+
 def see_all(given, arguments, keywords):
     """Look at a call's arguments; returns 1 where Python has to."""
     given.count = 0
     given.used = 0
+    given.numbers = 0
     given.depth = 0
     for each in arguments:
         if see(given, each):
@@ -58,7 +71,7 @@ def see(given, item):
         return word(given, ord("b"), 1 if item else 0)
     if type(item) is int:
         value: int64_t = PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        return 1 if overflow else word(given, ord("i"), value)
+        return overflow or word(given, ord("i"), 0) or put_number(given, value)
     if type(item) is float:
         # Also tells 0 from −0, and knows nan again.
         number = PyFloat_AS_DOUBLE(item)
@@ -106,9 +119,26 @@ def see_array(given, item):
         type_number = 1 << 32 | kind.dtype.code << 8 | kind.dtype.bits
     given.arrays[k] = cython.cast(cython.pointer(PyObject), item)
     given.count += 1
-    return (
-        word(given, ord("a"), type_number)
-        or word(given, ord("r"), v.rank)
-        or put(given, v.n, 8 * v.rank)
-        or put(given, v.s, 8 * v.rank)
-    )
+    if given.numbers + 2 * v.rank > NUMBERS:
+        return 1
+    memcpy(given.number + given.numbers, v.n, 8 * v.rank)
+    given.numbers += v.rank
+    packed: cython.bint = is_packed(v, kind.element)
+    if not packed:
+        memcpy(given.number + given.numbers, v.s, 8 * v.rank)
+        given.numbers += v.rank
+    return word(given, ord("a"), type_number) or word(given, ord("p") if packed else ord("r"), v.rank)
+
+
+def is_packed(v, element):
+    """Whether elements lie in row-major order without gaps; where there are none they do."""
+    step: int64_t = element
+    d: cython.int
+    for d in range(v.rank):
+        if v.n[d] == 0:
+            return True
+    for d in range(v.rank - 1, -1, -1):
+        if v.n[d] > 1 and v.s[d] != step:
+            return False
+        step *= v.n[d]
+    return True

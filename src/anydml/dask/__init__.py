@@ -20,7 +20,7 @@ from anydml.functions.traced import is_lazy
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import own_calls
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.plan import Known, Result, results_of
+from anydml.tracing.results import Known, Result, results_of
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
 

@@ -224,12 +224,16 @@ class Composer:
         self._moves += value.moves(number, 0, strides)
         return Value.stored(number, value.sizes, strides, value.element_size)
 
-    def program(self) -> Program:
-        """What stores all outputs."""
+    def program(self, is_simple: bool = True) -> Program:
+        """What stores all outputs; its moves are brought to their simplest form, unless their numbers are open."""
         order = sorted(self._operands)
         numbers = {operand: number for number, operand in enumerate(order)}
         moves = [renumbered(move, numbers) for move in self._moves]
-        return Program(self.name, tuple(self._operands[operand] for operand in order), simplify(moves))
+        return Program(
+            self.name,
+            tuple(self._operands[operand] for operand in order),
+            simplify(moves) if is_simple else tuple(moves),
+        )
 
     def _without_fills(self, value: Value) -> Value:
         """A value of which what is filled is read from constants instead."""

@@ -72,6 +72,13 @@ def flipped(piece: Piece, axis: int, length: int) -> Piece:
     return Piece(start, piece.factors, on_strides(piece.source, turned))
 
 
+def _count(first: int, last: int) -> Iterator[int]:
+    """As `range`, of numbers that may be open."""
+    while first < last:
+        yield first
+        first += 1
+
+
 def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
     """The elements of a piece whose coordinates along an axis lie in [low, high)."""
     own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1]
@@ -88,10 +95,11 @@ def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
         end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
         if end > begin:
             yield _digits(piece, k, begin, end - begin)
-        # The first and the last digits with which some do; an axis may have billions in between.
-        lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
-        for digit in (*range(lowest, min(begin, highest)), *range(max(end, lowest), highest)):
-            yield from between(_digits(piece, k, digit, 1), axis, low, high)
+        if rest:
+            # The first and the last digits with which some do; an axis may have billions in between.
+            lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
+            for digit in (*_count(lowest, min(begin, highest)), *_count(max(end, lowest), highest)):
+                yield from between(_digits(piece, k, digit, 1), axis, low, high)
 
 
 def every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:

@@ -102,7 +102,7 @@ class Value(Record):
             if step < 0:
                 value = value._flipped(axis)
                 start, step = value.sizes[axis] - 1 - start, -step  # noqa: PLW2901
-            if (start, size, step) != (0, value.sizes[axis], 1):
+            if size != value.sizes[axis]:
                 value = value._taken(axis, start, size, step)
         return value
 
@@ -242,16 +242,16 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
         begin, other = i, j
         have = want = 1
         while i == begin or j == other or have != want:
-            if j == len(new) or (i < len(old) and (have < want or (have == want and i == begin))):
+            if j == len(new) or (i < len(old) and (have < want or (i == begin and have == want))):
                 have *= old[i]
                 i += 1
             else:
                 want *= new[j]
                 j += 1
         # Axes of 1 that have no partner of their own go with what is before them.
-        if i < len(old) and all(size == 1 for size in old[i:]) and j == len(new):
+        if i < len(old) and j == len(new) and all(size == 1 for size in old[i:]):
             i = len(old)
-        if j < len(new) and all(size == 1 for size in new[j:]) and i == len(old):
+        if j < len(new) and i == len(old) and all(size == 1 for size in new[j:]):
             j = len(new)
         yield tuple(old[begin:i]), tuple(new[other:j])
 

@@ -20,7 +20,7 @@ from anydml.stores.zarr_target import ZarrTarget
 from anydml.tensor import Layout
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.plan import Result, results_of
+from anydml.tracing.results import Result, results_of
 from anydml.tracing.structure import leaves, paired, rebuilt
 from anydml.tracing.trace import Trace, check_dtype
 

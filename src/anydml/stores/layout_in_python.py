@@ -13,7 +13,7 @@ from anydml.files.json_path import JsonPath, show
 from anydml.stores.applying import Described, Tensors
 from anydml.stores.axes import Axis
 from anydml.stores.patterns import Pattern
-from anydml.tracing.plan import Result, results_of
+from anydml.tracing.results import Result, results_of
 from anydml.tracing.trace import Trace
 
 Function = Callable[[dict[str, Any]], Any]

@@ -35,7 +35,7 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
     rest = math.prod(size for size in sizes if size != -1)
     if sizes.count(-1) == 1 and rest > 0 and x.count % rest == 0:
         sizes[sizes.index(-1)] = x.count // rest
-    if min(sizes, default=0) < 0 or math.prod(sizes) != x.count:
+    if any(size < 0 for size in sizes) or math.prod(sizes) != x.count:
         raise broken(f"cannot reshape {x!r} into shape {wanted}")
     if copy is not None and not copy and not _is_view(x, sizes, order):
         raise broken(f"{x!r} cannot be reshaped into {wanted} without a copy: leave copy=False out")
@@ -214,8 +214,9 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
         shifts[one] = shifts.get(one, 0) + by[k if len(by) > 1 else 0]
     for one, total in shifts.items():
         size = x.shape[one]
-        if size and total % size:
-            cut = size - total % size
+        turn = total if 0 <= total < size else total + size if -size <= total < 0 else total % size if size else 0
+        if turn:
+            cut = size - turn
             x = shaping.joined([shaping.cut(x, one, cut, size - cut), shaping.cut(x, one, 0, cut)], one)
     return x
 
@@ -255,7 +256,7 @@ def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
     rest = math.prod(n for n in parts if n != -1)
     if parts.count(-1) == 1 and rest > 0 and own % rest == 0:
         parts[parts.index(-1)] = own // rest
-    if min(parts, default=-1) < 0 or math.prod(parts) != own:
+    if not parts or any(part < 0 for part in parts) or math.prod(parts) != own:
         raise broken(f"unflatten: sizes {[*sizes]} do not multiply to {own}")
     return shaping.reshaped(x, (*x.shape[:place], *parts, *x.shape[place + 1 :]))
 

@@ -1,4 +1,7 @@
-"""The arrays of a call of a fused function, and what tells it from calls that need another program."""
+"""The arrays of a call of a fused function, what tells it from calls that need another trace, and its numbers.
+
+`anydml.core.signatures` sees the same, in the same order.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from anydml.tracing.trace import TracedArray
 
 Array = np.ndarray[Any, Any]
 
-_STATIC = frozenset((bool, int, float, complex, str, bytes, type(None), slice))
+MOST_OPEN = 64
+"""Arrays of a call at most whose sizes stay open: the compiled core takes no more, and guards are thousands."""
+
+_STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
 """Types of arguments that are part of a call's key as they are."""
 
 
@@ -27,6 +33,7 @@ class Call:
     Attributes:
         inputs: as the engines see them.
         adapters: whose they are.
+        numbers: sizes, of arrays that are not packed the byte strides, too, and integers.
         is_traced: whether one is traced: the call is part of another function's.
         is_lazy: whether one is Dask's: results are, too.
     """
@@ -35,21 +42,25 @@ class Call:
         self.name = name
         self.inputs: list[Array] = []
         self.adapters: list[ArrayAdapter | None] = []
+        self.numbers: list[int] = []
         self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
-        """What tells calls that need another program."""
-        key = tuple([self._key(item) for item in arguments])
-        if not keywords:
-            return key
-        return key, tuple([(name, self._key(item)) for name, item in keywords.items()])
+        """What tells calls that need another trace."""
+        key: Hashable = tuple([self._key(item) for item in arguments])
+        if keywords:
+            key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])
+        if len(self.inputs) > MOST_OPEN:
+            key, self.numbers = (key, tuple(self.numbers)), []
+        return key
 
     def _key(self, item: Any) -> Hashable:
         kind = type(item)
         if kind is np.ndarray:
-            self.inputs.append(item)
-            self.adapters.append(None)
-            return item.shape, item.strides, item.dtype
+            return self._layout(item), item.dtype
+        if kind is int:
+            self.numbers.append(item)
+            return int
         if kind in _STATIC:
             return static_key(item)
         if isinstance(item, (list, tuple)):
@@ -73,12 +84,17 @@ class Call:
                 raise broken(f"{self.name}: a {type(item).__name__} is neither an array nor hashable") from None
         if adapter is None:
             view = as_numpy(self.name, field, item)
-            self.inputs.append(view)
-            self.adapters.append(None)
-            return view.shape, view.strides, view.dtype
+            return self._layout(view), view.dtype
         check_dimensions(self.name, field, getattr(adapter.array, "ndim", 0))
         view = adapter.view(self.name, field)
-        self.inputs.append(view)
-        self.adapters.append(adapter)
         dtype = getattr(adapter.array, "dtype", None)
-        return type(adapter), str(adapter.device), dtype, view.shape, view.strides, view.dtype
+        return type(adapter), str(adapter.device), dtype, self._layout(view, adapter), view.dtype
+
+    def _layout(self, array: Array, adapter: ArrayAdapter | None = None) -> tuple[int, bool]:
+        self.inputs.append(array)
+        self.adapters.append(adapter)
+        self.numbers += array.shape
+        is_packed = array.flags.c_contiguous
+        if not is_packed:
+            self.numbers += array.strides
+        return array.ndim, is_packed

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,16 +20,24 @@ from anydml.engines import array_engine
 from anydml.engines.program_cache import ProgramCache
 from anydml.functions.traced import lazy_functions
 from anydml.moves import Program
+from anydml.tensor import Layout
 from anydml.tracing.bridging import MISSED, bridged
-from anydml.tracing.call import Call
+from anydml.tracing.call import MOST_OPEN, Call
+from anydml.tracing.donating import Pairs
+from anydml.tracing.fixed import Fixed
 from anydml.tracing.ndarray import TracedNdarray
-from anydml.tracing.plan import Plan, results_of
+from anydml.tracing.plan import Plan
 from anydml.tracing.refusing import broken
+from anydml.tracing.results import Traced, results_of
+from anydml.tracing.scope import INFINITE
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
 
 Array = np.ndarray[Any, Any]
+
+MOST_PLANS, MOST_BYTES = 64, 32 << 20
+"""Traces that are kept of one kind of arguments, and bytes of all of a function's, about."""
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
@@ -37,9 +45,12 @@ def fuse(function: Callable[..., Any]) -> Fused:
 
     The function may index, split, join, pad, repeat, transpose and look up, with Python's indexing, functions and
     methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination
-    of shapes, dtypes, strides, devices and other arguments, on traced arrays, which know their shapes and dtypes but
-    not their elements. What it does becomes one program, which is kept. What the function does beside that, such as
-    printing, is not repeated.
+    of dtypes, dimensions, devices and other arguments, on traced arrays, which do not know their elements. What it does
+    becomes one program, which is kept. What the function does beside that, such as printing, is not repeated.
+
+    Sizes, and integers among the arguments, stay open: calls with others run the same program. The function runs again
+    where it would go another way (``if x.shape[0] > 8:``), or where it needs a number, as in ``range(x.shape[0])`` and
+    ``len(x)``: `explain` says where.
 
     Indices that are arguments are INT32, INT64, UINT32 or UINT64; those out of range raise IndexError before anything
     is written, but only those that the results need are looked at.
@@ -93,9 +104,10 @@ class Fused:
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._plans = ProgramCache()
+        self._plans: dict[Hashable, list[Plan]] = {}
+        self._kept = 0
+        self._fixed = ProgramCache()
         self._calls: Any = None if fusing is None else fusing.Calls()
-        self._last: tuple[Hashable, Plan] | None = None
         self._turn = threading.RLock()
         _ALL.add(self)
 
@@ -119,39 +131,41 @@ class Fused:
             functions = lazy_functions()
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
-        plan = self._plan(key, call, arguments, keywords)
-        if is_seen and (done := plan.in_core(call.adapters)) is not None:
+        plan, registers, is_new = self._plan(key, call, arguments, keywords)
+        if is_new and is_seen and (done := plan.in_core(call.adapters)) is not None:
             self._calls.keep(arguments, keywords, done)
+            found = self._calls.take(arguments, keywords, out)
+            if found is not None:
+                return found
+        fixed = self._fixed_by(plan, registers)
         if out is None:
-            return plan.run(call.inputs, call.adapters)
+            return fixed.run(call.inputs, call.adapters)
 
-        def kept(strides: Hashable, make: Callable[[], Any]) -> Any:
-            compiled = self._plans.get((key, strides))
-            if compiled is None:
-                with self._turn:
-                    compiled = self._plans.get((key, strides)) or make()
-                    if compiled is not None:
-                        self._plans.keep((key, strides), compiled)
-            return compiled
+        def strided(strides: Sequence[Any], donations: Pairs) -> Fixed:
+            return self._fixed_by(plan, registers, tuple(strides), donations)
 
-        return plan.run_to(out, call.inputs, call.adapters, kept)
+        return fixed.run_to(out, call.inputs, call.adapters, strided)
 
     def __repr__(self) -> str:
         return f"<fused {self._name}>"
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
         """The program that a call with these arguments runs."""
-        return self._asked(arguments, keywords).program
+        return self._fixed_by(*self._asked(arguments, keywords)).program
 
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
         """As `lower`, with the arrays that are its inputs, and the shapes and dtypes of its outputs."""
-        plan, call = self._asked(arguments, keywords), Call(self._name)
+        fixed, call = self._fixed_by(*self._asked(arguments, keywords)), Call(self._name)
         call.key(arguments, keywords)
-        return plan.program, call.inputs, [*plan.shapes]
+        return fixed.program, call.inputs, [*fixed.shapes]
 
     def explain(self, *arguments: Any, **keywords: Any) -> str:
-        """What a call with these arguments moves: operands, scratch and why, moves, bytes."""
-        return str(self._asked(arguments, keywords))
+        """What a call with these arguments moves: operands, scratch and why, moves, bytes.
+
+        Where the function runs again for other sizes, since it needed numbers, the last lines say where.
+        """
+        plan, registers = self._asked(arguments, keywords)
+        return "\n  ".join([str(self._fixed_by(plan, registers)), *plan.pins])
 
     def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
         """Plan a call over files that may be larger than memory.
@@ -175,33 +189,52 @@ class Fused:
         """A method: the instance is an argument that is hashed."""
         return self if instance is None else functools.partial(self, instance)
 
-    def _asked(self, arguments: Any, keywords: dict[str, Any]) -> Plan:
+    def _asked(self, arguments: Any, keywords: dict[str, Any]) -> tuple[Plan, Sequence[int]]:
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
             raise broken("a call on traced arrays is part of the program around it")
         if call.is_lazy:
             raise broken("a call on Dask arrays is a program for each chunk: call the function, and look at its graph")
-        return self._plan(key, call, arguments, keywords)
+        plan, registers, _ = self._plan(key, call, arguments, keywords)
+        return plan, registers
 
-    def _plan(self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]) -> Plan:
-        plan: Plan | None = self._plans.get(key)
-        return plan or self._planned(key, arguments, keywords, call.inputs, call.adapters)
+    def _fixed_by(self, plan: Plan, registers: Sequence[int], strides: Any = None, donations: Pairs = ()) -> Fixed:
+        """A plan for one call's numbers, made once as long as it is kept."""
+        key = plan, tuple(registers), strides, donations
+        found: Fixed | None = self._fixed.get(key)
+        if found is None:
+            found = plan.fixed(registers, strides, donations)
+            self._fixed.keep(key, found)
+        return found
 
-    def _planned(self, key: Hashable, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
-        """The plan under a key, made once, however many threads ask for it."""
+    def _plan(
+        self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]
+    ) -> tuple[Plan, Sequence[int], bool]:
+        """The plan whose guards let a call through, what it knows of the call, and whether it is new."""
         with self._turn:
-            plan: Plan | None = self._plans.get(key)
-            if plan is None and self._last is not None and self._last[0] == key:
-                plan = self._last[1]
-            if plan is None:
-                plan = self._traced(arguments, keywords, inputs, adapters)
-                self._plans.keep(key, plan)
-                # One that is too large to be kept among others is kept until the next one comes.
-                self._last = key, plan
-            return plan
+            plans = self._plans.get(key, [])
+            for plan in plans:
+                registers = plan.registers(call.numbers)
+                if registers is not None:
+                    return plan, registers, False
+            try:
+                plan = self._traced(arguments, keywords, call, is_open=True)
+            except Exception:
+                # Functions in C take integers alone; and errors name numbers.
+                plan = self._traced(arguments, keywords, call, is_open=False)
+            self._kept += plan.weight
+            if len(plans) >= MOST_PLANS or self._kept > MOST_BYTES:
+                self._plans.clear()
+                self._kept, plans = plan.weight, []
+            self._plans[key] = [plan, *plans]
+            registers = plan.registers(call.numbers)
+            if registers is None:
+                raise AssertionError(f"{self._name}: a trace is not right for the call that it was made of")
+            return plan, registers, True
 
-    def _traced(self, arguments: Any, keywords: dict[str, Any], inputs: Any, adapters: Any) -> Plan:
+    def _traced(self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool) -> Plan:
+        inputs, adapters = call.inputs, call.adapters
         if not inputs:
             raise broken(f"{self._name} was called without arrays: pass some, for it is compiled for their shapes")
         first = adapters[0]
@@ -211,17 +244,28 @@ class Fused:
         )
         names: list[str] = []
 
+        def number(value: int, least: float = -INFINITE) -> Any:
+            if len(inputs) > MOST_OPEN:
+                return value
+            size = trace.scope.variable(value, least)
+            return size if is_open else trace.scope.pinned(size, "a function that is called takes no open sizes")
+
         def traced(leaf: Any, path: str) -> Any:
+            if type(leaf) is int:
+                return number(leaf)
             if guest_of(leaf) is None and not isinstance(leaf, np.ndarray):
                 return leaf
-            number = len(names)
-            array, adapter = inputs[number], adapters[number]
-            if number:
+            place = len(names)
+            array, adapter = inputs[place], adapters[place]
+            if place:
                 check_place(self._name, path, adapter, adapters[0], names[0])
             names.append(path)
             check_dtype(array.dtype, path)
-            value = trace.composer.input(path, array.shape, array.strides, array.itemsize)
-            return trace.made(value, array.dtype, number)
+            shape = [number(size, 0) for size in array.shape]
+            strides: Any = Layout.packed(tuple(shape), array.itemsize).strides
+            if not array.flags.c_contiguous:
+                strides = [number(stride) for stride in array.strides]
+            return trace.made(trace.composer.input(path, shape, strides, array.itemsize), array.dtype, place)
 
         places = argument_names(self._function, len(arguments))
         given = [rebuilt(tree, traced, path) for tree, path in zip(arguments, places, strict=True)]
@@ -233,7 +277,7 @@ class Fused:
             tree, results = results_of(trace, returned, adapters, inputs)
         finally:
             trace.is_over = True
-        return Plan(trace, tree, results, engine, names)
+        return Plan(trace, Traced(self._name, tree, results, engine, names, trace.unsigned))
 
 
 @functools.cache

@@ -9,10 +9,12 @@ import numpy as np
 
 from anydml.errors import FuseIndexError
 from anydml.text import counted
+from anydml.tracing import integers
 from anydml.tracing.refusing import broken, named, refused
 from anydml.tracing.shaping import (
     broadcast,
     check_known,
+    common_shape,
     is_known,
     known_indices,
     looked_up,
@@ -21,6 +23,7 @@ from anydml.tracing.shaping import (
     reshaped,
     sliced,
 )
+from anydml.tracing.sizes import Size, is_open
 from anydml.tracing.trace import Sizes, TracedArray
 
 
@@ -45,7 +48,7 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
             if item.element.kind == "b":
                 raise refused("a mask as an index", "how many elements it takes is not known")
             items.append(x.trace.array(item))
-        elif type(item) is int:
+        elif type(item) in (int, Size):
             items.append(item)
         else:
             items += _known_items(item)
@@ -78,7 +81,7 @@ class _OfMask(NamedTuple):
 
 def _known_items(item: Any) -> list[Any]:
     """An index that is known: an int, an array of ints, or the arrays of ints that a mask stands for."""
-    array = np.asarray(item)
+    array = integers.known(item)
     check_known(array)
     if array.dtype == bool:
         if not array.ndim:
@@ -100,14 +103,12 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
             continue
         whole = x.shape[axis]
         if isinstance(item, slice):
-            start, stop, step = item.indices(whole)
-            size = len(range(start, stop, step))
-            start, step = (start, step) if size else (0, 1)
+            start, size, step = bounds(item, whole)
             shape.append(size)
         elif isinstance(item, int):
             if not -whole <= item < whole:
                 raise broken(f"index {item} is out of bounds for axis {axis} with size {whole}", FuseIndexError)
-            start, size, step = item % whole, 1, 1
+            start, size, step = item + whole if item < 0 else item, 1, 1
             advanced.append((number, len(shape)))
         else:
             start, size, step = 0, whole, 1
@@ -127,6 +128,37 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
     return _picked(result, arrays, 0 if is_apart else advanced[0][1])
 
 
+def bounds(item: slice, whole: int) -> tuple[int, int, int]:
+    """The first element that a slice takes of an axis, how many it takes, and the step; of none the first is 0.
+
+    Raises:
+        TypeError: it has other parts than integers and None.
+        ValueError: its step is 0.
+    """
+    if not is_open((item.start, item.stop, item.step, whole)):
+        start, stop, step = item.indices(whole)
+        size = len(range(start, stop, step))
+        return (start, size, step) if size else (0, 0, 1)
+    step = 1 if item.step is None else operator.index(item.step)
+    if not step:
+        raise ValueError("slice step cannot be zero")
+    low, high = (0, whole) if step > 0 else (-1, whole - 1)
+
+    def place(given: Any, default: int) -> int:
+        if given is None:
+            return default
+        at = integers.whole(given)
+        if at < 0:
+            at += whole
+            return low if at < 0 else at
+        return high if at > high else at
+
+    start, stop = place(item.start, low if step > 0 else high), place(item.stop, high if step > 0 else low)
+    if start >= stop if step > 0 else start <= stop:
+        return 0, 0, 1
+    return start, (stop - start - 1) // step + 1 if step > 0 else (start - stop - 1) // -step + 1, step
+
+
 def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> TracedArray:
     """Elements picked by arrays, each along an axis; their own axes go to `place`."""
     first = arrays[0][0]
@@ -134,7 +166,7 @@ def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> T
         (_, indices, _), count = arrays[0], arrays[0][1].ndim
         result = picked(x, indices, first)
     else:
-        sizes: Sizes = np.broadcast_shapes(*(indices.shape for _, indices, _ in arrays))
+        sizes: Sizes = common_shape([indices.shape for _, indices, _ in arrays])
         count = len(sizes)
         # Those that are known have been found to lie inside, so that nothing is asked of them again.
         known = [

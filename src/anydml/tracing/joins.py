@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from anydml.fields import MOST_ITEMS
 from anydml.tracing import axes, integers, making, shaping
+from anydml.tracing.indexing import bounds
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.trace import TracedArray
 
@@ -120,13 +121,8 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
             raise broken(f"{count} parts, of which there are {MOST_ITEMS} at most")
         each, more = divmod(size, count)
         ends = [k * each + min(k, more) for k in range(count + 1)]
-    ends = [min(max(end + size * (end < 0), 0), size) for end in ends]
-    return kind(_between(x, axis, pair) for pair in itertools.pairwise(ends))
-
-
-def _between(x: TracedArray, axis: int, ends: tuple[int, int]) -> TracedArray:
-    first, last = ends
-    return shaping.cut(x, axis, first if last > first else 0, max(0, last - first))
+    places = [bounds(slice(*pair), size) for pair in itertools.pairwise(ends)]
+    return kind(shaping.cut(x, axis, first, count) for first, count, _ in places)
 
 
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
@@ -173,9 +169,10 @@ def parts(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
             raise broken(f"parts of {size} elements")
         count = -(-whole // size) if whole else 1
         given = [*[size] * (count - 1), whole - size * (count - 1)]
-    if min(given, default=0) < 0 or sum(given) != whole:
+    if any(part < 0 for part in given) or sum(given) != whole:
         raise broken(f"sizes {given} do not add up to {whole}")
-    return tuple(_between(x, place, pair) for pair in itertools.pairwise(itertools.accumulate(given, initial=0)))
+    starts = itertools.accumulate(given, initial=0)
+    return tuple(shaping.cut(x, place, first if part else 0, part) for first, part in zip(starts, given, strict=False))
 
 
 def chunk_cat(tensors: Sequence[TracedArray], dim: int, num_chunks: int) -> TracedArray:

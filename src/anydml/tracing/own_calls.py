@@ -16,6 +16,7 @@ from anydml.operators.element import Element
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.tracing import axes, joins, padding, refusing, repeating, shaping
+from anydml.tracing.integers import known
 from anydml.tracing.refusing import refused
 from anydml.tracing.trace import Trace, TracedArray
 
@@ -123,7 +124,7 @@ _COMPOSED: dict[str, Callable[..., TracedArray]] = {
 def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
     """Indices of this trace, or, where the function composes, NumPy's if they are known."""
     is_traced, composes = isinstance(given, TracedArray), function.compose is not None
-    found: Any = given if is_traced else np.asarray(given)
+    found: Any = given if is_traced else known(given)
     if not is_traced and not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.int64)
     dtype = found.element if is_traced else found.dtype
@@ -135,8 +136,8 @@ def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
     if is_traced:
         return trace.array(found)
     shaping.check_known(found)
-    known = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)
-    return known if composes else trace.array(known)
+    numbers = found.astype(np.uint64 if dtype.kind == "u" and found.itemsize == 8 else np.int64)
+    return numbers if composes else trace.array(numbers)
 
 
 def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:

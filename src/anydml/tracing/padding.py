@@ -31,7 +31,7 @@ def pad(
         FuseError: the mode computes, or arguments do not fit.
     """
     counts = _pairs(pad_width, x.ndim)
-    if min(map(min, counts), default=0) < 0:
+    if any(count < 0 for pair in counts for count in pair):
         raise broken("index can't contain negative values")
     if mode not in ("constant", "empty", *MODES):
         raise refused(f"numpy.pad in mode {mode!r}")

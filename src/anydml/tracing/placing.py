@@ -251,7 +251,7 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
 def resize(x: TracedArray, new_shape: Any) -> TracedArray:
     """As NumPy's."""
     sizes = integers.wholes(new_shape)
-    if min(sizes, default=0) < 0:
+    if any(size < 0 for size in sizes):
         raise broken("all elements of `new_shape` must be non-negative")
     if not x.count or 0 in sizes:
         return making.filled(x, sizes)

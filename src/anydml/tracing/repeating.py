@@ -40,7 +40,7 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
     if not integers.is_list(repeats):
         return each(x, repeats, axis)
-    counts = np.asarray(repeats)
+    counts = integers.known(repeats)
     shaping.check_known(counts)
     if counts.size == 1:
         return each(x, counts.reshape(-1)[0], axis)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -140,7 +139,7 @@ def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> Tra
         raise broken(f"{number} as {found}, of which NumPy knows the size only: pad with 0, or join an array")
     if pattern.size != 1:
         raise broken(f"what is filled in is one number, not {pattern.size}")
-    value = Value.filled(tuple(map(operator.index, shape)), pattern.tobytes())
+    value = Value.filled(tuple(integers.wholes(shape)), pattern.tobytes())
     return x.trace.made(value, found, x.like if found == x.element else None)
 
 
@@ -165,7 +164,7 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
     Raises:
         FuseError: they are no integers, or outside an axis of this size.
     """
-    array = np.asarray(indices)
+    array = integers.known(indices)
     if array.dtype.kind not in "iu" and array.size:
         raise broken(f"indices are {array.dtype}, not integers", FuseIndexError)
     check_known(array)

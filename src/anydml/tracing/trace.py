@@ -16,6 +16,7 @@ from anydml.moves.move import Access
 from anydml.moves.value import Value
 from anydml.strides import each_once
 from anydml.tracing.refusing import CLAMPING, RULE, broken, place, refused
+from anydml.tracing.scope import Scope
 
 Sizes = tuple[int, ...]
 
@@ -27,6 +28,9 @@ class Trace:
         name: the function's.
         kind: what its arrays are: a subclass that has the methods of their library.
         device: where they lie, as their library calls it; None for NumPy's.
+
+    Attributes:
+        scope: the open sizes.
     """
 
     def __init__(self, name: str, kind: type[TracedArray], device: Any = None) -> None:
@@ -34,6 +38,7 @@ class Trace:
         self.kind = kind
         self.device = device
         self.composer = Composer(name)
+        self.scope = Scope()
         self.is_over = False
         self.unsigned: dict[str, int] = {}
         self._constants = 0

@@ -1,0 +1,175 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Forms: moves whose numbers stand in registers, so that one trace makes the moves of every call (see `tapes`)."""
+
+import cython
+from cython.cimports.anydml.core.moving import (
+    ANYDML_CLAMP,
+    ANYDML_LOOKUPS,
+    ANYDML_SKIP,
+    Lookup,
+    Move,
+    continues,
+    moved,
+    simplify,
+    simplify_looking,
+)
+from cython.cimports.anydml.core.program import depth, is_fill, new, operand
+from cython.cimports.anydml.core.refusals import first_outside
+from cython.cimports.cpython.mem import PyMem_Free
+from cython.cimports.libc.stdint import int64_t
+
+from anydml.core.program import TYPES, UnfitError
+
+if not cython.compiled:
+    raise ImportError("this module has to be compiled")
+
+DIMENSIONS = cython.declare(cython.int, 64)
+HEAD = cython.declare(cython.int, 8)
+LOOKUP_HEAD = cython.declare(cython.int, 8)
+"""Numbers of a move and of a lookup before those that it has for each dimension."""
+
+
+class Form:
+    """Moves between numbered operands.
+
+    Args:
+        moves: of `anydml.moves`, each of whose sizes, strides and offsets is an integer or an open size.
+        operand_count: how many operands there are.
+        register: gives the number of the register for such a number.
+
+    Raises:
+        UnfitError: there are more dimensions or lookups than compiled moves have.
+    """
+
+    def __cinit__(self, moves, operand_count: cython.int, register):
+        codes: list = []
+        self.patterns = []
+        for sizes, to, source, element in moves:
+            looks: cython.int = depth(to) + depth(source)
+            if len(sizes) > DIMENSIONS or looks > ANYDML_LOOKUPS:
+                raise UnfitError(f"{len(sizes)} dimensions, {looks} lookups")
+            still = (0,) * len(sizes)
+            head = [len(sizes), register(element), -1, operand(to.operand, operand_count), register(to.offset)]
+            if is_fill(source):
+                head[2] = len(self.patterns)
+                self.patterns.append(source.pattern)
+                codes += [*head, -1, register(0), looks]
+                ends = (sizes, to.strides, still)
+            else:
+                codes += [*head, operand(source.operand, operand_count), register(source.offset), looks]
+                ends = (sizes, to.strides, source.strides)
+            for numbers in ends:
+                codes += [register(number) for number in numbers]
+            found: list = []
+            add_lookups(found, to.lookups, -2)
+            if not is_fill(source):
+                add_lookups(found, source.lookups, -1)
+            for each, into in found:
+                codes += [
+                    *(operand(each.operand, operand_count), register(each.offset)),
+                    *(register(each.size), register(each.stride), TYPES[each.dtype]),
+                    *(ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP, into, each.outside == "refuse"),
+                    *[register(number) for number in each.strides],
+                ]
+            self.lookup_count += looks
+            self.count += 1
+        self.used = len(codes)
+        self.codes = cython.cast(cython.pointer(int64_t), new(self.used, 8))
+        k: int64_t
+        for k in range(self.used):
+            self.codes[k] = codes[k]
+        self.pattern = cython.cast(cython.pointer(Pattern), new(len(self.patterns), cython.sizeof(Pattern)))
+        for k in range(len(self.patterns)):
+            text: bytes = self.patterns[k]
+            self.pattern[k].bytes = text
+            self.pattern[k].count = len(text)
+
+    def __dealloc__(self):
+        PyMem_Free(self.codes)
+        PyMem_Free(self.pattern)
+
+    def fill(self, found, at, moves, lookups, refused):
+        """Make the moves of a call, each in its simplest form.
+
+        Args:
+            found: the registers.
+            at: the operands' addresses.
+            moves: room for them.
+            lookups: likewise.
+            refused: set, when they are run, where an index is outside that may not be; NULL to look now.
+
+        Returns:
+            How many moves there are; −1 where Python has to do them, or refuse an index.
+        """
+        n: int64_t[64]
+        a: int64_t[64]
+        b: int64_t[64]
+        strides: int64_t[16][64]
+        columns: cython.pointer(cython.const[int64_t])[16]
+        m: cython.pointer(Move) = moves
+        look: cython.pointer(Lookup) = lookups
+        code: cython.pointer(int64_t) = self.codes
+        k: cython.int
+        d: cython.int
+        rank: cython.int
+        looks: cython.int
+        result: cython.int
+        is_refused: cython.bint
+        for _ in range(self.count):
+            rank = cython.cast(cython.int, code[0])
+            looks = cython.cast(cython.int, code[7])
+            m.element = found[code[1]]
+            m.to = moved(at[code[3]], found[code[4]])
+            m.lookups = looks
+            m.lookup = look
+            m.pattern = 0
+            if code[2] >= 0:
+                m.pattern = self.pattern[code[2]].count
+                m.source = self.pattern[code[2]].bytes
+            else:
+                m.source = moved(at[code[5]], found[code[6]])
+            code += HEAD
+            for d in range(rank):
+                n[d] = found[code[d]]
+                a[d] = found[code[rank + d]]
+                b[d] = found[code[2 * rank + d]]
+            code += 3 * rank
+            if looks == 0:
+                result = simplify(m, rank, n, a, b)
+            else:
+                for k in range(looks):
+                    look[k].at = moved(at[code[0]], found[code[1]])
+                    look[k].size = found[code[2]]
+                    look[k].stride = found[code[3]]
+                    look[k].type = code[4]
+                    look[k].outside = code[5]
+                    look[k].into = code[6]
+                    look[k].refused = refused if code[7] else cython.NULL
+                    columns[k] = strides[k]
+                    for d in range(rank):
+                        strides[k][d] = found[code[LOOKUP_HEAD + d]]
+                    code += LOOKUP_HEAD + rank
+                result = simplify_looking(m, rank, n, a, b, columns)
+            if result < 0:
+                return -1
+            if result == 0:
+                for k in range(looks):
+                    # Its numbers lie before those of the next move.
+                    is_refused = refused == cython.NULL and code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0
+                    if is_refused and first_outside(m, k) != cython.NULL:
+                        return -1
+                if m == moves or not continues(m - 1, m):
+                    m += 1
+                    look += looks
+        return m - moves
+
+
+def add_lookups(found, lookups, into):
+    """Append lookups, and before each of them what its own address depends on, with what each is added to."""
+    for each in lookups:
+        first = len(found)
+        add_lookups(found, each.lookups, -3)
+        for k in range(first, len(found)):
+            if found[k][1] == -3:
+                found[k] = (found[k][0], len(found))
+        found.append((each, into))

@@ -1,0 +1,20 @@
+# Numbers of calls that are worked out from others, and what they have to be.
+from libc.stdint cimport int64_t
+
+cdef extern from *:
+    """
+    #define anydml_adds(a, b, sum) __builtin_add_overflow(a, b, sum)
+    #define anydml_multiplies(a, b, product) __builtin_mul_overflow(a, b, product)
+    """
+    bint adds "anydml_adds"(int64_t a, int64_t b, int64_t *sum) noexcept nogil
+    bint multiplies "anydml_multiplies"(int64_t a, int64_t b, int64_t *product) noexcept nogil
+
+cdef struct Step:
+    int64_t kind
+    int64_t a
+    int64_t b
+
+cdef class Tape:
+    cdef Step *steps
+    cdef int64_t given, count, registers
+    cdef bint run(self, int64_t *found, int64_t first, int64_t last) noexcept nogil

@@ -1,0 +1,39 @@
+"""Moves whose sizes, strides and offsets are no integers yet: what they are in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anydml.moves.move import Access, Fill, Lookup, Move
+
+Number = Callable[[Any], int]
+"""Gives the integer that a number of a move stands for."""
+
+
+def with_numbers(move: Move, number: Number) -> Move:
+    """A move with integers in place of its numbers.
+
+    Examples:
+        >>> from anydml import moves
+        >>> from anydml.moves.numbers import with_numbers
+        >>> row = moves.Move(("n",), moves.Access(1, 0, (4,)), moves.Access(0, 0, (4,)), 4)
+        >>> print(with_numbers(row, lambda each: 3 if each == "n" else each))
+        3 of 4 B: #1[4·c0] = #0[4·c0]
+    """
+
+    def end(access: Access) -> Access:
+        strides = tuple(map(number, access.strides))
+        return Access(access.operand, number(access.offset), strides, tuple(map(lookup, access.lookups)))
+
+    def lookup(each: Lookup) -> Lookup:
+        return each._replace(
+            offset=number(each.offset),
+            strides=tuple(map(number, each.strides)),
+            size=number(each.size),
+            stride=number(each.stride),
+            lookups=tuple(map(lookup, each.lookups)),
+        )
+
+    source = move.source if isinstance(move.source, Fill) else end(move.source)
+    return Move(tuple(map(number, move.sizes)), end(move.destination), source, number(move.element_size))

@@ -1,0 +1,157 @@
+"""A traced function for one call's numbers: a program, compiled, and how results are put together.
+
+Calls run so where the compiled core does not run them from the trace itself (see `plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import starmap
+from typing import Any
+
+import numpy as np
+
+from anydml.arrays import ArrayAdapter, target_array
+from anydml.binding import check_overlap, check_strides, check_writeable
+from anydml.engines.protocol import CompiledCall
+from anydml.errors import BindingError
+from anydml.functions.planning import check_size
+from anydml.memory.results import empty
+from anydml.moves import Program
+from anydml.moves.indices import as_signed
+from anydml.tracing.donating import Pairs, donated
+from anydml.tracing.results import Known, Result, Traced
+from anydml.tracing.structure import paired, rebuilt
+from anydml.tracing.trace import Sizes
+
+Array = np.ndarray[Any, Any]
+Guests = Sequence[ArrayAdapter | None]
+
+FIXED_WEIGHT, MOVE_WEIGHT = 2048, 1024
+"""Bytes that are kept beside an engine's: in any case, and for each move."""
+
+
+class Fixed:
+    """A plan with integers in place of its open sizes.
+
+    Args:
+        traced: the function.
+        shapes: of its results.
+        program: what writes them.
+
+    Attributes:
+        program: as given.
+        shapes: with dtypes.
+        compiled: what runs the program; None where nothing moves.
+
+    Raises:
+        DescError: a result would be too large to be.
+    """
+
+    def __init__(self, traced: Traced, shapes: Sequence[Sizes], program: Program) -> None:
+        self.name = traced.name
+        self.program = program
+        self.shapes = [(shape, result.array.element) for shape, result in zip(shapes, traced.results, strict=True)]
+        for shape, element in self.shapes:
+            check_size(traced.name, shape, element)
+        self._traced = traced
+        self._engine = traced.engine
+        self.compiled: CompiledCall | None = self._engine.compile_program(program) if program.moves else None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that are kept, about."""
+        kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
+        return kept + (self.compiled.weight if self.compiled else 0)
+
+    def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
+        """New results."""
+        if adapters[0] is None and self._engine.is_numpys:
+            arrays = [*starmap(empty, self.shapes)]
+            self._dispatch((*inputs, *arrays))
+            return self._put_together(arrays)
+        given, operands = [], []
+        for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
+            source, adapter = inputs[result.like or 0], adapters[result.like or 0]
+            (new,), places = self._engine.results(self.name, source, [shape], dtype, adapter)
+            given.append((adapter, new))
+            operands += places
+        self._dispatch((*inputs, *operands))
+        found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
+        return self._put_together(found, adapters[0])
+
+    def run_to(
+        self, out: Any, inputs: Sequence[Array], adapters: Guests, strided: Callable[[Sequence[Sizes], Pairs], Fixed]
+    ) -> Any:
+        """The results in the caller's arrays.
+
+        Args:
+            out: a structure like the results'.
+            inputs: as the engines see them.
+            adapters: whose they are.
+            strided: gives the same for results of other byte strides, some in the memory of arguments.
+
+        Raises:
+            BindingError: `out` does not fit, cannot be written, or overlaps.
+        """
+        try:
+            pairs = [*paired(self._traced.tree, out, Result, "out")]
+        except ValueError as error:
+            message = f"{self.name}: {error} is not of the structure of the results: {self._shown()}"
+            raise BindingError(
+                message, self.name, "out", "out must have one array a result, in the same structure"
+            ) from None
+        fields, given, targets = [], [], []
+        for leaf, field, target in pairs:
+            adapter, is_alike = adapters[leaf.like or 0], leaf.like is not None
+            array = target_array(self.name, field, target, adapter, is_alike)
+            operand = self._engine.target(self.name, field, array)
+            shape, dtype = self.shapes[leaf.number]
+            if operand.shape != shape or (operand.dtype != dtype and (adapter is None or not is_alike)):
+                message = f"{self.name}: {field} is {operand.dtype} {operand.shape}, but the result is {dtype} {shape}"
+                raise BindingError(message, self.name, field, "out must have the result's shape and dtype")
+            check_strides(self.name, field, operand)
+            check_writeable(self.name, field, operand)
+            fields.append(field)
+            given.append((adapter, target))
+            targets.append(operand)
+        donations = donated(inputs, targets)
+        given_away = {number for number, _ in donations}
+        apart = [number for number in range(len(inputs)) if number not in given_away]
+        names, arrays = [*(self._traced.names[k] for k in apart), *fields], [*(inputs[k] for k in apart), *targets]
+        check_overlap(self.name, names, arrays, first_output=len(apart))
+        fixed = self
+        if donations or not all(target.flags.c_contiguous for target in targets):
+            fixed = strided([target.strides for target in targets], donations)
+        fixed._dispatch((*inputs, *targets))
+        for adapter, target in given:
+            if adapter is not None:
+                type(adapter)(target).written()
+        return out
+
+    def _dispatch(self, operands: tuple[Array, ...]) -> None:
+        if self.compiled is None:
+            return
+        try:
+            self.compiled.run(operands)
+        except IndexError as error:
+            raise as_signed(error, self._traced.unsigned) from None
+
+    def _put_together(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
+        def put(leaf: Any, path: str) -> Any:
+            if isinstance(leaf, Known):
+                return adapter.give_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
+            return arrays[leaf.number] if isinstance(leaf, Result) else leaf
+
+        return rebuilt(self._traced.tree, put, "")
+
+    def _shown(self) -> str:
+        shapes = [shape for shape, _ in self.shapes]
+        return str(
+            rebuilt(self._traced.tree, lambda leaf, _: shapes[leaf.number] if isinstance(leaf, Result) else leaf, "")
+        )
+
+    def __str__(self) -> str:
+        moves = self.program.moves
+        read, written = sum(move.bytes_read for move in moves), sum(move.bytes_written for move in moves)
+        return f"{self.program}\n  {read} B to read, {written} B to write"

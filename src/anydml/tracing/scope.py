@@ -1,0 +1,280 @@
+"""The open sizes of a trace: its variables, and the answers that were given about them (see `sizes`)."""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from anydml.tracing.polynomials import Key, Terms, add_term, divided, is_constant, key_of, normal, plain, product
+from anydml.tracing.sizes import Size
+
+INFINITE = math.inf
+
+MOST_TERMS = 12
+"""Terms of a polynomial: work with thousands of sizes that are added up would be quadratic."""
+
+
+class Divided(NamedTuple):
+    """A variable that is no argument's: the floor of one polynomial by another, or a polynomial."""
+
+    by: Size | int | None
+    whole: Size | int
+
+
+class Fact:
+    """What is known of a polynomial without a constant: an interval, and what it is not."""
+
+    __slots__ = ("high", "low", "not_equal", "terms")
+
+    def __init__(self, terms: Terms, low: Any, high: Any) -> None:
+        self.terms, self.low, self.high = terms, low, high
+        self.not_equal: set[int] = set()
+
+
+class Scope:
+    """The open sizes of one trace.
+
+    Attributes:
+        values: of the variables, in the call that is traced.
+        given: the numbers of those variables that calls give, in order.
+        divided: how those variables are worked out that no argument has, with their numbers, in order.
+        facts: guards: what the answers given so far need.
+        divisors: guards, too: polynomials and what divides them.
+        equal: what variables have been found to equal, in variables that are in no such place.
+        pins: where numbers were needed, and which: for people.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[int] = []
+        self.given: list[int] = []
+        self.divided: list[tuple[int, Divided]] = []
+        self.facts: dict[Key, Fact] = {}
+        self.divisors: dict[tuple[Key, int], Size] = {}
+        self.equal: dict[int, Terms] = {}
+        self.pins: dict[str, None] = {}
+        self._least: list[Any] = []
+        self._users: dict[int, set[int]] = {}
+        self._sums: dict[Key, Size] = {}
+        self._quotients: dict[tuple[Any, Any], Size] = {}
+
+    def variable(self, value: int, least: Any = -INFINITE) -> Any:
+        """The next number that calls give, which is never below `least`."""
+        self.given.append(len(self.values))
+        return self._variable(value, least)
+
+    def _variable(self, value: int, least: Any) -> Size:
+        self.values.append(value)
+        self._least.append(least)
+        return Size(self, {(len(self.values) - 1,): 1}, value)
+
+    def size(self, terms: Terms, value: int) -> Any:
+        """A polynomial, or the integer that it is."""
+        terms = self._folded(terms)
+        if is_constant(terms):
+            return value
+        if len(terms) > MOST_TERMS:
+            return self._named(terms, value)
+        return Size(self, terms, value)
+
+    def _named(self, terms: Terms, value: int) -> Size:
+        """A variable for a long polynomial, with which work goes on."""
+        key = key_of(terms)
+        found = self._sums.get(key)
+        if found is None:
+            least, _ = self._bounds(terms)
+            found = self._sums[key] = self._variable(value, least)
+            self.divided.append((len(self.values) - 1, Divided(None, Size(self, terms, value))))
+        return found
+
+    def quotient(self, whole: Any, by: Any) -> Any:
+        """The floor of a quotient: exact where its terms divide, or where this call's value does, with a guard."""
+        if type(by) is not int:
+            exact = divided(whole.terms, by.terms) if type(whole) is Size else None
+            if exact is None or by == 0:
+                return self._floor(whole, by)
+            return self.size(exact, whole.value // by.value)
+        if not by:
+            raise ZeroDivisionError("integer division or modulo by zero")
+        even = {m: c // by for m, c in whole.terms.items() if c % by == 0}
+        odd = {m: c for m, c in whole.terms.items() if c % by}
+        if not odd or (len(odd) == 1 and type(odd.get(())) is int):
+            # What is left of the constant is less than one.
+            if odd and odd[()] // by:
+                even[()] = odd[()] // by
+            return self.size(even, whole.value // by)
+        if whole.value % by == 0:
+            self.divisors.setdefault((key_of(whole.terms), by), whole)
+            return self.size({m: plain(Fraction(c) / by) for m, c in whole.terms.items()}, whole.value // by)
+        return self._floor(whole, by)
+
+    def _floor(self, whole: Any, by: Any) -> Size:
+        key: Any = tuple(key_of(each.terms) if type(each) is Size else each for each in (whole, by))
+        found = self._quotients.get(key)
+        if found is None:
+            if by == 0:
+                raise ZeroDivisionError("integer division or modulo by zero")
+            found = self._variable(_value(whole) // _value(by), -INFINITE)
+            self.divided.append((len(self.values) - 1, Divided(by, whole)))
+            self._quotients[key] = found
+            if type(by) is int and type(whole) is Size and by > 0:
+                # A remainder lies between nothing and what it is divided by.
+                terms, scale, constant = normal((whole - found * by).terms)
+                low, high = sorted((Fraction(-constant) / scale, Fraction(by - 1 - constant) / scale))
+                self.facts.setdefault(key_of(terms), Fact(terms, math.ceil(low), math.floor(high)))
+                least = self._bounds(*normal(whole.terms))[0]
+                self._least[-1] = least if least == -INFINITE else math.floor(least / by)
+        return found
+
+    def is_zero(self, size: Size) -> bool:
+        """Whether a polynomial is 0; a guard, where that is not known for all calls."""
+        folded = self._folded(size.terms)
+        if is_constant(folded):
+            return not folded.get((), 0)
+        terms, scale, constant = normal(folded)
+        at = Fraction(-constant) / scale
+        if at.denominator != 1:
+            return False
+        key, place = key_of(terms), int(at)
+        low, high = self._known(key, terms)
+        fact = self.facts.get(key)
+        if not low <= place <= high or (fact is not None and place in fact.not_equal):
+            return False
+        if low == high:
+            return True
+        fact = self.facts.setdefault(key, Fact(terms, -INFINITE, INFINITE))
+        if size.value == 0:
+            fact.low = fact.high = place
+            self._equate(terms, place)
+            return True
+        if place == low:
+            fact.low = place + 1
+        elif place == high:
+            fact.high = place - 1
+        else:
+            fact.not_equal.add(place)
+        return False
+
+    def is_negative(self, size: Size) -> bool:
+        """Whether a polynomial is below 0; a guard, where that is not known for all calls."""
+        folded = self._folded(size.terms)
+        if is_constant(folded):
+            return bool(folded.get((), 0) < 0)
+        terms, scale, constant = normal(folded)
+        at = Fraction(-constant) / scale
+        key = key_of(terms)
+        low, high = self._known(key, terms)
+        # With a positive scale it is below 0 up to `under`, with a negative one from `over` on.
+        under, over = math.ceil(at) - 1, math.floor(at) + 1
+        if scale > 0:
+            if high <= under:
+                return True
+            if low > under:
+                return False
+        else:
+            if low >= over:
+                return True
+            if high < over:
+                return False
+        fact = self.facts.setdefault(key, Fact(terms, -INFINITE, INFINITE))
+        is_below = size.value < 0
+        if scale > 0:
+            if is_below:
+                fact.high = min(fact.high, under)
+            else:
+                fact.low = max(fact.low, under + 1)
+        elif is_below:
+            fact.low = max(fact.low, over)
+        else:
+            fact.high = min(fact.high, over - 1)
+        return is_below
+
+    def pinned(self, size: Size, why: str = "") -> int:
+        """The number that a size is in this call, and from now on has to be; `why`, if no line of code needs it."""
+        folded = self._folded(size.terms)
+        if not is_constant(folded):
+            terms, _, _ = normal(folded)
+            low, high = self._known(key_of(terms), terms)
+            if low != high:
+                self.pins.setdefault(
+                    f"traced anew for other sizes, since {why or f'{_caller()} needs the number {size.value}'}"
+                )
+            self.is_zero(size - size.value)
+        return size.value
+
+    def _folded(self, terms: Terms) -> Terms:
+        """A polynomial without variables that equal something else."""
+        if not any(number in self.equal for numbers in terms for number in numbers):
+            return terms
+        found: Terms = {}
+        for numbers, factor in terms.items():
+            total: Terms = {(): factor}
+            for number in numbers:
+                total = product(total, self.equal.get(number, {(number,): 1}))
+            for own, by in total.items():
+                add_term(found, own, by)
+        return found
+
+    def _equate(self, terms: Terms, place: int) -> None:
+        """Have a variable of a polynomial that has been found to be a number stand for the rest of it from now on."""
+        for numbers, factor in sorted(terms.items(), reverse=True):
+            if len(numbers) == 1 and abs(factor) == 1 and sum(numbers[0] in each for each in terms) == 1:
+                rest = {each: -by * factor for each, by in terms.items() if each != numbers}
+                add_term(rest, (), place * factor)
+                self._stand_for(numbers[0], rest)
+                return
+
+    def _stand_for(self, number: int, rest: Terms) -> None:
+        self.equal[number] = rest
+        for other in self._users.pop(number, ()):
+            self._use(other, self._folded(self.equal[other]))
+        self._use(number, rest)
+
+    def _use(self, number: int, terms: Terms) -> None:
+        """Note what stands for a variable, and for which others that has to change when they are found to be equal."""
+        self.equal[number] = terms
+        for numbers in terms:
+            for each in numbers:
+                self._users.setdefault(each, set()).add(number)
+
+    def _known(self, key: Key, terms: Terms) -> tuple[Any, Any]:
+        """The interval in which a polynomial without a constant lies."""
+        low, high = self._bounds(terms)
+        fact = self.facts.get(key)
+        return (low, high) if fact is None else (max(low, fact.low), min(high, fact.high))
+
+    def _bounds(self, terms: Terms, scale: Any = 1, constant: Any = 0) -> tuple[Any, Any]:
+        """The interval that the variables' own intervals leave to a polynomial."""
+        low = high = constant
+        for numbers, factor in terms.items():
+            least, most = 1, 1
+            for number in numbers:
+                below, above = self._variable_bounds(number)
+                if below < 0:
+                    return -INFINITE, INFINITE
+                least *= below
+                most = 0 if 0 in (most, above) else most * above
+            factor = factor * scale  # noqa: PLW2901
+            if factor < 0:
+                least, most = most, least
+            low += factor * least if least else 0
+            high += factor * most if most else 0
+        return low, high
+
+    def _variable_bounds(self, number: int) -> tuple[Any, Any]:
+        fact = self.facts.get(frozenset([((number,), 1)]))
+        least = self._least[number]
+        return (least, INFINITE) if fact is None else (max(least, fact.low), fact.high)
+
+
+def _value(size: Any) -> int:
+    return size.value if type(size) is Size else size
+
+
+def _caller() -> str:
+    """The file and line of the function that is traced, or of what it called beside this package."""
+    frame: Any = sys._getframe(2)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in ("anydml", "numpy", "einops"):
+        frame = frame.f_back
+    return "a call" if frame is None else f"{frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.f_lineno}"

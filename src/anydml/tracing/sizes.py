@@ -1,0 +1,214 @@
+"""Open sizes: integers of a trace that later calls may have others for.
+
+A function is traced once for many shapes. Sizes, strides and integers of its arguments are *variables*, and what is
+made of them is a polynomial: ``n·m − 1``, or ``n / 2`` where n is known to be even. Each also has the value that it has
+in the call that is traced.
+
+    a question   ``if n > 1:`` has that call's answer, which becomes a *guard*: other answers need another trace
+    a number     ``range(n)``, ``len(x)`` need an integer: n is *pinned*, a guard that it is this one
+
+So whatever Python does with a size, the trace is right for every call that its guards let through; what stays a
+polynomial only makes it right for more of them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anydml.tracing.polynomials import Terms, add_term, plain, product
+
+
+class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
+    """An open size: it is used as an integer is.
+
+    Args:
+        scope: a `Scope`: of which trace.
+        terms: the polynomial, with two terms, or one with variables.
+        value: in the call that is traced.
+    """
+
+    __slots__ = ("scope", "terms", "value")
+
+    def __init__(self, scope: Any, terms: Terms, value: int) -> None:
+        self.scope, self.terms, self.value = scope, terms, value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Functions that look whether sizes are integers find that they are."""
+        return int
+
+    def __add__(self, other: Any) -> Any:
+        kind = type(other)
+        if kind is int:
+            if not other:
+                return self
+            terms = {**self.terms}
+            add_term(terms, (), other)
+            return Size(self.scope, terms, self.value + other)
+        if kind is not Size:
+            return self._with(operator.add, other)
+        terms = {**self.terms}
+        for numbers, factor in other.terms.items():
+            add_term(terms, numbers, factor)
+        return self.scope.size(terms, self.value + other.value)
+
+    def __mul__(self, other: Any) -> Any:
+        kind = type(other)
+        if kind is int:
+            if other == 1:
+                return self
+            if not other:
+                return 0
+            return Size(self.scope, {m: plain(c * other) for m, c in self.terms.items()}, self.value * other)
+        if kind is not Size:
+            return self._with(operator.mul, other)
+        return self.scope.size(product(self.terms, other.terms), self.value * other.value)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if type(other) in (int, Size) else self._with(operator.sub, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if type(other) is int else self._with(_swapped(operator.sub), other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        if type(other) in (int, Size):
+            return self.scope.quotient(self, other)
+        return self._with(operator.floordiv, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        if type(other) is int:
+            return self.scope.quotient(other, self)
+        return self._with(_swapped(operator.floordiv), other)
+
+    def __mod__(self, other: Any) -> Any:
+        if type(other) in (int, Size):
+            return self - self // other * other
+        return self._with(operator.mod, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - other // self * self if type(other) is int else self._with(_swapped(operator.mod), other)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is int or type(other) is Size:
+            size = self - other
+            return bool(self.scope.is_zero(size) if type(size) is Size else size == 0)
+        return bool(self._with(operator.eq, other)) if isinstance(other, (int, float, complex, np.generic)) else False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        if type(other) is int or type(other) is Size:
+            size = self - other
+            return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
+        return bool(self._with(operator.lt, other))
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Any) -> bool:
+        if type(other) is int or type(other) is Size:
+            size = other - self
+            return bool(self.scope.is_negative(size) if type(size) is Size else size < 0)
+        return bool(self._with(operator.gt, other))
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def _with(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        """What a function gives for this and what is neither a size nor a plain integer."""
+        if isinstance(other, (bool, np.integer)):
+            return function(self, int(other))
+        return function(self.scope.pinned(self), other)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        number: int = self.scope.pinned(self)
+        return number
+
+    __int__ = __hash__ = __index__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        """As of an integer; the arithmetic of numbers alone stays open."""
+        if ufunc in _OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
+            return _OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
+        return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
+
+    def __float__(self) -> float:
+        return float(self.scope.pinned(self))
+
+    def __repr__(self) -> str:
+        return repr(self.scope.pinned(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.scope.pinned(self), spec)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else that integers have."""
+        if not hasattr(0, name):
+            raise AttributeError(name)
+        return getattr(self.scope.pinned(self), name)
+
+
+def _swapped(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda first, second: function(second, first)
+
+
+def _pinning(function: Callable[[Any, Any], Any]) -> Callable[[Size, Any], Any]:
+    return lambda self, other: function(self.scope.pinned(self), other)
+
+
+for _name in ("truediv", "lshift", "rshift", "and", "or", "xor"):
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Size, f"__{_name}__", _pinning(_function))
+    setattr(Size, f"__r{_name}__", _pinning(_swapped(_function)))
+
+
+def _power(self: Size, other: Any, modulus: Any = None) -> Any:
+    if type(other) is int and 0 <= other <= 8 and modulus is None:
+        return math.prod([self] * other)
+    return pow(int(self), other, modulus)
+
+
+setattr(Size, "__pow__", _power)  # noqa: B010
+setattr(Size, "__rpow__", _pinning(_swapped(pow)))  # noqa: B010
+
+
+_OPEN: dict[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.minimum: min,
+    np.maximum: max,
+}
+
+
+def is_open(values: Any) -> bool:
+    """Whether one of some numbers is an open size."""
+    return any(type(value) is Size for value in values)

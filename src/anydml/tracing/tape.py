@@ -1,0 +1,124 @@
+"""Tapes: what open sizes come to in a call, and whether its guards hold, as a list of steps.
+
+A tape has registers: the variables first, then one for each step. The compiled core runs the same steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from anydml.tracing.polynomials import Terms
+from anydml.tracing.scope import Scope
+from anydml.tracing.sizes import Size
+
+CONSTANT, ADD, MULTIPLY, FLOOR, GIVEN, AT_LEAST, AT_MOST, DIFFERS, DIVIDES = range(9)
+"""Kinds of steps. `GIVEN` has a number that the call gives late; the last four are guards, and give no number."""
+
+WORD = 1 << 63
+
+Step = tuple[int, int, int]
+
+
+class Tape:
+    """Steps for all guards of a trace, and for those of its sizes that are asked for.
+
+    Args:
+        scope: of the trace, which is over.
+
+    Attributes:
+        given: how many registers are given.
+        steps: a kind and two numbers: of registers, or a number itself where it is one, and in guards the second.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.given = len(scope.given)
+        self.steps: list[Step] = []
+        self._places = {number: place for place, number in enumerate(scope.given)}
+        self._found: dict[Any, int] = {}
+        self._scope, self._next = scope, 0
+        for fact in scope.facts.values():
+            register = self._polynomial(fact.terms)
+            # Compiled code refuses numbers of more than 64 bits by itself.
+            if fact.low >= -WORD:
+                self.steps.append((AT_LEAST, register, int(fact.low)))
+            if fact.high < WORD:
+                self.steps.append((AT_MOST, register, int(fact.high)))
+            self.steps += [(DIFFERS, register, number) for number in sorted(fact.not_equal)]
+        for (_, by), size in scope.divisors.items():
+            self.steps.append((DIVIDES, self._polynomial(size.terms), by))
+
+    def register(self, size: Any) -> int:
+        """The number of the register that has a size."""
+        return self._polynomial(size.terms) if type(size) is Size else self._step(CONSTANT, size, 0)
+
+    def later(self, sizes: Sequence[Any]) -> list[int]:
+        """The registers of variables that a call gives when it has got so far."""
+        for size in sizes:
+            ((number,),) = size.terms
+            self._places[number] = self.given + len(self.steps)
+            self.steps.append((GIVEN, 0, 0))
+        return [*range(self.given + len(self.steps) - len(sizes), self.given + len(self.steps))]
+
+    def run(self, found: list[int], steps: Sequence[Step]) -> bool:
+        """Append what steps give to the registers before them; False where a guard does not hold."""
+        for kind, a, b in steps:
+            number = 0
+            if kind == CONSTANT:
+                number = a
+            elif kind == ADD:
+                number = found[a] + found[b]
+            elif kind == MULTIPLY:
+                number = found[a] * found[b]
+            elif kind == FLOOR:
+                if not found[b]:
+                    return False
+                number = found[a] // found[b]
+            elif (
+                (kind == AT_LEAST and found[a] < b)
+                or (kind == AT_MOST and found[a] > b)
+                or (kind == DIFFERS and found[a] == b)
+                or (kind == DIVIDES and found[a] % b)
+            ):
+                return False
+            found.append(number)
+        return True
+
+    def _step(self, kind: int, a: int, b: int) -> int:
+        """The register of a step, which is there once."""
+        found = self._found.get((kind, a, b))
+        if found is None:
+            self.steps.append((kind, a, b))
+            found = self._found[kind, a, b] = self.given + len(self.steps) - 1
+        return found
+
+    def _polynomial(self, terms: Terms) -> int:
+        divisor = 1
+        if not all(type(factor) is int for factor in terms.values()):
+            divisor = math.lcm(*(factor.denominator for factor in terms.values()))
+        total: int | None = None
+        for numbers, factor in terms.items():
+            found: int | None = None
+            for number in numbers:
+                own = self._variable(number)
+                found = own if found is None else self._step(MULTIPLY, found, own)
+            by = factor if divisor == 1 else int(Fraction(factor) * divisor)
+            if found is None:
+                found = self._step(CONSTANT, by, 0)
+            elif by != 1:
+                found = self._step(MULTIPLY, found, self._step(CONSTANT, by, 0))
+            total = found if total is None else self._step(ADD, total, found)
+        if total is None:
+            return self._step(CONSTANT, 0, 0)
+        return total if divisor == 1 else self._step(FLOOR, total, self._step(CONSTANT, divisor, 0))
+
+    def _variable(self, number: int) -> int:
+        while number not in self._places:
+            # Those that are worked out need none but earlier ones.
+            own, divided = self._scope.divided[self._next]
+            self._next += 1
+            whole = self.register(divided.whole)
+            self._places[own] = whole if divided.by is None else self._step(FLOOR, whole, self.register(divided.by))
+        return self._places[number]

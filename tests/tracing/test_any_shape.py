@@ -1,0 +1,143 @@
+"""Fused functions are traced once for many shapes: results are NumPy's for every one, and traces are counted."""
+
+import numpy as np
+import pytest
+from how_many import how_many
+
+import anydml as dml
+
+CHUNKS, PROGRAMS, SHAPES = 10, how_many(300) // 10, 10
+DTYPES = ("uint8", "int16", "float32", "float64", "S3")
+
+
+def drawn(rng, ndim):
+    """A step that fits arrays of so many dimensions, whatever their sizes."""
+    axis, other = (int(k) for k in rng.integers(0, ndim, 2))
+    count, step = int(rng.integers(0, 4)), int(rng.choice([-3, -2, -1, 1, 2, 3]))
+
+    def along(*parts):
+        return (slice(None),) * axis + parts
+
+    def halves(x):
+        middle = x.shape[axis] // 2
+        return np.concatenate([x[along(slice(middle, None))], x[along(slice(None, middle))]], axis)
+
+    def pairs(x):
+        if x.shape[axis] % 2:
+            return x
+        apart = x.reshape(*x.shape[:axis], x.shape[axis] // 2, 2, *x.shape[axis + 1 :])
+        return np.swapaxes(apart, axis, axis + 1).reshape(x.shape)
+
+    def merged(x):
+        together = x.reshape(*x.shape[:axis], x.shape[axis] * x.shape[axis + 1], *x.shape[axis + 2 :])
+        return together[..., None]
+
+    steps = [
+        lambda x: np.flip(x, axis),
+        lambda x: np.roll(x, step, axis),
+        lambda x: np.swapaxes(x, axis, other),
+        lambda x: x[along(slice(count, None))],
+        lambda x: x[along(slice(None, -count or None))],
+        lambda x: x[along(slice(None, None, step))],
+        lambda x: x[..., count : x.shape[-1] - count],
+        lambda x: np.concatenate([x, x[along(slice(None, count))]], axis),
+        lambda x: np.pad(x, [(count, 1) if k == axis else (0, 0) for k in range(x.ndim)]),
+        lambda x: np.pad(x, [(1, count) if k == axis else (0, 0) for k in range(x.ndim)], "edge") if x.size else x,
+        lambda x: np.repeat(x, count, axis),
+        lambda x: np.stack([x, x[..., ::-1]], axis)[along(count % 2)],
+        lambda x: np.array_split(x, 2, axis)[count % 2],
+        lambda x: np.broadcast_to(x, (2, *x.shape))[count % 2],
+        lambda x: x.reshape(-1).reshape(x.shape[::-1]).T,
+        halves,
+        pairs,
+        *([merged] if axis + 1 < ndim else []),
+    ]
+    return steps[int(rng.integers(len(steps)))]
+
+
+class Program:
+    """A random chain of steps, each of which fits any shape of so many dimensions."""
+
+    def __init__(self, seed):
+        self.rng = rng = np.random.default_rng(seed)
+        self.ndim = int(rng.integers(1, 4))
+        self.dtype = str(rng.choice(DTYPES))
+        self.steps = [drawn(rng, self.ndim) for _ in range(int(rng.integers(1, 6)))]
+        self.picks = bool(rng.random() < 0.4)
+        self.traces = 0
+
+    def __call__(self, x, indices):
+        if not isinstance(x, np.ndarray):
+            self.traces += 1
+        for step in self.steps:
+            x = step(x)
+        return dml.gather(x, indices, axis=0, out_of_range="clamp") if self.picks else x
+
+    def arguments(self, least, most):
+        shape = self.rng.integers(least, most, self.ndim)
+        x = self.rng.integers(0, 120, shape).astype(self.dtype)
+        if self.rng.random() < 0.2:
+            x = np.asfortranarray(x)
+        return x, self.rng.integers(-9, 9, self.rng.integers(1, 9))
+
+
+def answer(program, x, indices):
+    """What NumPy makes of a program; None where there is nothing to pick from."""
+    for step in program.steps:
+        x = step(x)
+    if not program.picks:
+        return x
+    return x[np.clip(np.where(indices < 0, indices + len(x), indices), 0, len(x) - 1)] if len(x) else None
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_programs_of_random_shapes(chunk):
+    traces = 0
+    for k in range(PROGRAMS):
+        program = Program([chunk, k])
+        fused = dml.fuse(program)
+        for number in range(SHAPES):
+            x, indices = program.arguments(*((0, 6) if number < 3 else (6, 30)))
+            expected = answer(program, x, indices)
+            if expected is None:
+                continue
+            found = fused(x, indices)
+            assert found.shape == expected.shape, ([chunk, k], number)
+            np.testing.assert_array_equal(found, expected, f"{[chunk, k]} {number}")
+            out = np.zeros((*expected.shape, 2), expected.dtype)[..., 0]
+            if expected.ndim:
+                fused(x, indices, out=out)
+                np.testing.assert_array_equal(out, expected, f"{[chunk, k]} {number} out")
+        traces += program.traces
+    # Sizes of 0 and 1, odd and even ones, packed arrays and others have traces of their own.
+    assert traces <= 5 * PROGRAMS
+
+
+def test_chains_are_traced_once():
+    chains = [
+        lambda x, n: x.reshape(x.shape[0], x.shape[1], 4, -1).transpose(0, 2, 1, 3),
+        lambda x, n: np.concatenate([x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]], -1),
+        lambda x, n: np.pad(x, ((0, 0), (1, 2), (0, 0)))[:, 3:],
+        lambda x, n: tuple(np.split(x, 2, -1)),
+        lambda x, n: np.stack([x[:, k : k + x.shape[1] - 3] for k in range(3)], 1),
+        lambda x, n: np.roll(x, (-1, 1), (0, 1))[::-1, ::2],
+        lambda x, n: np.broadcast_to(x[:, None], (x.shape[0], 3, *x.shape[1:])).reshape(-1, x.shape[-1]),
+        lambda x, n: np.concatenate([x, np.zeros_like(x[:, :n])], 1),
+        lambda x, n: np.moveaxis(x, 0, -1)[..., None, :],
+    ]
+    for number, chain in enumerate(chains):
+        traces = []
+
+        def counted(x, n, chain=chain, traces=traces):
+            traces.append(1)
+            return chain(x, n)
+
+        fused = dml.fuse(counted)
+        for k in range(20):
+            x = np.arange((4 + k) * (2 * k + 9) * 8 * (k + 1)).reshape(4 + k, 2 * k + 9, -1)
+            found, expected = fused(x, 2 + k % 3), chain(x, 2 + k % 3)
+            for one, another in zip(
+                *(each if type(each) is tuple else [each] for each in (found, expected)), strict=True
+            ):
+                np.testing.assert_array_equal(one, another)
+        assert len(traces) == 1, number
