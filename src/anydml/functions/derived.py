@@ -18,7 +18,7 @@ from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.element import Element
-from anydml.operators.function import INDICES, MASK, Function, Parameter
+from anydml.operators.function import ARRAYS, INDICES, MASK, Function, Parameter
 
 
 def derived(function: Function, operation: Operation | None = None) -> Callable[..., Any]:
@@ -58,9 +58,10 @@ def general(function: Function, operation: Operation, *given: Any) -> Any:
     label, out = function.label, given[-1]
     by_name = {each.name: value for each, value in zip(function.parameters, given, strict=False)}
     # Results are of the library and dtype of the first that is data.
-    first, *others = function.arrays
+    parameters = function.arrays
+    first, *others = parameters
     x = by_name[first.name]
-    if function.is_of_lists:
+    if first.kind == ARRAYS:
         x = by_name[first.name] = given_as.listed(label, first.name, x)
         registered = fused_functions(*x)
         if registered is None:
@@ -72,16 +73,16 @@ def general(function: Function, operation: Operation, *given: Any) -> Any:
             registered = fused_functions(by_name[each.name])
     if registered is not None:
         return _traced(function, registered, by_name, out)
-    if function.is_of_lists:
+    if first.kind == ARRAYS:
         return _of_lists(function, operation, by_name, x, out)
     adapter = None
     if type(x) is not np.ndarray:
         x, adapter = received(label, x, first.name)
     arrays = [x, *[_other(label, each, by_name[each.name], x, adapter) for each in others]]
-    count = function.data_count(len(arrays))
+    count = [each.is_index for each in parameters].count(False)
     arguments = _arguments(function, by_name, x, arrays[count:])
     if count > 1:
-        given_as.check_data(label, [each.name for each in function.arrays[:count]], arrays[:count])
+        given_as.check_data(label, [each.name for each in parameters[:count]], arrays[:count])
     inputs = tuple(arrays)
     if count < len(inputs) and type(x) is np.ndarray and x.nbytes > packing.APART:
         inputs = packing.packed(label, operation, inputs, arguments, out)
