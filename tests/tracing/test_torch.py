@@ -161,6 +161,9 @@ def test_pads_that_cut_off(mode, other):
         try:
             expected = function(x)
         except RuntimeError:
+            if 6 + sum(first) == 0 and 4 + sum(other) >= 0:
+                # The lowest PyTorch refuses to leave nothing, as the newest does not.
+                continue
             with pytest.raises(dml.FuseError):
                 dml.fuse(function)(x)
             continue
