@@ -135,7 +135,7 @@ class Call:
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
-        if not self.tape.run(found, self.first, self.tape.count):
+        if not self.tape.end(found):
             return None
         for k in range(given.count):
             at[k] = given.views[k].data
@@ -229,7 +229,7 @@ class Calls:
                 registers = cython.cast(cython.pointer(int64_t), new(call.tape.registers, 8))
             try:
                 memcpy(registers, given.number, given.numbers * 8)
-                if call.tape.run(registers, 0, call.first):
+                if call.tape.begin(registers):
                     if k:
                         calls.insert(0, calls.pop(k))
                     return call.run(cython.address(given), registers, out)
@@ -249,7 +249,7 @@ class Calls:
             calls.clear()
             self.found = {key: calls}
             self.bytes = 0
-        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.used + 3 * call.tape.count)
+        self.bytes += FIXED_WEIGHT + CODE_WEIGHT * (call.form.used + 5 * call.tape.registers)
         for array in call.constants:
             self.bytes += array.nbytes
         calls.insert(0, call)

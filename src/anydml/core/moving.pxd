@@ -54,6 +54,7 @@ cdef void copy_dimension(Move *m, int to, int source) noexcept nogil
 cdef void swap_dimensions(Move *m, int d, int e) noexcept nogil
 cdef bint goes_on(const Move *m, int outer, int inner) noexcept nogil
 cdef void turn(Move *m, int d) noexcept nogil
+cdef bint merge(Move *m, int d) noexcept nogil
 cdef bint continues(Move *first, const Move *second) noexcept nogil
 
 cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM

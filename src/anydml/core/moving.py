@@ -212,12 +212,51 @@ def turn(m, d):
 
 
 def continues(first, second):
-    """Let a simple move of one element do what follows it at both ends, too; False where it does not follow."""
-    if first.rank or second.rank or first.pattern or second.pattern or first.lookups or second.lookups:
+    """Let a simple move do what follows it at both ends, too; False where it does not follow.
+
+    Both are boxes with the same strides, which differ in one size at most, and meet along that one.
+    """
+    d: cython.int
+    differing: cython.int = -2
+    by: int64_t = cython.cast(int64_t, cython.cast(cython.size_t, second.to) - cython.cast(cython.size_t, first.to))
+    further: int64_t = cython.cast(
+        int64_t, cython.cast(cython.size_t, second.source) - cython.cast(cython.size_t, first.source)
+    )
+    if first.rank != second.rank or first.pattern or second.pattern or first.lookups or second.lookups:
         return False
-    if moved(first.to, first.element) != second.to or moved(first.source, first.element) != second.source:
-        return False
-    first.element += second.element
+    if first.element != second.element:
+        differing = -1
+    for d in range(first.rank):
+        if first.a[d] != second.a[d] or first.b[d] != second.b[d]:
+            return False
+        if first.n[d] != second.n[d]:
+            if differing != -2:
+                return False
+            differing = d
+    if differing < 0 and by == first.element and further == first.element:
+        first.element += second.element
+        d = first.rank - 1
+        if d >= 0 and first.a[d] == first.element and first.b[d] == first.element:
+            # Rows that have become whole lie together.
+            first.element *= first.n[d]
+            first.rank = d
+        return True
+    for d in range(first.rank):
+        if (differing == d or differing == -2) and by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d]:
+            first.n[d] += second.n[d]
+            return d == 0 or not goes_on(first, d - 1, d) or merge(first, d)
+    return False
+
+
+def merge(m, d):
+    """Make a dimension and the one before it one; True."""
+    k: cython.int
+    m.a[d - 1] = m.a[d]
+    m.b[d - 1] = m.b[d]
+    m.n[d - 1] *= m.n[d]
+    for k in range(d, m.rank - 1):
+        copy_dimension(m, k, k + 1)
+    m.rank -= 1
     return True
 
 

@@ -11,10 +11,14 @@ cdef extern from *:
 
 cdef struct Step:
     int64_t kind
+    int64_t to
     int64_t a
     int64_t b
 
 cdef class Tape:
     cdef Step *steps
-    cdef int64_t given, count, registers
+    cdef int64_t *constants
+    cdef int64_t given, first, count, registers
+    cdef bint begin(self, int64_t *found) noexcept nogil
+    cdef bint end(self, int64_t *found) noexcept nogil
     cdef bint run(self, int64_t *found, int64_t first, int64_t last) noexcept nogil

@@ -5,6 +5,7 @@ import cython
 from cython.cimports.anydml.core.program import new
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memcpy
 
 if not cython.compiled:
     raise ImportError("this module has to be compiled")
@@ -15,20 +16,46 @@ class Tape:
 
     Args:
         given: how many registers are filled in before the first step.
-        steps: a kind and two numbers each.
+        steps: a kind and two numbers each, as `anydml.tracing.tape` has them.
+        first: how many of them come before what a call gives late.
     """
 
-    def __cinit__(self, given: int64_t, steps: list):
+    def __cinit__(self, given: int64_t, steps: list, first: int64_t):
         k: int64_t
+        step: cython.pointer(Step)
         self.given = given
-        self.count = len(steps)
-        self.registers = given + self.count
-        self.steps = cython.cast(cython.pointer(Step), new(self.count, cython.sizeof(Step)))
-        for k in range(self.count):
-            self.steps[k].kind, self.steps[k].a, self.steps[k].b = steps[k]
+        self.registers = given + len(steps)
+        self.steps = cython.cast(cython.pointer(Step), new(len(steps), cython.sizeof(Step)))
+        self.constants = cython.cast(cython.pointer(int64_t), new(len(steps), 8))
+        for k in range(len(steps)):
+            if k == first:
+                self.first = self.count
+            kind, a, b = steps[k]
+            if kind == 0:
+                # Constants stand in their registers from the start.
+                self.constants[k] = a
+            elif kind != 4:
+                step = self.steps + self.count
+                step.kind = kind
+                step.to = given + k
+                step.a = a
+                step.b = b
+                self.count += 1
+        if first >= len(steps):
+            self.first = self.count
 
     def __dealloc__(self):
         PyMem_Free(self.steps)
+        PyMem_Free(self.constants)
+
+    def begin(self, found):
+        """Do the steps before what a call gives late; returns as `run`."""
+        memcpy(found + self.given, self.constants, 8 * (self.registers - self.given))
+        return self.run(found, 0, self.first)
+
+    def end(self, found):
+        """Do those after it."""
+        return self.run(found, self.first, self.count)
 
     def run(self, found, first, last):
         """Do some steps; False where a guard does not hold, or a number has more than 64 bits."""
@@ -36,24 +63,21 @@ class Tape:
         a: int64_t
         b: int64_t
         step: cython.pointer(Step)
-        to: cython.pointer(int64_t) = found + self.given
         for k in range(first, last):
             step = self.steps + k
-            # As `anydml.tracing.tape` numbers them; what a call gives later stands there already.
-            if step.kind == 0:
-                to[k] = step.a
-            elif step.kind == 1:
-                if adds(found[step.a], found[step.b], to + k):
+            # As `anydml.tracing.tape` numbers them.
+            if step.kind == 1:
+                if adds(found[step.a], found[step.b], found + step.to):
                     return False
             elif step.kind == 2:
-                if multiplies(found[step.a], found[step.b], to + k):
+                if multiplies(found[step.a], found[step.b], found + step.to):
                     return False
             elif step.kind == 3:
                 a = found[step.a]
                 b = found[step.b]
                 if b == 0 or b == -1:
                     return False
-                to[k] = a // b - (a % b != 0 and (a < 0) != (b < 0))
+                found[step.to] = a // b - (a % b != 0 and (a < 0) != (b < 0))
             elif step.kind == 5:
                 if found[step.a] < step.b:
                     return False

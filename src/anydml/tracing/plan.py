@@ -118,7 +118,7 @@ class Plan:
 
         tree = rebuilt(traced.tree, place, "")
         try:
-            tape = tapes.Tape(self._tape.given, self._tape.steps)
+            tape = tapes.Tape(self._tape.given, self._tape.steps, self._first)
         except OverflowError:
             return None
         constants = tuple(self.program.constants)
