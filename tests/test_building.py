@@ -17,7 +17,7 @@ ONLY_TRIALS = f"""'{sys.executable}' -c 'import sys; sys.exit("trial.c" not in s
 
 
 def python(*arguments, folder=ROOT, **variables):
-    """Python's end in the project's folder, or in another, where no program is found, with these variables in the environment."""
+    """Python's end in a folder where no program is found, with these variables in the environment."""
     kept = {name: text for name, text in os.environ.items() if name not in ("CC", "ANYDML_PURE", "PATH")}
     command = [sys.executable, *arguments]
     environment = {**kept, "PATH": "", **variables}
