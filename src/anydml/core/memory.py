@@ -44,20 +44,14 @@ waiting = cython.declare(Waiting)
 handler = cython.declare(PyDataMem_Handler)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shelf_of(size: cython.size_t) -> cython.int:
+def shelf_of(size):
     """The shelf of blocks for so many bytes, `LEAST` or more: there are eight from one power of two to the next."""
     exponent: cython.int = 64 - leading_zeros(size - 1)
     step: cython.size_t = cython.cast(cython.size_t, 1) << (exponent - 4)
     return (exponent - 18) * 8 + cython.cast(cython.int, (size + step - 1) // step) - 9
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def size_on(shelf: cython.int) -> cython.size_t:
+def size_on(shelf):
     """The bytes of its blocks."""
     return cython.cast(cython.size_t, 9 + shelf % 8) << (14 + shelf // 8)
 
@@ -135,10 +129,7 @@ def give(block: cython.pointer(Block)) -> cython.void:
         block = under
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def trim(most: cython.size_t) -> cython.void:
+def trim(most):
     """Give blocks back until the rest takes no more than this."""
     found: cython.pointer(Block)
     lock()
@@ -147,10 +138,7 @@ def trim(most: cython.size_t) -> cython.void:
     give(found)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def watch(nothing: cython.p_void) -> cython.p_void:
+def watch(nothing):
     """Give blocks back that have waited long, until there are none."""
     found: cython.pointer(Block)
     goes_on: cython.bint = True
@@ -200,19 +188,13 @@ def large(size: cython.size_t) -> cython.pointer(Block):
     return block
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def allocate(nothing: cython.p_void, size: cython.size_t) -> cython.p_void:
+def allocate(nothing, size):
     """As malloc."""
     block: cython.pointer(Block) = large(size) if size >= LEAST else small(size)
     return block + 1 if block else cython.NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def allocate_zeros(nothing: cython.p_void, count: cython.size_t, size: cython.size_t) -> cython.p_void:
+def allocate_zeros(nothing, count, size):
     """As calloc."""
     if size and count > MOST // size:
         return cython.NULL
@@ -222,10 +204,7 @@ def allocate_zeros(nothing: cython.p_void, count: cython.size_t, size: cython.si
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def reallocate(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_t) -> cython.p_void:
+def reallocate(nothing, bytes_, size):
     """As realloc."""
     if not bytes_:
         return allocate(nothing, size)
@@ -239,10 +218,7 @@ def reallocate(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def release(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_t) -> cython.void:
+def release(nothing, bytes_, size):
     """As free. The size is not looked at: an array's may have changed since."""
     if not bytes_:
         return
@@ -272,17 +248,13 @@ def release(nothing: cython.p_void, bytes_: cython.p_void, size: cython.size_t) 
         unlock()
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_child() -> cython.void:
+def begin_child():
     """In a process that was forked, nobody looks at what waits."""
     waiting.is_watched = False
     unlock()
 
 
-@cython.cfunc
-def new_array(rank: cython.int, shape: cython.pointer(npy_intp), kind: dtype) -> object:
+def new_array(rank, shape, kind):
     """A new packed array that owns its memory, as `numpy.empty` makes it.
 
     Args:

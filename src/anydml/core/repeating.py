@@ -75,16 +75,36 @@ def roll(x, shift, axis, out):
     return found
 
 
+def in_pairs(k, v, rank, box, b, out):
+    """A result each of whose dimensions is two of a box: sizes and strides of what moves there."""
+    to: View
+    batch: Batch
+    n: int64_t[64]
+    a: int64_t[128]
+    d: cython.int
+    for d in range(rank):
+        if not is_product(box[2 * d], box[2 * d + 1]):
+            return None
+        n[d] = box[2 * d] * box[2 * d + 1]
+    found = result(k, v, out, rank, n, cython.address(to))
+    if found is None:
+        return None
+    for d in range(rank):
+        a[2 * d] = box[2 * d + 1] * to.s[d]
+        a[2 * d + 1] = to.s[d]
+    begin(cython.address(batch))
+    if add(cython.address(batch), to.data, v.data, k.element, 2 * rank, box, a, b):
+        return None
+    run_all(cython.address(batch))
+    return found
+
+
 def tile(x, repeats, out):
     """``result[c] = x[c mod x.shape]``."""
     v: View
-    to: View
     k: Kind
-    batch: Batch
     times: int64_t[64]
-    n: int64_t[64]
     box: int64_t[128]
-    a: int64_t[128]
     b: int64_t[128]
     d: cython.int
     own: cython.int
@@ -98,52 +118,24 @@ def tile(x, repeats, out):
         own = d - (rank - v.rank)
         box[2 * d] = times[d - (rank - count)] if d >= rank - count else 1
         box[2 * d + 1] = v.n[own] if own >= 0 else 1
-        if box[2 * d] < 0 or not is_product(box[2 * d], box[2 * d + 1]):
+        if box[2 * d] < 0:
             return None
-        n[d] = box[2 * d] * box[2 * d + 1]
         b[2 * d] = 0
         b[2 * d + 1] = v.s[own] if own >= 0 else 0
-    found = result(cython.address(k), cython.address(v), out, rank, n, cython.address(to))
-    if found is None:
-        return None
-    for d in range(rank):
-        a[2 * d] = box[2 * d + 1] * to.s[d]
-        a[2 * d + 1] = to.s[d]
-    begin(cython.address(batch))
-    if add(cython.address(batch), to.data, v.data, k.element, 2 * rank, box, a, b):
-        return None
-    run_all(cython.address(batch))
-    return found
+    return in_pairs(cython.address(k), cython.address(v), rank, box, b, out)
 
 
 def several(k, v, times, out):
     """``result[c] = x[c // times]``: each element several times, one after the other."""
-    to: View
-    batch: Batch
-    n: int64_t[64]
     box: int64_t[128]
-    a: int64_t[128]
     b: int64_t[128]
     d: cython.int
     for d in range(v.rank):
-        if not is_product(v.n[d], times[d]):
-            return None
-        n[d] = v.n[d] * times[d]
         box[2 * d] = v.n[d]
         box[2 * d + 1] = times[d]
         b[2 * d] = v.s[d]
         b[2 * d + 1] = 0
-    found = result(k, v, out, v.rank, n, cython.address(to))
-    if found is None:
-        return None
-    for d in range(v.rank):
-        a[2 * d] = times[d] * to.s[d]
-        a[2 * d + 1] = to.s[d]
-    begin(cython.address(batch))
-    if add(cython.address(batch), to.data, v.data, k.element, 2 * v.rank, box, a, b):
-        return None
-    run_all(cython.address(batch))
-    return found
+    return in_pairs(k, v, v.rank, box, b, out)
 
 
 def repeat(x, repeats, axis, out):

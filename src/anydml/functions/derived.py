@@ -13,7 +13,6 @@ from anydml.arrays import ArrayAdapter, received, received_all, received_indices
 from anydml.core import native
 from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments as given_as
-from anydml.functions import packing
 from anydml.functions.calling import call
 from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
@@ -84,8 +83,6 @@ def general(function: Function, operation: Operation, *given: Any) -> Any:
     if count > 1:
         given_as.check_data(label, [each.name for each in parameters[:count]], arrays[:count])
     inputs = tuple(arrays)
-    if count < len(inputs) and type(x) is np.ndarray and x.nbytes > packing.APART:
-        inputs = packing.packed(label, operation, inputs, arguments, out)
     if function.has_parts:
         given_as.check_out_list(label, out)
         return call(label, operation, inputs, arguments, out, adapter)

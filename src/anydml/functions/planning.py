@@ -80,6 +80,7 @@ def planned(
     Raises:
         DescError: the arguments break a rule of the operation.
         BindingError: targets do not fit.
+        MemoryError: what it reads beside the inputs has more bytes than addresses have.
     """
     inferred = operation.infer(name, [array.shape for array in inputs], arguments)
     dtype = inputs[0].dtype
@@ -99,6 +100,8 @@ def planned(
     if engine.is_numpys and is_numpys_own:
         return Plan(inferred, dtype, None, is_empty=False)
     program = program_of(name, operation, inputs, targets, inferred, dtype)
+    if program.constant_bytes >= 1 << 63:
+        raise MemoryError(f"{name}: it takes {program.constant_bytes} bytes , and addresses have fewer than 2⁶³")
     compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
     return Plan(inferred, dtype, compiled, is_empty=False)
 
