@@ -101,7 +101,7 @@ def planned(
         return Plan(inferred, dtype, None, is_empty=False)
     program = program_of(name, operation, inputs, targets, inferred, dtype)
     if program.constant_bytes >= 1 << 63:
-        raise MemoryError(f"{name}: it takes {program.constant_bytes} bytes , and addresses have fewer than 2⁶³")
+        raise MemoryError(f"{name}: it takes {program.constant_bytes} bytes, and addresses have fewer than 2⁶³")
     compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
     return Plan(inferred, dtype, compiled, is_empty=False)
 
