@@ -245,12 +245,12 @@ anydml.add_command(reshard)
 anydml.add_command(rechunk)
 
 
-@anydml.command(short_help="Say that nothing is compiled any more.")
+@anydml.command(short_help="Say that nothing is needed.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def warmup(quiet: bool) -> None:
-    """Say that nothing has to be warmed up: everything was compiled when anydml was built."""
+    """Say that nothing is needed: the first call is as fast as any."""
     if not quiet:
-        say("nothing to do: anydml compiles nothing when it runs")
+        say("nothing is needed: the first call is as fast as any")
 
 
 @anydml.command(short_help="Show the operators and what each level supports.")
