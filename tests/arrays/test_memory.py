@@ -67,8 +67,8 @@ for rows in 1 << 14, 1 << 20:
     # Whatever compiles, or loads, what such calls take.
     x, indices = library.ones(rows, 16), library.make(np.arange(rows, dtype=np.int32))
     dml.join(dml.split(x, 2, 1), 1), dml.join([x]), dml.gather(x, indices)
-x = library.ones(1 << 22, 16)
-indices = library.make(np.arange(1 << 22, dtype=np.int32))
+x = library.ones(1 << 21, 16)
+indices = library.make(np.arange(1 << 21, dtype=np.int32))
 calls = lambda: dml.split(x, 2, 1), lambda: dml.join([x]), lambda: dml.gather(x, indices)
 for call in calls:
     dml.empty_cache()
@@ -96,7 +96,7 @@ def peaks_can_be_told():
 def test_the_peak_of_a_process_grows_by_the_results_alone(name):
     code = CHILD.format(path=sys.path, name=name)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    size = 256 << 20
+    size = 128 << 20
     assert [0.8 * size < int(grown) < 1.2 * size for grown in done.stdout.split()] == [True] * 3, done.stdout
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -22,16 +23,24 @@ pytestmark = pytest.mark.filterwarnings(
 TIME, LAT, LON = 20, 9, 12
 
 
-@pytest.fixture(params=[2, 3])
+@pytest.fixture(scope="module", params=[2, 3])
 def version(request):
     return request.param
 
 
 @pytest.fixture
-def source(tmp_path, version, monkeypatch):
-    """A dataset as xarray writes it: coordinates, one of them of text, two variables, and a group inside."""
+def source(tmp_path, dataset, monkeypatch):
+    """The dataset as a folder of the test's own, in the folder that it works in."""
     monkeypatch.chdir(tmp_path)
-    root = zarr.open_group("x.zarr", mode="w", zarr_format=version, attributes={"title": "weather"})
+    shutil.copytree(dataset, "x.zarr")
+    return Path("x.zarr")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory, version):
+    """A dataset as xarray writes it: coordinates, one of them of text, two variables, and a group inside."""
+    path = str(tmp_path_factory.mktemp("dataset") / "x.zarr")
+    root = zarr.open_group(path, mode="w", zarr_format=version, attributes={"title": "weather"})
 
     def array(group, name, values, axes, chunks, **attributes):
         named = {"dimension_names": axes} if version == 3 else {}
@@ -53,8 +62,8 @@ def source(tmp_path, version, monkeypatch):
     array(root, "rain", (temp * 9).astype("i2"), ["time", "lat", "lon"], (2, LAT, LON), scale_factor=0.1)
     inner = root.create_group("below", attributes={"level": 3})
     array(inner, "wind", temp[::-1], ["time", "lat", "lon"], (TIME, 3, 3))
-    zarr.consolidate_metadata("x.zarr", zarr_format=version)
-    return Path("x.zarr")
+    zarr.consolidate_metadata(path, zarr_format=version)
+    return path
 
 
 def run(capsys, *arguments):
