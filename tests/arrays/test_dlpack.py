@@ -27,6 +27,8 @@ def test_a_library_that_takes_nothing_back_needs_out():
     x = np.arange(6.0)
     with pytest.raises(dml.BindingError, match="split: x is an array of unheard_of whose library has no from_dlpack"):
         dml.split(Mute(x), 2)
+    if not np.from_dlpack(x).flags.writeable:
+        pytest.skip("to this NumPy all arrays that come by DLPack are read-only")
     out = Mute(np.zeros(6))
     assert dml.join([Mute(x)], out=out) is out
     assert out.array.tolist() == x.tolist()
@@ -70,7 +72,7 @@ def test_a_read_only_out_is_refused():
 
 
 def test_devices_of_one_library_are_told_apart():
-    import array_api_strict as library
+    library = pytest.importorskip("array_api_strict")
 
     there = library.Device("device1")
     x, y = library.asarray([1, 2]), library.asarray([3, 4], device=there)
