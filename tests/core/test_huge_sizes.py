@@ -78,8 +78,8 @@ for name in sys.argv[2:]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited in Linux' way")
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer needs terabytes of addresses")
 def test_huge_sizes_are_refused():
-    # More than 4 GiB is refused by the system, whatever it would promise else.
-    limited = ["sh", "-c", 'ulimit -v 4194304 && exec "$@"', "sh", sys.executable, "-X", "faulthandler"]
+    # More than 1.5 GiB is refused by the system, whatever it would promise else.
+    limited = ["sh", "-c", 'ulimit -v 1572864 && exec "$@"', "sh", sys.executable, "-X", "faulthandler"]
     done = subprocess.run([*limited, "-c", CHILD, str(CASES), *NAMES], env=environment(ANYDML_NUM_THREADS="1"),
                           capture_output=True, text=True, timeout=HANG, check=False)  # fmt: skip
     assert done.returncode == 0, (done.stdout, done.stderr[-3000:])
@@ -164,7 +164,7 @@ for power in (40, 59):
             raise AssertionError
 print("well")
 """
-    limited = ["sh", "-c", 'ulimit -v 4194304 && exec "$@"', "sh", sys.executable, "-X", "faulthandler"]
+    limited = ["sh", "-c", 'ulimit -v 1572864 && exec "$@"', "sh", sys.executable, "-X", "faulthandler"]
     command = [*limited, "-c", script, *BROADCAST.values()]
     given = environment(ANYDML_NUM_THREADS="1")
     done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=HANG, check=False)
