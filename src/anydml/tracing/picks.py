@@ -73,8 +73,8 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
     return take_along_axis(x, by, axes.dimension(x, dim))
 
 
-def gather(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """As torch.gather: indices are 0 or more; their sizes may be smaller than the tensor's."""
+def within(x: TracedArray, dim: int, index: Any) -> TracedArray:
+    """Elements along a dimension by indices of 0 and more, whose other sizes may be smaller than the tensor's."""
     by, place = index if isinstance(index, TracedArray) else known_array(index), axes.dimension(x, dim)
     shape = tuple(by.shape)
     if 0 in shape:
