@@ -81,7 +81,7 @@ def threads() -> None:
                 check(case)
 
     together(work)
-    assert sorted(traced) == [array.shape for array in arrays], "traced more than once a key"
+    assert len(traced) == 1, "traced more than once"
     bound = dml.Device().compile_operator(dml.SplitOperatorDesc(tensor, [plane] * 3, 1)).bind([x], planes)
     together(lambda number: [bound.dispatch() for _ in range(20)])
     assert all((p[:, 0] == x[:, k]).all() for k, p in enumerate(planes))
