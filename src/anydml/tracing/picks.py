@@ -73,7 +73,7 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
     return take_along_axis(x, by, axes.dimension(x, dim))
 
 
-def within(x: TracedArray, dim: int, index: Any) -> TracedArray:
+def picked_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
     """Elements along a dimension by indices of 0 and more, whose other sizes may be smaller than the tensor's."""
     by, place = index if isinstance(index, TracedArray) else known_array(index), axes.dimension(x, dim)
     shape = tuple(by.shape)

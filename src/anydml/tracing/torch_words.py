@@ -111,7 +111,7 @@ TORCH: Table = {
     **lines("select select_copy", picks.select, f"{_X} dim|axis index"),
     **lines("slice slice_copy slice.Tensor slice_copy.Tensor", picks.sliced, f"{_X} dim=0 start=None end=None step=1"),
     **lines("index_select", picks.index_select, f"{_X} dim|axis index"),
-    **lines("gather", picks.within, f"{_X} dim|axis index -sparse_grad"),
+    **lines("gather", picks.picked_along, f"{_X} dim|axis index -sparse_grad"),
     **lines("take_along_dim", picks.take_along_dim, f"{_X} indices dim|axis=None"),
     **lines("take", picks.element, f"{_X} index"),
     **lines(
