@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from trust.children import environment
+
+import anydml as dml
 
 CASES = 60
 HANG = 600
@@ -169,3 +172,9 @@ print("well")
     given = environment(ANYDML_NUM_THREADS="1")
     done = subprocess.run(command, env=given, capture_output=True, text=True, timeout=HANG, check=False)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+def test_objects_that_numpy_has_no_memory_to_move_are_refused_in_our_words():
+    indices, updates = (np.broadcast_to(np.array(0, dtype), (1, 1 << 46)) for dtype in (np.int64, object))
+    with pytest.raises(MemoryError, match=r"^scatter: there is no memory to move object .* and \(1, 70368744177664\)"):
+        dml.scatter(np.zeros((1, 2), object), indices, updates, 1)

@@ -46,8 +46,9 @@ class TorchAdapter(ArrayAdapter):
                 a tangent, or calls are recorded.
         """
         tensor = self.array
-        if is_recorded():
-            self.refuse(name, field, "while torch.jit.trace records", "what it records are calls of torch.ops.anydml")
+        if is_recorded() or (has_modes() and _get_mode(_PROXIES) is not None):
+            recorder = "torch.jit.trace" if is_recorded() else "make_fx"
+            self.refuse(name, field, f"while {recorder} records", "what it records are calls of torch.ops.anydml")
         dtype = _SIMPLE.get(tensor.dtype) if _is_simple(tensor) else None
         if dtype is None:
             tensor = self._plain(name, field, is_target)
@@ -177,11 +178,16 @@ def is_dual(tensor: Any) -> bool:
 
 def is_traced() -> bool:
     """Whether calls are recorded now, or tensors may have tangents: compiled code sees neither."""
-    return bool(is_compiling() or forward_ad._current_level >= 0)
+    return bool(is_compiling() or forward_ad._current_level >= 0 or _count_modes())
+
+
+def has_modes() -> bool:
+    """Whether there are dispatch modes, which see calls of PyTorch's operators: recorders, counters, fake tensors."""
+    return bool(_count_modes()) and not _is_excluded(_PYTHON)
 
 
 def _is_left_to_python() -> bool:
-    return bool(_is_tracing() or forward_ad._current_level >= 0 or torch.compiler._is_compiling_flag)
+    return bool(_is_tracing() or forward_ad._current_level >= 0 or _count_modes() or torch.compiler._is_compiling_flag)
 
 
 def is_recorded() -> bool:
@@ -231,7 +237,9 @@ def _packed() -> dict[int, np.dtype[Any]]:
     return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
 
 
-_TRACER = torch._C._parse_dispatch_key("Tracer")
+_TRACER, _PYTHON = map(torch._C._parse_dispatch_key, ("Tracer", "Python"))
+_count_modes, _get_mode = torch._C._len_torch_dispatch_stack, torch._C._get_dispatch_mode
+_PROXIES = torch._C._TorchDispatchModeKey.PROXY
 _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,

@@ -49,6 +49,7 @@ def call(
     Raises:
         DescError: the arguments break a rule of the operation.
         BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
+        MemoryError: the system does not give what the results, or NumPy on the way to them, take.
     """
     if engine is None:
         engine = array_engine(name, inputs)
@@ -74,7 +75,7 @@ def call(
         check_writeable(name, field, target)
     names = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     check_overlap(name, [*names[-len(read) :], *fields], [*read, *targets], first_output=len(read))
-    _run(operation, plan, inputs, targets)
+    _run(name, operation, plan, inputs, targets)
     if adapter is not None:
         kind = type(adapter)
         for each in out:
@@ -97,15 +98,21 @@ def _new(
     engine: ArrayEngine,
 ) -> list[Any]:
     given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
-    _run(operation, plan, inputs, operands)
+    _run(name, operation, plan, inputs, operands)
     return given if adapter is None else [engine.give(adapter, result) for result in given]
 
 
-def _run(operation: Operation, plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+def _run(name: str, operation: Operation, plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *outputs))
     elif not plan.is_empty:
-        operation.by_numpy(inputs, plan.inferred, outputs)
+        try:
+            operation.by_numpy(inputs, plan.inferred, outputs)
+        except MemoryError:
+            # NumPy names an array that the caller has never seen.
+            shapes = " and ".join([str(each.shape) for each in inputs])
+            message = f"{name}: there is no memory to move {plan.dtype} elements of arrays of shapes {shapes}"
+            raise MemoryError(message) from None
 
 
 def _targets(

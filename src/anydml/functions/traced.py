@@ -56,9 +56,9 @@ def registered_for(x: Any) -> Any:
     if not isinstance(x, torch.Tensor):
         return None
     if not torch.compiler.is_compiling():
-        from anydml.arrays.pytorch import is_recorded
+        from anydml.arrays.pytorch import has_modes, is_recorded
 
-        return _REGISTERED["torch"]() if is_recorded() else None
+        return _REGISTERED["torch"]() if is_recorded() or has_modes() else None
     return _REGISTERED["torch"]()
 
 
