@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from anydml import ModelError
 from anydml.memory import limits
-from anydml.onnx import backend, budget, program, replay, tensors, to_descs
+from anydml.onnx import backend, budget, program, tensors, to_descs
 from anydml.onnx.budget import ARRAY, SMALL, Budget
 from anydml.onnx.program import Program
 
@@ -206,8 +206,8 @@ def drawn(rng, kinds=5, sizes=(3, 40)):
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Every run asks for what it takes."""
-    monkeypatch.setattr(replay, "MOST_BYTES", -1)
+    """Every run is composed region by region, and asks for what it takes."""
+    monkeypatch.setattr(program, "fuse", lambda function: None)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -202,10 +202,25 @@ class Composer:
             reason: why scratch is needed.
         """
         operands = [self._as_operand(self._without_fills(part), reason) for part in parts]
+
+        def write(number: int, strides: Sequence[int]) -> Sequence[Move]:
+            numbers = dict(enumerate([*(each for each, _ in operands), number]))
+            target = Layout(value.sizes, tuple(strides), value.element_size)
+            return [renumbered(move, numbers) for move in lower([each for _, each in operands], target)]
+
+        return self.written_over(value, write, reason)
+
+    def written_over(self, value: Value, write: Callable[[int, tuple[int, ...]], Sequence[Move]], reason: str) -> Value:
+        """A value in scratch, and what is written over it.
+
+        Args:
+            value: all of it is stored first.
+            write: the moves, from the number of the scratch and its byte strides.
+            reason: why scratch is needed.
+        """
         stored = self.stored(value, reason)
-        numbers = dict(enumerate([*(number for number, _ in operands), SCRATCH + self._counts[SCRATCH] - 1]))
-        moves = lower([each for _, each in operands], Layout(stored.sizes, _packed(stored), stored.element_size))
-        self._moves += [renumbered(move, numbers) for move in moves if 0 not in move.sizes]
+        moves = write(SCRATCH + self._counts[SCRATCH] - 1, _packed(stored))
+        self._moves += [move for move in moves if 0 not in move.sizes]
         return stored
 
     def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
@@ -223,6 +238,10 @@ class Composer:
         strides = _packed(value)
         self._moves += value.moves(number, 0, strides)
         return Value.stored(number, value.sizes, strides, value.element_size)
+
+    def bytes_stored(self) -> int:
+        """Bytes of all scratch so far."""
+        return sum(each.size for each in self._operands.values() if each.role == "scratch")
 
     def program(self, is_simple: bool = True) -> Program:
         """What stores all outputs; its moves are brought to their simplest form, unless their numbers are open."""

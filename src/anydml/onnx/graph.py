@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 from onnx import AttributeProto, OperatorSetIdProto
 
 from anydml.errors import ModelError
@@ -151,18 +149,6 @@ class Node:
             rule = f"axis must be {-rank} to {rank - 1}" if rank else "a scalar has no axis"
             raise self.error(f"axis is {axis}, but the rank is {rank}", "axis", rule)
         return axis % rank
-
-    def vector(self, name: str, value: Any) -> list[int]:
-        """The values of a one-dimensional integer input.
-
-        Raises:
-            ModelError: it has another type or rank.
-        """
-        array = np.asarray(value)
-        if array.dtype not in (np.int32, np.int64) or array.ndim != 1:
-            what = f"{name} is {array.dtype} of shape {list(array.shape)}"
-            raise self.error(what, name, f"{name} must be one-dimensional, INT32 or INT64")
-        return [operator.index(item) for item in array.tolist()]
 
     def _typed(self, attribute: AttributeProto, kind: int) -> AttributeProto:
         if attribute.type != kind:

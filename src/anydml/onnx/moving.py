@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from anydml.moves.compose import Composer
-from anydml.moves.move import Move
+from anydml.moves.move import Access, Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
@@ -65,7 +65,15 @@ class Moving(abc.ABC):
 
     @abc.abstractmethod
     def stored(self, *tensors: Tensor) -> bool:
-        """Have the elements of inputs, which decide no sizes, in `tensor.array`; whether there are any."""
+        """Have the elements of inputs, which decide no sizes, in `tensor.array`; whether there are any.
+
+        Raises:
+            NotKnownError: they are known only when the graph runs.
+        """
+
+    @abc.abstractmethod
+    def look(self, *tensors: Tensor) -> bool:
+        """As `stored`, but if moves can read the elements, and refuse indices, they need not be there."""
 
     @abc.abstractmethod
     def direct(self, tensor: Tensor) -> None:
@@ -122,7 +130,11 @@ class Moving(abc.ABC):
 
     @abc.abstractmethod
     def given(self, node: Node, array: Array) -> Tensor:
-        """A result that follows from sizes or attributes alone: it is small."""
+        """A result that follows from sizes or attributes alone: it is small, of numbers, INT64 where they are open."""
+
+    @abc.abstractmethod
+    def access(self, value: Value) -> Access | Fill:
+        """Where the elements of a value are that is stored, with a stride for each of its dimensions."""
 
     def moved(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         """A result that is made by moves alone.
@@ -150,6 +162,12 @@ def checked(node: Node, value: Value) -> Value:
     check_rank(f"{node.label}: the result", len(value.sizes))
     check_bytes(node, value.sizes, value.element_size)
     return value
+
+
+def only_source(value: Value) -> Access | Fill:
+    """The source of a value that is one piece, whose factors are its dimensions."""
+    (piece,) = value.pieces
+    return piece.source
 
 
 def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
@@ -199,6 +217,10 @@ class Looking(Moving):
         """They are not."""
         return False
 
+    def look(self, *tensors: Tensor) -> bool:
+        """They are not."""
+        return False
+
     def direct(self, tensor: Tensor) -> None:
         """They are nowhere."""
 
@@ -235,6 +257,10 @@ class Looking(Moving):
     def given(self, node: Node, array: Array) -> Tensor:
         """As it is."""
         return Tensor.of(array)
+
+    def access(self, value: Value) -> Access | Fill:
+        """As if it were there."""
+        return only_source(value)
 
 
 def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -6,7 +6,8 @@ those of com.microsoft (training_op_defs.cc). Running and describing a graph bot
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from anydml.functions.arguments import split_sizes
 from anydml.infer import part_sizes
@@ -26,7 +27,7 @@ class Window(NamedTuple):
     taken: Sizes
 
 
-def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
+def split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple[int, Sizes]:
     """Axis and part sizes of Split and SplitTraining.
 
     Args:
@@ -39,7 +40,7 @@ def split_parts(node: Node, shape: Sizes, split: Any) -> tuple[int, Sizes]:
     """
     axis, count = node.axis(len(shape)), len(node.outputs)
     whole = shape[axis]
-    given = None if split is None else node.vector("split", split)
+    given = split
     if node.operator == "SplitTraining":
         return axis, split_sizes(node.operator, given, count, whole, axis)
     if node.version < 13:
@@ -75,7 +76,14 @@ def _equal_parts(node: Node, parts: int | None, count: int, whole: int, axis: in
     return (*(size,) * (parts - 1), last)
 
 
-def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, steps: Any) -> Window:
+def slice_window(
+    node: Node,
+    shape: Sizes,
+    starts: Sequence[int] | None,
+    ends: Sequence[int] | None,
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Window:
     """The window of Slice: starts and ends may be negative and are clamped.
 
     Args:
@@ -91,35 +99,32 @@ def slice_window(node: Node, shape: Sizes, starts: Any, ends: Any, axes: Any, st
     """
     rank = len(shape)
     if node.version < 10:
-        first, last, given, by = node.integers("starts"), node.integers("ends"), node.integers("axes"), None
-    else:
-        first, last, given, by = (
-            None if value is None else node.vector(name, value)
-            for name, value in (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
-        )
-    if first is None or last is None:
+        starts, ends, axes, steps = node.integers("starts"), node.integers("ends"), node.integers("axes"), None
+    if starts is None or ends is None:
         raise node.error("starts and ends are not both given", "starts", "starts and ends are required")
-    along = list(range(len(first))) if given is None else given
-    walk = [1] * len(first) if by is None else by
-    if not len(first) == len(last) == len(along) == len(walk):
-        counts = f"starts, ends, axes and steps have {len(first)}, {len(last)}, {len(along)} and {len(walk)} entries"
+    along = range(len(starts)) if axes is None else axes
+    walk = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(along) == len(walk):
+        counts = f"starts, ends, axes and steps have {len(starts)}, {len(ends)}, {len(along)} and {len(walk)} entries"
         raise node.error(counts, "starts", "starts, ends, axes and steps must have one length")
     offsets, sizes, strides, taken = [0] * rank, [*shape], [1] * rank, [*shape]
     seen: set[int] = set()
-    for start, end, axis, step in zip(first, last, along, walk, strict=True):
+    for start, end, axis, step in zip(starts, ends, along, walk, strict=True):
         if not -rank <= axis < rank:
             raise node.error(f"axes has {axis}, but the rank is {rank}", "axes", f"axes must be {-rank} to {rank - 1}")
         d = axis % rank
         if d in seen:
-            raise node.error(f"axes {along} has axis {d} twice", "axes", "axes must not repeat")
+            raise node.error(f"axes {[*along]} has axis {d} twice", "axes", "axes must not repeat")
         seen.add(d)
         if step == 0:
             raise node.error(f"the step of axis {d} is 0", "steps", "a step must never be 0")
-        indices = _walk(start, end, step, shape[d])
-        taken[d] = len(indices)
-        strides[d] = step if len(indices) > 1 else 1
-        offsets[d] = min(indices[0], indices[-1]) if indices else 0
-        sizes[d] = abs(indices[-1] - indices[0]) + 1 if indices else 0
+        first, taken[d] = _walk(start, end, step, shape[d])
+        strides[d] = step if step == 1 or taken[d] > 1 else 1
+        if not taken[d]:
+            offsets[d] = sizes[d] = 0
+            continue
+        way = (taken[d] - 1) * step
+        offsets[d], sizes[d] = (first + way, 1 - way) if step < 0 else (first, 1 + way)
     return Window(tuple(offsets), tuple(sizes), tuple(strides), tuple(taken))
 
 
@@ -139,8 +144,8 @@ def picked_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
     return (*shape[:axis], *indices, *shape[axis + 1 :])
 
 
-def _walk(start: int, end: int, step: int, size: int) -> range:
-    """The indices that a slice takes (ONNX, Slice version 13).
+def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """The first index that a slice takes, and how many (ONNX, Slice version 13).
 
     Python clamps in the same way, but for one case: walking backwards from before the first element, ONNX takes that
     element, Python none.
@@ -148,4 +153,4 @@ def _walk(start: int, end: int, step: int, size: int) -> range:
     low, high = (0, size) if step > 0 else (-1, size - 1)
     first = min(max(start + size if start < 0 else start, 0), high)
     last = min(max(end + size if end < 0 else end, low), high)
-    return range(first, last, step)
+    return first, max(0, -((first - last) // step))

@@ -8,25 +8,30 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 
-from anydml.errors import ModelError
+from anydml.errors import BindingError, DescError, FuseError, ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.graph import Node, decisive, last_use
+from anydml.onnx.moving import NotKnownError
 from anydml.onnx.operators import flowing, stored_array
 from anydml.onnx.read import read_nodes
-from anydml.onnx.replay import Recording, Replays
 from anydml.onnx.running import Running, tensors_in
 from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
-from anydml.onnx.values import Flowing, Nothing, Tensor, Tensors
+from anydml.onnx.tracing import Tracing
+from anydml.onnx.values import FEW, Flowing, Nothing, Sizes, Tensor, Tensors, known_array
+from anydml.tracing.fused import Fused, fuse
+from anydml.tracing.structure import leaves
+from anydml.tracing.trace import TracedArray
 
 
 class Program:
     """A model made of operators that anydml has; its functions are inlined.
 
-    Nodes are composed region by region: each region is one program of moves. A region ends where the elements of a
-    result are looked at, or something is written over it.
+    It is one program of moves, made once for all sizes of inputs that its own shape arithmetic lets be (see
+    `anydml.fuse`). Where elements decide what it does, it is composed again in each run, region by region: a region
+    ends where the elements of a result are looked at, or something is written over it.
 
     Args:
         model: the model, its external data loaded. It is not changed.
@@ -35,6 +40,7 @@ class Program:
     Attributes:
         inputs: the graph's inputs, in order; those with a default come with it in `defaults`.
         outputs: names of the graph's outputs, in order.
+        programs: how many programs the last run took.
 
     Raises:
         ModelError: the model is not valid, or has an operator, a type or a kind of value that anydml does not have.
@@ -51,8 +57,10 @@ class Program:
         self.defaults = _defaults(graph)
         self.inputs = {value.name: Input(value) for value in graph.input}
         self.outputs = tuple(value.name for value in graph.output)
+        self.programs = 0
         self._is_fused = is_fused
-        self._replays = Replays()
+        has_text = any(each.dtype.hasobject for each in self.inputs.values())
+        self._moved: Fused | None = fuse(self._traced) if is_fused and not has_text else None
         self._last_use = last_use(self.nodes, self.outputs)
         self._decisive = decisive(self.nodes)
 
@@ -62,7 +70,7 @@ class Program:
         Args:
             given: an array for every input that has no default, by name, or a list of arrays for a sequence; others may
                 be given too.
-            log: is told which nodes have become one program, and of what moves.
+            log: is told which nodes have become one program, and of what moves: they are composed region by region.
 
         Returns:
             The outputs in order, each an array of its own, or a list of them.
@@ -71,11 +79,69 @@ class Program:
             ModelError: an input is missing, unknown, or of another type or shape; a node's inputs do not fit it; or the
                 values that are alive at one time do not fit into memory.
         """
-        key, replay = self._replays.find(given)
-        if replay is not None and log is None:
-            # Such inputs were checked before.
-            self.programs = replay.programs
-            return replay.run([*given.values()])
+        moved = self._moved
+        arguments = None if moved is None or log is not None else self._arguments(given)
+        if moved is not None and arguments is not None:
+            try:
+                found: tuple[Any, ...] = moved(*arguments)
+            except (FuseError, NotKnownError):
+                # Elements decide what the graph does, whatever is given.
+                self._moved = None
+            except (IndexError, DescError, BindingError, MemoryError):
+                # Node by node it is known which one refuses.
+                pass
+            else:
+                self.programs = 1
+                return found
+        return self._run(given, log)
+
+    def _arguments(self, given: Mapping[str, Any]) -> list[Any] | None:
+        """What is given for each input: None where it has a default; None at all where names are wrong.
+
+        Numbers that may decide sizes are given as numbers, which `fuse` leaves open, and no arrays.
+        """
+        if not given.keys() <= self.inputs.keys():
+            return None
+        found: list[Any] = []
+        for name, own in self.inputs.items():
+            if name not in given:
+                if name not in self.defaults:
+                    return None
+                found.append(None)
+                continue
+            value = given[name]
+            if type(value) is not np.ndarray:
+                value = own.check(value, Budget())
+            if name in self._decisive and isinstance(value, np.ndarray) and value.ndim < 2 and value.size <= FEW:
+                own.check_fit(value.dtype, value.shape)
+                value = value.tolist()
+            found.append(value)
+        return found
+
+    def _traced(self, *arguments: Any) -> tuple[Any, ...]:
+        """The outputs of what `_arguments` gives, composed."""
+        trace = next((each.trace for each in leaves(arguments) if isinstance(each, TracedArray)), None)
+        if trace is None:
+            raise NotKnownError("an array")
+        tracing = Tracing(trace)
+        values: dict[str, Flowing] = {name: Tensor.of(array) for name, array in self.defaults.items()}
+        for (name, own), value in zip(self.inputs.items(), arguments, strict=True):
+            if value is None and name in self.defaults:
+                continue
+            values[name] = own.traced(value)
+        for i, node in enumerate(self.nodes):
+            inputs = [_value(values, node, name) for name in node.inputs]
+            found = tracing.run(node, inputs)
+            values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
+            for name in self._last_use.get(i, ()):
+                values.pop(name, None)
+        self._check_outputs(values)
+        results = tuple([tracing.result(values[name]) for name in self.outputs])
+        tracing.check_memory([each for each in leaves(results) if isinstance(each, TracedArray)])
+        return results
+
+    def _run(self, given: Mapping[str, Any], log: Callable[[str], object] | None) -> tuple[Any, ...]:
+        """The same, composed region by region."""
         unknown = next((name for name in given if name not in self.inputs), None)
         if unknown is not None:
             raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
@@ -88,8 +154,6 @@ class Program:
         # The arrays, because a number may be given to another array once they are gone.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
         running = Running(budget, self._is_fused, log)
-        if key is not None:
-            running.recording = Recording([*given.values()], [*self.defaults.values()])
         for i, node in enumerate(self.nodes):
             inputs = [_value(values, node, name) for name in node.inputs]
             found = running.run(node, inputs, not self._decisive.isdisjoint(node.outputs))
@@ -98,16 +162,15 @@ class Program:
             del found, inputs
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
-        self.programs = running.programs
-        results = self._results(values, foreign, running)
-        if running.recording and (made := running.recording.replay([values[name] for name in self.outputs])):
-            self._replays.keep(key, made)
-        return results
+        return self._results(values, foreign, running)
+
+    def _check_outputs(self, values: Mapping[str, Flowing]) -> None:
+        missing = next((name for name in self.outputs if name not in values), None)
+        if missing is not None:
+            raise ModelError(f"no node makes the output {show(missing)}", field=missing)
 
     def _results(self, values: dict[str, Flowing], foreign: dict[int, Any], running: Running) -> tuple[Any, ...]:
-        for name in self.outputs:
-            if name not in values:
-                raise ModelError(f"no node makes the output {show(name)}", field=name)
+        self._check_outputs(values)
         for name in values.keys() - {*self.outputs}:
             del values[name]
         running.flush()
@@ -182,19 +245,43 @@ class Input:
             size = array.size * (8 + TEXT) + array.nbytes
             budget.ask(f"input {show(self.name)}", "reading it", size)
             array = array.astype(object)
-        if array.dtype != self.dtype:
-            message = f"input {show(self.name)} is {array.dtype}, but the graph has {type_name(self.elem_type)}"
+        self.check_fit(array.dtype, array.shape)
+        return array
+
+    def check_fit(self, dtype: np.dtype[Any], shape: Sizes) -> None:
+        """An array of this input's type, rank and sizes.
+
+        Raises:
+            ModelError: one differs.
+        """
+        if dtype != self.dtype:
+            message = f"input {show(self.name)} is {dtype}, but the graph has {type_name(self.elem_type)}"
             raise ModelError(message, field=self.name, rule="inputs must have the graph's types")
         if self.sizes is None:
-            return array
-        fits = len(array.shape) == len(self.sizes) and all(
-            not isinstance(size, int) or size == actual for size, actual in zip(self.sizes, array.shape, strict=True)
+            return
+        fits = len(shape) == len(self.sizes) and all(
+            not isinstance(size, int) or size == actual for size, actual in zip(self.sizes, shape, strict=True)
         )
         if not fits:
-            sizes = sizes_text(self.sizes)
-            message = f"input {show(self.name)} has shape {list(array.shape)}, but the graph has {sizes}"
+            message = f"input {show(self.name)} has shape {list(shape)}, but the graph has {sizes_text(self.sizes)}"
             raise ModelError(message, field=self.name, rule="inputs must have the graph's sizes")
-        return array
+
+    def traced(self, value: Any) -> Flowing:
+        """A value as the graph sees it under `fuse`: of traced arrays, or of numbers, which were checked before.
+
+        Raises:
+            ModelError: a type, a rank or a size differs.
+        """
+        if value is None:
+            return Nothing()
+        if isinstance(value, TracedArray):
+            self.check_fit(value.element, value.shape)
+            return Tensor(value.element, value.shape, value=value.value)
+        if self.is_sequence:
+            return Tensors(self.traced(each) for each in value)  # type: ignore[misc]  # a sequence has tensors
+        elements = value if isinstance(value, list) else [value]
+        shape = (len(elements),) if isinstance(value, list) else ()
+        return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))
 
 
 def _value(values: Mapping[str, Flowing], node: Node, name: str) -> Flowing | None:

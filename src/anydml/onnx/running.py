@@ -16,9 +16,8 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.compiling import compiled_of
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import POSITION, Moving, Write, moved_type
+from anydml.onnx.moving import POSITION, Moving, Write, moved_type, only_source
 from anydml.onnx.region import Region
-from anydml.onnx.replay import Recording
 from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
 
 MOST_NODES = 256
@@ -47,7 +46,6 @@ class Running(Moving):
 
     Attributes:
         programs: how many have run, those of nodes that decide sizes not counted.
-        recording: what the run does, for the next one on such inputs; None where there will be none.
     """
 
     def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
@@ -58,8 +56,6 @@ class Running(Moving):
         self._log = log
         self._region = Region()
         self._is_composing = False
-        self.recording: Recording | None = None
-        self._inputs: Sequence[Flowing | None] = ()
 
     @property
     def composer(self) -> Region:
@@ -106,15 +102,12 @@ class Running(Moving):
 
     def _run(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
         self._is_composing = False
-        self._inputs = inputs
         try:
             found = tuple(node.entry.run(node, self, inputs))
         except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
             raise node.reworded(error) from None
         finally:
             self._is_composing = False
-            # What nobody needs any more is never stored.
-            self._inputs = ()
         return found
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
@@ -127,9 +120,11 @@ class Running(Moving):
         """As `Moving.stored`."""
         if any(tensor.array is None for tensor in tensors):
             self.flush()
-        if self.recording:
-            self.recording.looked_at(tensors)
         return True
+
+    def look(self, *tensors: Tensor) -> bool:
+        """As `Moving.look`."""
+        return self.stored(*tensors)
 
     def ask(self, node: Node, size: int) -> None:
         """As `Moving.ask`."""
@@ -157,9 +152,6 @@ class Running(Moving):
     def source(self, array: Array) -> Value:
         """As `Moving.source`."""
         self._region.held.append(Held(self.budget, array))
-        if self.recording:
-            # Made of what the node has looked at.
-            self.recording.fix(array)
         return self._region.source(array)
 
     def pattern(self, element: Array) -> bytes:
@@ -185,11 +177,6 @@ class Running(Moving):
         tensor = Tensor(dtype, shape, maker=node.label)
         self._ask(tensor, more)
         tensor.array = make()
-        if self.recording:
-            if self.recording.is_fixed(self._inputs):
-                self.recording.fix(tensor.array)
-            else:
-                self.recording.stop()
         tensor.held = Held(self.budget, tensor.array)
         if self._log:
             self._log(f"Alone, because NumPy makes it: {node.label}")
@@ -200,10 +187,12 @@ class Running(Moving):
         self.budget.ask(node.label, "reading its value", cost)
         return self.given(node, make(self.budget))
 
+    def access(self, value: Value) -> Access | Fill:
+        """As `Moving.access`."""
+        return only_source(value)
+
     def given(self, node: Node, array: Array) -> Tensor:
         """As `Moving.given`."""
-        if self.recording:
-            self.recording.fix(array)
         return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
 
     def _ask(self, tensor: Tensor, more: int = 0) -> None:
@@ -245,10 +234,6 @@ class Running(Moving):
         if made.compiled is not None:
             made.compiled.run((*region.sources, *targets))
             self.programs += 1
-        if self.recording:
-            if region.texts:
-                self.recording.stop()
-            self.recording.step(made.compiled, region.sources, targets)
         for tensor, target, hold in zip(results, targets, held, strict=True):
             tensor.array, tensor.held, tensor.value = target, hold, None
             if tensor.dtype.hasobject:

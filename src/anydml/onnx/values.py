@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
+from anydml.tracing.sizes import is_open
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
+
+INT64 = np.dtype(np.int64)
+
+FEW = 64
+"""Elements of shape arithmetic, at most."""
+
+
+def known_array(elements: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    """Elements as an array of their dtype; of objects, where one of them is an open size."""
+    array = np.array(elements, object if is_open(elements) else dtype)
+    return array.reshape(tuple(shape))
+
+
+def integers(values: Sequence[int]) -> Array:
+    """Sizes as INT64 numbers of one dimension (see `known_array`)."""
+    return known_array(values, INT64, (len(values),))
 
 
 class Held:
@@ -32,7 +50,7 @@ class Tensor:
     Attributes:
         dtype: NumPy's; strings are objects.
         shape: its sizes.
-        array: its elements; None where they are not stored, or not known.
+        array: its elements, objects where some are open sizes; None where they are not stored, or not known.
         value: where its elements come from, in the region that is being composed; None where they are stored.
         maker: what errors call the node that makes it.
         held: keeps the array counted; None for arrays of others.

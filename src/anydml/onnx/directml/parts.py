@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anydml.onnx.directml.described import Described, filled_up
+from anydml.onnx.nodes.arguments import integer_list
 from anydml.onnx.nodes.cutting import joined_axis, pad_counts, pad_mode, window_of
 from anydml.onnx.values import Tensor
 from anydml.operators import (
@@ -57,7 +58,7 @@ def tile(known: Described) -> OperatorDesc | None:
     """TILE."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
-    repeats = known.node.vector("repeats", known.at.known(known.node, known.input(1), "repeats"))
+    repeats = integer_list(known.node, known.at, known.input(1), "repeats")
     return TileOperatorDesc(source, output, filled_up(tuple(repeats), len(source.sizes)))
 
 

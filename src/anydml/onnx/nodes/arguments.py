@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from anydml.moves.move import Outside
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving
 from anydml.onnx.values import Array, Flowing, Sizes, Tensor, Tensors
+from anydml.tracing.sizes import is_open
 
 Inputs = Sequence[Flowing | None]
 
@@ -58,7 +60,20 @@ def vector(node: Node, at: Moving, inputs: Inputs, index: int, name: str) -> lis
         ModelError: it has another type or rank.
     """
     tensor = optional(node, inputs, index, name)
-    return None if tensor is None else node.vector(name, at.known(node, tensor, name))
+    return None if tensor is None else integer_list(node, at, tensor, name)
+
+
+def integer_list(node: Node, at: Moving, tensor: Tensor, name: str) -> list[int]:
+    """The elements of a one-dimensional integer tensor.
+
+    Raises:
+        ModelError: it has another type or rank.
+    """
+    if tensor.dtype not in (np.int32, np.int64) or len(tensor.shape) != 1:
+        what = f"{name} is {tensor.dtype} of shape {list(tensor.shape)}"
+        raise node.error(what, name, f"{name} must be one-dimensional, INT32 or INT64")
+    found: list[int] = at.known(node, tensor, name).tolist()
+    return found
 
 
 def scalar(node: Node, at: Moving, tensor: Tensor, name: str) -> Any:
@@ -81,7 +96,7 @@ def whole(node: Node, at: Moving, tensor: Tensor, name: str) -> int:
     value = scalar(node, at, tensor, name)
     if tensor.dtype.kind not in "iu":
         raise node.error(f"{name} is {tensor.dtype}", name, f"{name} must be an integer")
-    return operator.index(value)
+    return value if is_open((value,)) else operator.index(value)
 
 
 def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes", may_repeat: bool = False) -> list[int]:
@@ -135,6 +150,11 @@ def check_range(node: Node, indices: Array, size: int, axis: int, name: str = "i
         if not -size <= index < size:
             message = f"index {index} is out of range for axis {axis} with size {size}"
             raise node.error(message, name, f"{name} must be {-size} to {size - 1}")
+
+
+def outside(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
+    """What happens at an index outside: it is refused, unless all have been looked at (see `check_range`)."""
+    return "refuse" if indices.array is None else otherwise
 
 
 def sizes_of(node: Node, values: Sequence[int], name: str) -> Sizes:

@@ -43,14 +43,13 @@ def tensor_scatter(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     at.ask(node, 8 * len(first) * count)
     value, new = at.values(x, update)
     index = at.source((first[:, None] + np.arange(count)) % most)
-    (places,), (source,) = index.pieces, new.pieces
+    by, source = at.access(index), at.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        by = places.source
         assert isinstance(by, Access), "indices are stored"
         own = tuple(by.strides[0] if k == 0 else by.strides[1] if k == axis else 0 for k in range(rank))
         lookup = Lookup(by.operand, "int64", by.offset, own, most, strides[axis], "skip")
         still = (*strides[:axis], 0, *strides[axis + 1 :])
-        return (Move(update.shape, Access(operand, 0, still, (lookup,)), source.source, value.element_size),)
+        return (Move(update.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
 
     return (at.overwritten(node, value, x.dtype, write),)

@@ -18,10 +18,7 @@ from anydml.onnx.moving import Moving
 from anydml.onnx.nodes.arguments import Inputs, axes_of, required, vector
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import TEXT, numpy_type, type_name
-from anydml.onnx.values import Array, Flowing, Tensor
-
-FEW = 64
-"""Elements of shape arithmetic, at most."""
+from anydml.onnx.values import FEW, Array, Flowing, Tensor
 
 CAST_BYTES = 24
 """Bytes that casting an element takes beside the result: through floats, and masks of what saturates."""
@@ -63,6 +60,11 @@ def _cast(node: Node, at: Moving, x: Tensor, kind: int) -> Tensor:
     if not at.stored(x) or x.array is None:
         return at.computed(node, x.shape, dtype, lambda: np.empty(0))
     array = x.array
+    if array.dtype != x.dtype:
+        if dtype == np.int64 and x.dtype == np.int32:
+            # Open sizes of less than 32 bits.
+            return at.computed(node, x.shape, dtype, lambda: array)
+        array = array.astype(x.dtype)
 
     def make() -> Array:
         try:
@@ -142,7 +144,8 @@ def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
                 found = arrays[0]
                 for other in arrays[1:]:
                     found = work(found, other)
-        return np.array(found, dtype).reshape(shape)
+        is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
+        return np.array(found, object if is_open else dtype).reshape(shape)
 
     return (at.computed(node, shape, dtype, make, 8 * FEW),)
 
@@ -171,6 +174,6 @@ def reduce_prod(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
 
     def make() -> Array:
         with np.errstate(all="ignore"):
-            return np.array(np.prod(array, axis=tuple(axes), keepdims=keeps, dtype=x.dtype), x.dtype)
+            return np.array(np.prod(array, axis=tuple(axes), keepdims=keeps, dtype=array.dtype), array.dtype)
 
     return (at.computed(node, sizes, x.dtype, make, 8 * FEW),)

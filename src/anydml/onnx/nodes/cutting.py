@@ -12,7 +12,7 @@ from anydml.onnx.moving import Moving, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, sizes_of, vector
 from anydml.onnx.nodes.picking import extended, picked
 from anydml.onnx.parameters import Window, slice_window, split_parts
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+from anydml.onnx.values import Array, Flowing, Sizes, Tensor, integers
 from anydml.operators.join import joined_shape
 from anydml.text import counted
 
@@ -20,14 +20,9 @@ from anydml.text import counted
 def split(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """Split and SplitTraining."""
     x = required(node, inputs, 0, "input")
-    axis, sizes = split_parts(node, x.shape, _known(node, at, inputs, 1, "split"))
+    axis, sizes = split_parts(node, x.shape, vector(node, at, inputs, 1, "split"))
     (value,) = at.values(x, times=len(sizes))
     return [at.moved(node, part, x.dtype) for part in cut(at, value, axis, sizes)]
-
-
-def _known(node: Node, at: Moving, inputs: Inputs, index: int, name: str) -> Array | None:
-    tensor = optional(node, inputs, index, name)
-    return None if tensor is None else at.known(node, tensor, name)
 
 
 def cut(at: Moving, value: Value, axis: int, sizes: Sequence[int]) -> Iterable[Value]:
@@ -55,7 +50,7 @@ def slice_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
 def window_of(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> Window:
     """The window of Slice."""
     names = enumerate(("starts", "ends", "axes", "steps"), 1)
-    return slice_window(node, x.shape, *(_known(node, at, inputs, i, name) for i, name in names))
+    return slice_window(node, x.shape, *(vector(node, at, inputs, i, name) for i, name in names))
 
 
 def concat(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -65,7 +60,7 @@ def concat(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     joined = at.moved(node, at.composer.join(at.values(*parts), axis), parts[0].dtype)
     if node.operator == "Concat":
         return (joined,)
-    return joined, at.given(node, np.array(lengths, np.int64))
+    return joined, at.given(node, integers(lengths))
 
 
 def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]:

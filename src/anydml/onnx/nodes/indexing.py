@@ -10,7 +10,7 @@ from anydml.infer import picked_axis
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, required
+from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, outside, required
 from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.parameters import picked_sizes
 from anydml.onnx.tensors import check_rank
@@ -28,12 +28,12 @@ def pick(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     picked_axis(node.operator, x.shape, axis, rank, count, indices.dtype)
     check_bytes(node, shape, x.dtype.itemsize)
     at.direct(x)
-    if at.stored(indices) and indices.array is not None:
+    if at.look(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
     value, index = at.values(x, indices)
     if 0 in shape:
         return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
-    return (at.moved(node, at.composer.pick(value, index, indices.dtype.name, axis), x.dtype),)
+    return (at.moved(node, at.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
 
 
 def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -43,7 +43,7 @@ def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     axis = node.axis(len(x.shape))
     check_elements(node, x.shape, indices.shape, axis)
     at.direct(x)
-    if at.stored(indices) and indices.array is not None:
+    if at.look(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
     value, index = at.values(x, indices)
     if 0 in indices.shape:
@@ -54,7 +54,7 @@ def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         )
     sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
     value = at.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
-    return (at.moved(node, at.composer.pick_along(value, index, indices.dtype.name, axis), x.dtype),)
+    return (at.moved(node, at.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
@@ -100,7 +100,7 @@ def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         sizes = (*indices.shape[:-1], 1)
         column = at.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
         places.append((batch + k, at.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
-    return (at.moved(node, at.composer.pick_points(value, places), x.dtype),)
+    return (at.moved(node, at.composer.pick_points(value, places, outside(indices)), x.dtype),)
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
@@ -130,7 +130,7 @@ def check_tuple_range(node: Node, at: Moving, indices: Tensor, sizes: Sizes) -> 
     Raises:
         ModelError: one is outside.
     """
-    if at.stored(indices) and indices.array is not None:
+    if at.look(indices) and indices.array is not None:
         for k in range(indices.shape[-1]):
             check_range(node, indices.array[..., k], sizes[k], k)
 

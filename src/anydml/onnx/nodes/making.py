@@ -15,7 +15,7 @@ from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, NotKnownError, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, required, scalar, sizes_of, vector
 from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+from anydml.onnx.values import Array, Flowing, Sizes, Tensor, integers
 from anydml.text import printable
 
 CONSTANTS: Mapping[str, tuple[int, int, str]] = {
@@ -109,7 +109,7 @@ def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     dtype = tensors[0].dtype
     if any(tensor.dtype != dtype for tensor in tensors) or dtype.kind not in "iufV":
         raise node.error(f"start, limit and delta are {[str(t.dtype) for t in tensors]}", "delta", "one numeric type")
-    if not all(math.isfinite(value) for value in (start, limit, delta)) or delta == 0:
+    if delta == 0 or not (isinstance(delta, int) or all(map(math.isfinite, (start, limit, delta)))):
         raise node.error(f"start, limit and delta are {start}, {limit} and {delta}", "delta", "delta must not be 0")
     if isinstance(delta, int):
         count = max(0, -((limit - start) // -delta))
@@ -135,7 +135,7 @@ def shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     """The sizes of a tensor, or some of them."""
     x = required(node, inputs, 0, "data")
     start, end = (node.integer("start", 0), node.integer("end")) if node.version >= 15 else (0, None)
-    return (at.given(node, np.array(x.shape[start:end], np.int64)),)
+    return (at.given(node, integers(x.shape[start:end])),)
 
 
 def size(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -143,7 +143,7 @@ def size(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     count = required(node, inputs, 0, "data").size
     if count >= 2**63:
         raise node.error(f"there are {count} elements", "data", "the number must be an INT64")
-    return (at.given(node, np.array(count, np.int64)),)
+    return (at.given(node, integers((count,)).reshape(())),)
 
 
 def non_zero(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

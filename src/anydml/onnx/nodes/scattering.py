@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from anydml.moves.move import Access, Fill, Lookup, Move, unless
+from anydml.moves.move import Access, Fill, Lookup, Move, Outside, unless
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes
@@ -18,6 +18,7 @@ from anydml.onnx.nodes.arguments import (
     check_range,
     index_type,
     optional,
+    outside,
     required,
     same_type,
     scalar,
@@ -36,7 +37,6 @@ def _inputs(node: Node, at: Moving, inputs: Inputs) -> tuple[Tensor, Tensor, Ten
     x, indices, updates = (required(node, inputs, k, name) for k, name in enumerate(("data", "indices", "updates")))
     check_reduction(node)
     same_type(node, ("data", x), ("updates", updates))
-    at.stored(indices, updates)
     return x, indices, updates
 
 
@@ -63,24 +63,26 @@ def scatter_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
     if updates.shape != indices.shape:
         message = f"updates have shape {list(updates.shape)}, but indices have {list(indices.shape)}"
         raise node.error(message, "updates", "both must have one shape")
-    if indices.array is not None:
+    at.look(updates)
+    if at.look(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
     value, index, new = at.values(x, indices, updates)
-    (places,), (source,) = (each.pieces or (None,) for each in (index, new))
+    if 0 in indices.shape:
+        return (at.moved(node, value, x.dtype),)
+    places, source = at.access(index), at.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        if places is None or source is None:
-            return ()
-        lookup = _lookup(places.source, indices.dtype.name, x.shape[axis], strides[axis])
+        by, size = outside(indices, "skip"), x.shape[axis]
+        lookup = _lookup(places, indices.dtype.name, size, strides[axis], by)
         still = (*strides[:axis], 0, *strides[axis + 1 :])
-        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), source.source, value.element_size),)
+        return (Move(indices.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
 
     return (at.overwritten(node, value, x.dtype, write),)
 
 
-def _lookup(source: Access | Fill, dtype: str, size: int, stride: int, offset: int = 0) -> Lookup:
+def _lookup(source: Access | Fill, dtype: str, size: int, stride: int, outside: Outside) -> Lookup:
     assert isinstance(source, Access), "indices are stored"
-    return Lookup(source.operand, dtype, source.offset + offset, source.strides, size, stride, "skip")
+    return Lookup(source.operand, dtype, source.offset, source.strides, size, stride, outside)
 
 
 def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
@@ -95,23 +97,23 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         raise node.error(message, "updates", "updates must have the indices' sizes but the last, then the data's")
     if not count:
         return (_last(node, at, x, updates, indices.shape[:-1]),)
+    at.look(updates)
     check_tuple_range(node, at, indices, x.shape)
     value, index, new = at.values(x, indices, updates)
-    (places,), (source,) = (each.pieces or (None,) for each in (index, new))
+    if 0 in shape:
+        return (at.moved(node, value, x.dtype),)
+    by, source = at.access(index), at.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        if places is None or source is None:
-            return ()
-        by = places.source
         assert isinstance(by, Access), "indices are stored"
         rest = len(x.shape) - count
         own, step = by.strides[:-1] + (0,) * rest, by.strides[-1]
+        dtype, beyond = indices.dtype.name, outside(indices, "skip")
         lookups = tuple(
-            Lookup(by.operand, indices.dtype.name, by.offset + k * step, own, x.shape[k], strides[k], "skip")
-            for k in range(count)
+            Lookup(by.operand, dtype, by.offset + k * step, own, x.shape[k], strides[k], beyond) for k in range(count)
         )
         to = Access(operand, 0, (0,) * (len(indices.shape) - 1) + strides[count:], lookups)
-        return (Move(shape, to, source.source, value.element_size),)
+        return (Move(shape, to, source, value.element_size),)
 
     return (at.overwritten(node, value, x.dtype, write),)
 
@@ -155,8 +157,7 @@ def one_hot(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         if 0 in shape:
             return ()
-        (piece,) = index.pieces
-        lookup = _lookup(piece.source, places.dtype.name, size, strides[axis])
+        lookup = _lookup(at.access(index), places.dtype.name, size, strides[axis], "skip")
         still = (*strides[:axis], *strides[axis + 1 :])
         return (Move(indices.shape, Access(operand, 0, still, (lookup,)), Fill(on), value.element_size),)
 
@@ -176,39 +177,35 @@ def where(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         raise node.error(f"condition is {condition.dtype}", "condition", "condition must be BOOL")
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
-    at.stored(condition, y)
-    first, other = at.values(x, y)
-    return (_chosen(node, at, condition, at.composer.broadcast(first, shape), other, x.dtype, shape),)
+    at.look(condition, y)
+    first, other, mask = at.values(x, y, condition)
+    return (_chosen(node, at, mask, at.composer.broadcast(first, shape), other, x.dtype, shape),)
 
 
 def _chosen(
     node: Node,
     at: Moving,
-    condition: Tensor,
+    mask: Value,
     first: Value,
     other: Value,
     dtype: np.dtype[np.generic],
     shape: Sizes,
 ) -> Tensor:
-    """A value over which another, which is stored, is written where a condition does not hold."""
-    if not at.runs or condition.array is None or 0 in shape:
+    """A value over which another is written where a mask is 0; both are stored."""
+    if not at.runs or 0 in shape:
         return at.moved(node, first, dtype)
-    # Kept, where a node has made it.
-    at.ask(node, condition.size)
-    mask = at.source(condition.array)
+    by, source = (_broadcast(at, each, shape) for each in (mask, other))
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
-        by, source = _broadcast(mask, shape), _broadcast(other, shape)
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
         return (Move(shape, Access(operand, 0, strides), source._replace(lookups=(lookup,)), first.element_size),)
 
     return at.overwritten(node, first, dtype, write)
 
 
-def _broadcast(value: Value, shape: Sizes) -> Access:
+def _broadcast(at: Moving, value: Value, shape: Sizes) -> Access:
     """Where the elements of a stored value are, once for each coordinate of a shape that it is broadcast to."""
-    (piece,) = value.pieces
-    source = piece.source
+    source = at.access(value)
     assert isinstance(source, Access), "it is stored"
     own = (0 if size == 1 else stride for size, stride in zip(value.sizes, source.strides, strict=True))
     return source._replace(strides=((0,) * (len(shape) - len(value.sizes)) + tuple(own)))
@@ -223,7 +220,7 @@ def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         )
     k = 0 if given is None else whole(node, at, given, "k")
     upper = bool(node.integer("upper", 1))
-    at.stored(x)
+    at.look(x)
     (first,) = at.values(x)
     rows, columns = x.shape[-2:]
     if 0 in x.shape or not at.runs:
@@ -233,9 +230,8 @@ def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     column, row = np.arange(columns)[None, :], np.arange(k, rows + k)[:, None]
     is_zero = column < row if upper else column > row
     zero = np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
-    condition = Tensor(is_zero.dtype, is_zero.shape, is_zero)
     zeros = Value.filled(x.shape, at.pattern(zero))
-    return (_chosen(node, at, condition, zeros, first, x.dtype, x.shape),)
+    return (_chosen(node, at, at.source(is_zero), zeros, first, x.dtype, x.shape),)
 
 
 def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:

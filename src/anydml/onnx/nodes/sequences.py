@@ -8,7 +8,7 @@ import numpy as np
 
 from anydml.onnx.graph import Node
 from anydml.onnx.moving import Moving, check_bytes
-from anydml.onnx.nodes.arguments import Inputs, optional, required, sequence, whole
+from anydml.onnx.nodes.arguments import Inputs, integer_list, optional, required, sequence, whole
 from anydml.onnx.nodes.cutting import cut, joined_axis
 from anydml.onnx.tensors import numpy_type
 from anydml.onnx.values import Flowing, Tensor, Tensors
@@ -34,7 +34,7 @@ def split_to_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowin
             raise node.error(f"split is {part}", "split", "a part must have 1 or more")
         sizes = _equal(node, size, part)
     else:
-        sizes = node.vector("split", at.known(node, given, "split"))
+        sizes = integer_list(node, at, given, "split")
         if any(each < 0 for each in sizes) or sum(sizes) != size:
             message = f"split adds up to {sum(sizes)}, but axis {axis} has size {size}"
             raise node.error(message, "split", "sizes must be 0 or more and add up to the axis")

@@ -142,11 +142,11 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
     check_rank(f"{node.label}: the result", rank)
     result = []
     for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        others = {size for size in sizes if size != 1}
-        if len(others) > 1:
+        others = [size for size in sizes if size != 1]
+        if any(size != others[0] for size in others[1:]):
             texts = " and ".join(str([*shape]) for shape in shapes)
             raise node.error(f"shapes {texts} do not fit together", "shape", "sizes must be equal, or 1")
-        result.append(others.pop() if others else 1)
+        result.append(others[0] if others else 1)
     return tuple(result)
 
 

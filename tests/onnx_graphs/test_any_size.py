@@ -1,4 +1,4 @@
-"""Small graphs run a second time without composing; and compose wherever something depends on elements."""
+"""Graphs are composed once for inputs of all sizes; and wherever elements decide, in each run."""
 
 import random
 import threading
@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from anydml.onnx import backend, program, replay
+from anydml.onnx import backend, program, tracing
 
 from .random_nodes import MAKERS, model_of
 
@@ -21,43 +21,95 @@ def graph(text, **defaults):
 
 
 @pytest.fixture
-def composed(monkeypatch):
-    """How many runs were composed."""
-    runs = []
-    made = program.Running
+def traces(monkeypatch):
+    """One entry for each time that a graph was composed."""
+    made = []
 
-    def counted(*arguments):
-        runs.append(arguments)
-        return made(*arguments)
+    def counted(trace):
+        made.append(trace)
+        return tracing.Tracing(trace)
 
-    monkeypatch.setattr(program, "Running", counted)
-    return runs
+    monkeypatch.setattr(program, "Tracing", counted)
+    return made
 
 
 SPLIT = "(float[N, 12] x) => (float[A, B] a, float[C, D] b) { a, b = Split <axis = 1, num_outputs = 2> (x) }"
 
 
-def test_a_second_run_composes_nothing(composed):
+def test_another_size_composes_nothing(traces):
     prepared = backend.prepare(graph(SPLIT))
     for number in range(4):
-        x = np.random.default_rng(number).random((8, 12), np.float32)
+        x = np.random.default_rng(number).random((8 + number, 12), np.float32)
         a, b = prepared.run([x])
         assert np.array_equal(np.concatenate([a, b], 1), x)
         assert prepared.program.programs == 1
         a[...] = b[...] = 0
-    assert len(composed) == 1
-    for other in (np.ones((5, 12), np.float32), np.ones((8, 24), np.float32)[:, ::2]):
-        for _ in range(2):
-            assert prepared.run([other])[0].shape == (len(other), 6)
-    assert len(composed) == 3
+    assert len(traces) == 1
+    for _ in range(2):
+        assert prepared.run([np.ones((8, 24), np.float32)[:, ::2]])[0].shape == (8, 6)
+    assert len(traces) == 2
     with pytest.raises(program.ModelError, match="float64"):
         prepared.run([np.ones((8, 12))])
 
 
-def test_several_steps_and_what_the_model_has(composed):
+HEADS = """(float[B, S, 12] x) => (float[A, C, D, E] z) {
+    s = Shape (x) b = Gather <axis = 0> (s, zero) n = Gather <axis = 0> (s, one)
+    sizes = Concat <axis = 0> (b, n, rest) apart = Reshape (x, sizes)
+    z = Transpose <perm = [0, 2, 1, 3]> (apart)
+}"""
+POOLED = """(float[B, 2, N] x) => (float[A, C, D, E] z) {
+    n = Shape <start = 2, end = 3> (x) half = Div (n, two) sizes = Concat <axis = 0> (keep, half, two)
+    z = Reshape (x, sizes)
+}"""
+EXPANDED = """(float[N, 1] x, float[M] y) => (float[A, B] z) {
+    n = Shape (y) sizes = Concat <axis = 0> (one, n) is_wild = Equal (sizes, minus)
+    real = Where (is_wild, ones, sizes) z = Expand (x, real)
+}"""
+LAST = """(float[N, M] x) => (float[A] z) {
+    n = Shape <end = 1> (x) before = Sub (n, one) row = Slice (x, before, n, zero, one) z = Squeeze (row, zero)
+}"""
+FILLED = """(float[N, M] x) => (float[A, B] z) {
+    n = Shape (x) zeros = ConstantOfShape (n) z = Concat <axis = 0> (x, zeros)
+}"""
+
+
+def drawn(*shape):
+    """Random elements."""
+    return np.random.default_rng(sum(shape)).random(shape, np.float32)
+
+
+ARITHMETIC = {
+    "heads": (HEADS, lambda n: [drawn(2, n, 12)], lambda x: x.reshape(*x.shape[:2], 4, 3).transpose(0, 2, 1, 3)),
+    "halves": (POOLED, lambda n: [drawn(3, 2, 2 * n)], lambda x: x.reshape(3, 2, -1, 2)),
+    "expanded": (EXPANDED, lambda n: [drawn(n + 1, 1), drawn(n + 2)], lambda x, y: np.repeat(x, len(y), 1)),
+    "last": (LAST, lambda n: [drawn(n, n + 2)], lambda x: x[-1]),
+    "filled": (FILLED, lambda n: [drawn(n, n + 1)], lambda x: np.concatenate([x, np.zeros_like(x)])),
+}
+OWN = {"zero": [0], "one": [1], "two": [2], "rest": [4, -1], "keep": [-1, 2], "minus": [-1], "ones": [1, 1]}
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_shape_arithmetic_stays_open(traces, name):
+    text, make, expected = ARITHMETIC[name]
+    prepared = backend.prepare(graph(text, **{key: np.array(each) for key, each in OWN.items() if key in text}))
+    for n in (3, 5, 2, 40):
+        given = make(n)
+        (z,) = prepared.run(given)
+        assert np.array_equal(z, expected(*given))
+    assert len(traces) == 1
+
+
+def test_numbers_that_are_inputs_stay_open(traces):
+    prepared = backend.prepare(graph("(float[N] x, int64[1] a, int64[1] b) => (float[M] y) { y = Slice (x, a, b) }"))
+    x = np.arange(50, dtype=np.float32)
+    for a, b in ((3, 9), (1, 4), (7, 21)):
+        assert np.array_equal(prepared.run([x, np.array([a]), np.array([b])])[0], x[a:b])
+    assert len(traces) == 1
+
+
+def test_what_the_model_has_is_written_over_in_one_program(traces):
     text = """(float[N, M] x) => (float[A, B] z, float[C, D] w) {
         joined = Concat <axis = 0> (x, c)
-        sizes = Shape (x)
         two = Concat <axis = 0> (minus, one)
         flat = Reshape (joined, two)
         z = ScatterElements <axis = 0> (flat, at, ones)
@@ -72,14 +124,14 @@ def test_several_steps_and_what_the_model_has(composed):
     }
     prepared = backend.prepare(graph(text, **own))
     for number in range(3):
-        x = np.random.default_rng(number).random((4, 3), np.float32)
+        x = np.random.default_rng(number).random((4 + number, 3), np.float32)
         z, w = prepared.run([x])
         expected = np.concatenate([x, own["c"]]).reshape(-1, 1)
         expected[[0, 2]] = 1
         assert np.array_equal(z, expected)
         assert np.array_equal(w, expected.T)
-        assert prepared.program.programs == 2
-    assert len(composed) == 1
+        assert prepared.program.programs == 1
+    assert len(traces) == 1
 
 
 @pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
@@ -129,15 +181,6 @@ def test_results_are_nobody_elses():
     for _ in range(3):
         y, z = prepared.run([x])
         assert not any(np.shares_memory(*pair) for pair in ((x, y), (x, z), (y, z)))
-
-
-def test_what_is_kept_is_bounded():
-    prepared = backend.prepare(graph(SPLIT))
-    for count in range(1, replay.MOST_REPLAYS + 20):
-        prepared.run([np.ones((count, 12), np.float32)])
-    assert len(prepared.program._replays._kept) == replay.MOST_REPLAYS
-    prepared.run([np.ones((replay.MOST_BYTES // 48 + 1, 12), np.float32)])
-    assert all(len(key[0][1]) == 2 and key[0][1][0] < 1000 for key in prepared.program._replays._kept)
 
 
 def test_threads_share_one_model():
