@@ -129,15 +129,14 @@ def test_results_outlive_what_they_were_made_of():
 
 
 @pytest.mark.parametrize("take", [lambda x: x, lambda x: x[1:], lambda x: x.view(2, 4).T], ids=["all", "end", "turned"])
-@pytest.mark.parametrize("left", [0, 16], ids=["freed", "shrunk"])
-def test_a_storage_that_lost_its_memory_is_refused(take, left):
+def test_a_storage_that_lost_its_memory_is_refused(take):
     x = torch.arange(8.0)
     view = take(x)
-    x.untyped_storage().resize_(left)
+    x.untyped_storage().resize_(0)
     everything = [0] * view.ndim, list(view.shape)
-    with pytest.raises(dml.BindingError, match=rf"slice: x is a PyTorch tensor .*({left} of 32 bytes|at address 0)"):
+    with pytest.raises(dml.BindingError, match="slice: x is a PyTorch tensor whose storage was freed"):
         dml.slice(view, *everything)
-    with pytest.raises(dml.BindingError, match=rf"slice: out is a PyTorch tensor .*({left} of 32 bytes|at address 0)"):
+    with pytest.raises(dml.BindingError, match="slice: out is a PyTorch tensor whose storage was freed"):
         dml.slice(torch.zeros(view.shape), *everything, out=view)
     x.untyped_storage().resize_(32)
     x.copy_(torch.arange(8.0))

@@ -38,9 +38,9 @@ def plain():
     return torch.arange(24.0).reshape(4, 6)
 
 
-def shrunk(size):
+def freed():
     tensor = plain()
-    tensor.untyped_storage().resize_(size)
+    tensor.untyped_storage().resize_(0)
     return tensor
 
 
@@ -59,8 +59,7 @@ ODD = {
     "recorded": lambda: plain().requires_grad_(),
     "negative": lambda: torch.ones(4, 6, dtype=torch.complex64).conj().imag,
     "conjugate": lambda: torch.full((4, 6), 1j).conj(),
-    "shrunk": lambda: shrunk(8),
-    "empty": lambda: shrunk(0),
+    "freed": freed,
     "fake": lambda: FakeTensorMode().from_tensor(plain()),
     "inference": inferred,
     "transposed": lambda: torch.arange(24.0).reshape(6, 4).T,

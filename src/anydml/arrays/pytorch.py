@@ -57,20 +57,15 @@ class TorchAdapter(ArrayAdapter):
             held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
         except (RuntimeError, NotImplementedError) as error:
             return self.refuse(name, field, f"without memory ({str(error).splitlines()[0]})", _HINT)
-        shape, strides, size = tuple(tensor.shape), None, tensor.nbytes
-        if tensor.is_contiguous():
-            # Without what is asked of few: an offset, and strides.
-            if size <= held and address and not tensor.storage_offset():
-                return device_array(tensor) if tensor.is_cuda else array_at(address, tensor, shape, dtype)
-        else:
-            # What a tensor spans is more than its elements.
+        if tensor.numel() and not (held and address):
+            reason = "without memory (at address 0)" if held else "whose storage was freed"
+            self.refuse(name, field, reason, f"untyped_storage().resize_(…) gives it memory, or {_HINT}")
+        if tensor.is_cuda:
+            return device_array(tensor)
+        strides = None
+        if not tensor.is_contiguous():
             strides = tuple([stride * dtype.itemsize for stride in tensor.stride()])
-            size = dtype.itemsize + sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
-        needed = tensor.storage_offset() * dtype.itemsize + size
-        if size and (needed > held or not address):
-            reason = f"whose storage holds {held} of {needed} bytes" if address else "without memory (at address 0)"
-            self.refuse(name, field, reason, f"untyped_storage().resize_({needed}) gives it memory, or {_HINT}")
-        return device_array(tensor) if tensor.is_cuda else array_at(address, tensor, shape, dtype, strides)
+        return array_at(address, tensor, tuple(tensor.shape), dtype, strides)
 
     def target(self, name: str, field: str) -> Array:
         """The tensor's memory, to be written.
@@ -186,10 +181,6 @@ def has_modes() -> bool:
     return bool(_count_modes()) and not _is_excluded(_PYTHON)
 
 
-def _is_left_to_python() -> bool:
-    return bool(_is_tracing() or forward_ad._current_level >= 0 or _count_modes() or torch.compiler._is_compiling_flag)
-
-
 def is_recorded() -> bool:
     """Whether `torch.jit.trace` records the calls of now: those that it makes itself it does not."""
     # The compiler does not see through what follows.
@@ -244,11 +235,12 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_included,
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
-_is_tracing = torch._C._is_tracing
+_QUESTIONS = torch._C._is_tracing, _count_modes
+_STATES = (forward_ad, "_current_level", -1), (torch.compiler, "_is_compiling_flag", False)
 _PLAIN = torch.Tensor, torch.nn.Parameter
 
 # torch.compile sees through nothing that is compiled; what else there is, that asks itself, in less time.
 TRACED.update(dict.fromkeys(_PLAIN, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.know(_PLAIN, _is_left_to_python, _written, _in_large_pages, _packed())
+    tensors.know(_PLAIN, _QUESTIONS, _STATES, _written, _in_large_pages, _packed())

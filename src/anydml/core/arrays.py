@@ -3,7 +3,15 @@
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.tensors import DLTensor, DType, Library, library_of, look_at, new_tensor
+from cython.cimports.anydml.core.tensors import (
+    DLTensor,
+    DType,
+    Library,
+    is_left_to_python,
+    library_of,
+    look_at,
+    new_tensor,
+)
 from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.long import PyLong_AsLongLong
 from cython.cimports.cpython.ref import PyObject
@@ -45,7 +53,7 @@ def read(x, v, k):
     if not PyArray_CheckExact(x):
         k.descr = cython.NULL
         library: Library = library_of(x)
-        if library is None or library.is_traced() or read_tensor(x, library, v, cython.address(k.dtype)):
+        if library is None or is_left_to_python(library) or read_tensor(x, library, v, cython.address(k.dtype)):
             return 1
         k.library = cython.cast(cython.pointer(PyObject), library)
         k.element = k.dtype.bits >> 3

@@ -22,20 +22,24 @@ cdef extern from "dlpack.h":
 
 cdef extern from "Python.h":
     void clear_error "PyErr_Clear"()
+    object call "PyObject_Vectorcall"(object function, PyObject **given, size_t count, PyObject *names)
 
 cdef class Library:
     cdef const Api *api
     cdef object capsule
-    cdef object is_traced
+    cdef tuple questions, states
     cdef object written
     cdef object large
     cdef dict dtypes
     cdef char[8][9] known  # by DLPack's code and bytes
-    cdef object is_negative, storage_of, offset_of
+    cdef object is_negative, new_empty
 
 cdef Library library_of(object x)
+cdef bint is_left_to_python(Library library) except -1
 cdef int look_at(Library library, object x, DLTensor *found) except -1
+cdef bint has_even_strides(const DLTensor *found) noexcept
 cdef object new_tensor(Library library, object like, int rank, const int64_t *n, double bytes, char **data)
 cdef int HOST, FLOAT
 cdef double LARGE
+cdef size_t LOWEST
 cdef dict LIBRARIES

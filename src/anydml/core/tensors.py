@@ -3,9 +3,7 @@
 
 import cython
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
-from cython.cimports.cpython.ref import Py_INCREF, PyObject
-from cython.cimports.cpython.tuple import PyTuple_New, PyTuple_SET_ITEM
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.cpython.ref import PyObject
 
 HOST = 1
 FLOAT = 2
@@ -13,6 +11,9 @@ FLOAT = 2
 
 LARGE = 4 << 20
 """Bytes of arrays for which larger pages are asked for."""
+
+LOWEST = 1 << 32
+"""Where memory begins, as a rule."""
 
 LIBRARIES = {}
 """By the arrays' types."""
@@ -24,30 +25,34 @@ class Library:
     Args:
         capsule: the library's table.
         kind: the type of the arrays.
-        is_traced: whether calls are recorded now rather than run, or tensors have more than their memory.
+        questions: all are answered by no unless calls are recorded now, or somebody watches them.
+        states: modules, their attributes' names, and what these are unless calls are recorded, or tensors have more
+            than their memory.
         written: told of arrays that are to be written.
         large: told of new arrays of `LARGE` bytes and more.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """
 
-    def __init__(self, capsule, kind, is_traced, written, large, dtypes):
+    def __init__(self, capsule, kind, questions, states, written, large, dtypes):
         self.capsule = capsule
         self.api = cython.cast(cython.pointer(cython.const[Api]), PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
-        self.is_traced = is_traced
+        self.questions = questions
+        self.states = states
         self.written = written
         self.large = large
         self.dtypes = dtypes
-        self.is_negative, self.storage_of, self.offset_of = kind.is_neg, kind.untyped_storage, kind.storage_offset
+        self.is_negative, self.new_empty = kind.is_neg, kind.new_empty
         for number in dtypes:
             self.known[number >> 8][(number & 255) >> 3] = True
 
 
-def know(types, is_traced, written, large, dtypes):
+def know(types, questions, states, written, large, dtypes):
     """Have calls on arrays of some types done in compiled code, if their library has DLPack's table.
 
     Args:
         types: of the arrays; those of types derived from them are left to Python.
-        is_traced: see `Library`.
+        questions: see `Library`.
+        states: likewise.
         written: likewise.
         large: likewise.
         dtypes: likewise; arrays of other dtypes are left to Python.
@@ -55,7 +60,7 @@ def know(types, is_traced, written, large, dtypes):
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, types[0], is_traced, written, large, dtypes)
+    library: Library = Library(capsule, types[0], questions, states, written, large, dtypes)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
@@ -63,6 +68,17 @@ def know(types, is_traced, written, large, dtypes):
 def library_of(x):
     """The library of an array; None where it is left to Python."""
     return LIBRARIES.get(type(x))
+
+
+def is_left_to_python(library):
+    """Whether calls are recorded now rather than run, or watched, or arrays have more than their memory."""
+    for ask in library.questions:
+        if ask():
+            return True
+    for module, name, usual in library.states:
+        if getattr(module, name) is not usual:
+            return True
+    return False
 
 
 def look_at(library, x, found):
@@ -78,36 +94,38 @@ def look_at(library, x, found):
         return 1
     if not library.known[found.dtype.code][found.dtype.bits >> 3]:
         return 1
-    last: int64_t = 0
+    if cython.cast(cython.size_t, found.data) < LOWEST:
+        for d in range(found.ndim):
+            if found.shape[d] == 0:
+                break
+        else:
+            # Its storage was freed, and this is an offset from nowhere.
+            return 1
+    # The table says nothing of records of gradients, nor of lazy signs.
+    return x.requires_grad or (found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x))
+
+
+def has_even_strides(found):
+    """Whether an array may be the imaginary parts of others: only those have a lazy sign."""
+    d: cython.int
     for d in range(found.ndim):
-        if found.shape[d] == 0:
-            last = -1
-            break
-        last += (found.shape[d] - 1) * found.strides[d]
-    if last >= 0 and found.data == cython.NULL:
-        return 1
-    # A record of gradients, a lazy sign, which only floats have, and a storage that was made smaller are not in the
-    # table.
-    if x.requires_grad or (found.dtype.code == FLOAT and library.is_negative(x)):
-        return 1
-    if last < 0:
-        return 0
-    held: cython.Py_ssize_t = len(library.storage_of(x))
-    offset: int64_t = library.offset_of(x)
-    return (offset + last + 1) * (found.dtype.bits >> 3) > held
+        if found.shape[d] > 1 and found.strides[d] & 1:
+            return False
+    return True
 
 
 def new_tensor(library, like, rank, n, bytes, data):
     """A new packed tensor of the library's own making, which may be resized; None where there are none now."""
     found: DLTensor
     d: cython.int
-    shape: tuple = PyTuple_New(rank)
+    given: cython.pointer(PyObject)[65]
+    sizes: list = []
+    given[0] = cython.cast(cython.pointer(PyObject), like)
     for d in range(rank):
-        size: object = n[d]
-        Py_INCREF(size)
-        PyTuple_SET_ITEM(shape, d, size)
+        sizes.append(n[d])
+        given[d + 1] = cython.cast(cython.pointer(PyObject), sizes[d])
     # Sizes one by one are read in less time than a list of them.
-    made = like.new_empty(*shape) if rank else like.new_empty(shape)
+    made = call(library.new_empty, given, rank + 1, cython.NULL) if rank else library.new_empty(like, ())
     if library_of(made) is not library:
         # A mode's, or a transform's.
         return None
