@@ -1,8 +1,9 @@
 """Calls whose shapes are new each time: ``python -m benchmarks.streams [--case split] [--size 4K]``.
 
-Each call has a length that its process has not seen, one more than the one before; its arrays are made before the
-clock starts, and nothing is called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All
-take turns in an order drawn anew for each call; a ratio is the median of a peer's calls by the median of ours.
+Each call has a length that its process has not seen, one more than the one before; its arrays are made, and read once
+more, before the clock starts: whoever is first would otherwise fetch them into the caches for the others. Nothing is
+called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns in an order drawn
+anew for each call; a ratio is the median of a peer's calls by the median of ours.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def runs_of(work: Work, door: str) -> dict[str, Run]:
     """What everybody does, ours on NumPy's arrays or on tensors."""
     import torch
 
-    tensors = [torch.from_numpy(each.copy()) if each.base is None else torch.from_numpy(each) for each in work.arrays]
+    tensors = [torch.from_numpy(each) for each in work.arrays]
     given = work.arrays if door == "numpy" else tensors
     runs: dict[str, Run] = {"anydml": lambda: work.ours(*given)}
     runs["numpy"] = lambda: work.numpy(*work.arrays)
@@ -73,15 +74,17 @@ def _listed(results: Any) -> list[Any]:
 
 def measured(case: str, works: list[Work], door: str) -> dict[str, float]:
     """Median seconds of a call, by name."""
-    every = [runs_of(work, door) for work in works]
-    check(case, every.pop())
-    times: dict[str, list[float]] = {name: [] for name in every[0]}
+    *every, last = [(runs_of(work, door), work.arrays) for work in works]
+    check(case, last[0])
+    times: dict[str, list[float]] = {name: [] for name in last[0]}
     order = random.Random(3)
-    for runs in every:
+    for runs, arrays in every:
         names = [*runs]
         order.shuffle(names)
         for name in names:
             run = runs[name]
+            for each in arrays:
+                each.max()
             start = time.perf_counter()
             found = run()
             times[name].append(time.perf_counter() - start)
