@@ -30,7 +30,7 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 RECIPES = [page for page, text in PAGES.items() if any(block.title for block in blocks(text))]
 RUN = {"python", "sh"}
 SHOWN = {"text", "json"}
-OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray")
+OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray", "transformers")
 
 
 def missing(text):

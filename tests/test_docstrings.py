@@ -66,6 +66,8 @@ def test_the_example_prints_what_it_shows(name, as_it_was):
     names = {"dml": dml, "np": np}
     test = doctest.DocTestParser().get_doctest(text, names, name, None, None)
     assert test.examples, "it has no example"
+    if "import transformers" in text:
+        pytest.importorskip("transformers")
     if ".zarr" in text and not importlib.util.find_spec("zarr"):
         pytest.skip("needs zarr")
     report = []

@@ -1,4 +1,4 @@
-"""What `anydml stores`, `anydml reshard` and `anydml rechunk` do."""
+"""What `anydml stores`, `anydml reshard`, `anydml convert` and `anydml rechunk` do."""
 
 from __future__ import annotations
 
@@ -68,15 +68,53 @@ def reshard(
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
     plan = make(inputs, output, layout, tp, memory, shard_size, overwrite, not no_extras, not no_follow)
-    if dry_run:
-        _say(quiet, str(plan))
-        for file, group in groupby(plan.outputs, lambda target: target.file):
-            own = [*group]
-            _say(quiet, f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
-            for target in own if verbose else ():
-                _say(quiet, f"    {target.name}: {target.dtype} {[*target.shape]}")
+    _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
+
+
+def _run_checkpoint(
+    plan: Plan, output: str, scheduler: str | None, dry_run: bool, verbose: bool, quiet: bool
+) -> None:  # fmt: skip
+    """Run a plan, or list the files that it would write."""
+    if not dry_run:
+        _run(plan, output, quiet, scheduler)
         return
-    _run(plan, output, quiet, scheduler)
+    _say(quiet, str(plan))
+    for file, group in groupby(plan.outputs, lambda target: target.file):
+        own = [*group]
+        _say(quiet, f"  {file.path.name}: {counted(len(own), 'tensor')}, {bytes_text(file.size)}")
+        for target in own if verbose else ():
+            _say(quiet, f"    {target.name}: {target.dtype} {[*target.shape]}")
+
+
+@click.command(short_help="Write a model in the layout of transformers, or in its original one.")
+@click.argument("model", type=click.Path())
+@click.argument("output", metavar="OUT", type=click.Path())
+@click.option("--to", type=click.Choice(["transformers", "original"]), default="transformers", show_default=True,
+              help="transformers: as from_pretrained loads it. original: as save_pretrained saves it.")  # fmt: skip
+@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
+@click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
+@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
+@click.option("--no-extras", is_flag=True, help="Leave config.json, a tokenizer's files and other small ones behind.")
+@click.option("--no-follow", is_flag=True, help="Refuse files of MODEL that are links out of it.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Say of each tensor where it would be, with --dry-run.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def convert(
+    model: str, output: str, to: str, memory: str, shard_size: str, scheduler: str | None, no_extras: bool,
+    no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
+
+    Names and shapes follow the conversion mapping that the installed transformers has for the model. Tensors are moved
+    and never computed: a model whose mapping computes is refused.
+
+    What was stopped goes on when the same command is given again.
+    """
+    from anydml.stores.converting import convert as make
+
+    plan = make(model, output, to, memory, shard_size, overwrite, not no_extras, not no_follow)
+    _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 
 @click.command(short_help="Write an array again, in other chunks or another order.")

@@ -1,5 +1,6 @@
 """Arrays in files, larger than memory: .npy, safetensors and Zarr, opened without being read, and moved by plans."""
 
+from anydml.stores.converting import convert
 from anydml.stores.functions import plan
 from anydml.stores.opening import open  # read as anydml.stores.open
 from anydml.stores.plans import GridPlan, Plan
@@ -18,6 +19,7 @@ __all__ = [
     "Target",
     "ZarrStore",
     "ZarrTarget",
+    "convert",
     "create",
     "open",
     "plan",

@@ -1,0 +1,95 @@
+"""`convert`: a checkpoint in the layout of Hugging Face's transformers, or in that of its authors."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.applying import Tensors
+from anydml.stores.axes import Axes
+from anydml.stores.checkpoint_files import plan_checkpoint
+from anydml.stores.plans import Plan
+from anydml.stores.transformers_mapping import Architecture
+from anydml.text import counted
+
+LAYOUTS = ("transformers", "original")
+"""What checkpoints are converted to."""
+
+
+def convert(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    to: str = "transformers",
+    memory: int | str = "256MB",
+    shard_size: int | str = "5GB",
+    overwrite: bool = False,
+    extras: bool = True,
+    follow: bool = True,
+) -> Plan:
+    """Plan to write a model in another layout, by the conversion mappings of the installed transformers.
+
+    Args:
+        model: a folder with a safetensors checkpoint and its config.json.
+        output: a folder, in which there will be an index if there is more than one file; or a .safetensors file.
+        to: ``"transformers"``, the layout of the model that `from_pretrained` makes; or ``"original"``, that of
+            `save_pretrained`, in which models are published.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        shard_size: bytes of tensors in a file at most, but for single tensors that have more.
+        overwrite: whether an output that exists may be replaced.
+        extras: whether small files, such as config.json and a tokenizer's, are copied.
+        follow: as `anydml.stores.open`.
+
+    Returns:
+        The plan; nothing is written before its `run`.
+
+    Raises:
+        ModelError: transformers is not installed or does not know the model, a converter of its mapping computes, or
+            the tensors are not those of the model.
+        BindingError: the memory is too small, or the output is an input.
+
+    Examples:
+        >>> import transformers
+        >>> from anydml import stores
+        >>> config = transformers.MixtralConfig(
+        ...     vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2,
+        ...     num_key_value_heads=1, num_local_experts=2,
+        ... )
+        >>> transformers.MixtralForCausalLM(config).save_pretrained("mixtral")
+        >>> stores.convert("mixtral", "fused").run()
+        >>> sorted(name for name in stores.open("fused") if "experts" in name)
+        ['model.layers.0.mlp.experts.down_proj', 'model.layers.0.mlp.experts.gate_up_proj']
+    """
+    if to not in LAYOUTS:
+        raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")
+    folder = Path(model)
+    if not folder.is_dir():
+        raise JsonPath(str(folder)).error("is no folder: name one with a checkpoint and its config.json")
+    architecture = Architecture(folder)
+    trace = architecture.trace()
+    remarks: list[str] = []
+
+    def change(tensors: Tensors) -> Tensors:
+        made, unknown = architecture.to_transformers(trace, tensors)
+        if not made:
+            raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
+        if missing := architecture.missing(made):
+            remarks.append(f"lacks {counted(len(missing), 'tensor')} of {architecture.name}: {names(missing)}")
+        if unknown:
+            remarks.append(f"keeps {counted(len(unknown), 'tensor')} that {architecture.name} does not have: "
+                           f"{names(unknown)}")  # fmt: skip
+        if to == "original":
+            made = architecture.to_original(trace, made)
+        for name in unknown:
+            if name in made:
+                raise ModelError(f"convert: two tensors would be called {show(name)}")
+            made[name] = tensors[name]
+        trace.is_over = True
+        return made
+
+    plan = plan_checkpoint(
+        trace.composer, [folder], output, change, Axes(), None, memory, shard_size, overwrite, extras, follow
+    )
+    plan.remarks = remarks + plan.remarks
+    return plan

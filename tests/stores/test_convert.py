@@ -1,0 +1,205 @@
+"""`convert` against transformers: what it writes is what from_pretrained and save_pretrained make of the same model."""
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+from documents import ROOT
+
+from anydml import stores
+from anydml.cli import main
+from anydml.errors import ModelError
+
+transformers = pytest.importorskip("transformers", minversion="5.0", reason="transformers is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from stores import tiny_models  # noqa: E402  # it takes both
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def silent():
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+
+
+def tensors(path):
+    """Dtypes, shapes and bytes by name."""
+    found = stores.open(path)
+    return {name: (each.dtype.name, each.shape, each.read().tobytes()) for name, each in found.items()}
+
+
+def saved(model, folder):
+    """The model in both layouts, by transformers."""
+    model.save_pretrained(folder / "original")
+    model.save_pretrained(folder / "transformers", save_original_format=False)
+
+
+def check(kind, folder):
+    """Convert a tiny model there and back."""
+    saved(tiny_models.tiny_model(kind), folder)
+    loaded, said = kind.from_pretrained(folder / "original", output_loading_info=True)
+    loaded.save_pretrained(folder / "loaded", save_original_format=False)
+    stores.convert(folder / "original", folder / "there").run()
+    wanted, found = tensors(folder / "loaded"), tensors(folder / "there")
+    drawn = {*said["missing_keys"]}  # by from_pretrained, at random
+    assert {name: each for name, each in found.items() if name not in drawn} == {
+        name: each for name, each in wanted.items() if name not in drawn
+    }
+    stores.convert(folder / "transformers", folder / "back", to="original").run()
+    stores.convert(folder / "original", folder / "again", to="original").run()
+    assert tensors(folder / "original") == tensors(folder / "back") == tensors(folder / "again")
+
+
+@pytest.fixture
+def mixtral(tmp_path):
+    saved(tiny_models.tiny_model(transformers.MixtralForCausalLM), tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["MixtralForCausalLM", "Qwen3VLMoeForConditionalGeneration", "LlamaForCausalLM"])
+def test_there_and_back_is_what_transformers_gives(name, tmp_path):
+    check(getattr(transformers, name), tmp_path)
+
+
+@pytest.mark.skipif("ANYDML_ALL_MAPPINGS" not in os.environ, reason="ANYDML_ALL_MAPPINGS=1 tries all mappings: minutes")
+def test_all_mappings_of_the_installed_transformers(tmp_path):
+    asked = tiny_models.mapped(tiny_models.classes())
+    equal, refused, not_made = [], {}, {}
+    for number, (key, kind) in enumerate(sorted(asked.items())):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.rmtree(tmp_path / str(number - 1), ignore_errors=True)
+        try:
+            model = tiny_models.tiny_model(kind)
+            model.save_pretrained(folder / "made")
+            kind.from_pretrained(folder / "made")
+        except Exception as error:  # transformers' own
+            not_made[key] = f"{type(error).__name__}: {error}"[:200]
+            continue
+        try:
+            check(kind, folder)
+            equal.append(key)
+        except ModelError as error:
+            refused[key] = str(error)
+    print(json.dumps({"equal": len(equal), "refused": refused, "not made": not_made}, indent=1))
+    assert all("which transformers" in why or "does more than move" in why for why in refused.values())
+    said = re.search(r"(\d+) of (\d+) mappings of transformers ([\d.]+)", (ROOT / "docs/convert.md").read_text())
+    if said[3].rstrip(".") == transformers.__version__:
+        assert (len(equal), len(asked)) == (int(said[1]), int(said[2]))
+
+
+def test_a_model_loads_that_was_converted_from_nothing_but_files(mixtral):
+    stores.convert(mixtral / "transformers", mixtral / "out", to="original", shard_size="100kB").run()
+    assert len([*(mixtral / "out").glob("*.safetensors")]) > 1
+    before, after = (transformers.MixtralForCausalLM.from_pretrained(mixtral / name) for name in ("original", "out"))
+    for name, each in before.state_dict().items():
+        assert torch.equal(each, after.state_dict()[name]), name
+
+
+def test_tensors_of_no_model_are_kept(mixtral):
+    from safetensors.numpy import load_file, save_file
+
+    path = mixtral / "original" / "model.safetensors"
+    everything = load_file(path)
+    save_file({**everything, "extra.weight": everything["model.norm.weight"]}, path, {"format": "pt"})
+    plan = stores.convert(mixtral / "original", mixtral / "out")
+    assert 'keeps 1 tensor that MixtralForCausalLM does not have: "extra.weight"' in plan.remarks
+    plan.run()
+    assert {*stores.open(mixtral / "out")} == {*stores.open(mixtral / "transformers"), "extra.weight"}
+
+
+def test_missing_tensors_are_named(mixtral):
+    from safetensors.numpy import load_file, save_file
+
+    path = mixtral / "original" / "model.safetensors"
+    everything = load_file(path)
+    del everything["model.norm.weight"]
+    save_file(everything, path, {"format": "pt"})
+    plan = stores.convert(mixtral / "original", mixtral / "out")
+    assert 'lacks 1 tensor of MixtralForCausalLM: "model.norm.weight"' in plan.remarks
+
+
+def test_an_expert_that_is_missing_is_refused(mixtral):
+    from safetensors.numpy import load_file, save_file
+
+    path = mixtral / "original" / "model.safetensors"
+    everything = load_file(path)
+    gone = next(name for name in everything if ".experts.1.w2" in name)
+    del everything[gone]
+    save_file(everything, path, {"format": "pt"})
+    with pytest.raises(ModelError, match=r"gives .*down_proj.* of shape \[3, .*config.json is of another model"):
+        stores.convert(mixtral / "original", mixtral / "out")
+    assert not (mixtral / "out").exists()
+
+
+class Doubled(transformers.core_model_loading.ConversionOps):
+    def convert(self, input_dict, source_patterns, target_patterns, **named):
+        return {target_patterns[0]: next(iter(input_dict.values()))[0] * 2}
+
+
+class Turned(Doubled):
+    """One that tells real tensors from traced ones."""
+
+    def convert(self, input_dict, source_patterns, target_patterns, **named):
+        given = next(iter(input_dict.values()))[0]
+        return {target_patterns[0]: given.T if type(given) is torch.Tensor else given.contiguous()}
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        (Doubled(), r"the converter of .* \(Doubled\) does more than move elements: .*mul"),
+        (Turned(), r"the converter of .* \(Turned\) was traced wrongly"),
+    ],
+)
+def test_what_computes_or_is_traced_wrongly_is_refused(operation, message, tmp_path, monkeypatch):
+    from transformers import conversion_mapping
+
+    saved(tiny_models.tiny_model(transformers.LlamaForCausalLM), tmp_path)
+    converter = transformers.core_model_loading.WeightConverter("o_proj.weight", "o_proj.weight", [operation])
+    monkeypatch.setattr(conversion_mapping, "get_model_conversion_mapping", lambda model, **_: [converter])
+    with pytest.raises(ModelError, match=message):
+        stores.convert(tmp_path / "original", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (None, "does not exist: it names the architecture"),
+        ({"architectures": ["NoSuchModel"]}, 'has architecture "NoSuchModel", which transformers .* does not have'),
+        ({"quantization_config": {"quant_method": "fp8"}}, "has a quantization_config: its tensors are computed"),
+        ({"model_type": "nothing"}, "is no model that transformers can make"),
+        ({"hidden_size": 128}, "config.json is of another model"),
+    ],
+)
+def test_models_that_are_refused(change, message, mixtral):
+    path = mixtral / "original" / "config.json"
+    if change is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ModelError, match=message):
+        stores.convert(mixtral / "original", mixtral / "out")
+    assert not (mixtral / "out").exists()
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments)])
+    assert not ended.value.code
+
+
+def test_the_command(mixtral, capsys):
+    run("convert", mixtral / "original", mixtral / "out", "--dry-run", "-v")
+    assert "mlp.experts.gate_up_proj: float32 [4, " in capsys.readouterr().out
+    assert not (mixtral / "out").exists()
+    for said in ("written to", "is whole: this command had written it before"):
+        run("convert", mixtral / "original", mixtral / "out")
+        assert said in capsys.readouterr().out
+    assert tensors(mixtral / "out") == tensors(mixtral / "transformers")
+    assert (mixtral / "out" / "config.json").read_bytes() == (mixtral / "original" / "config.json").read_bytes()
