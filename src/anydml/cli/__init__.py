@@ -19,7 +19,7 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, libraries_warnings, say, warn
-from anydml.cli.stores_commands import convert, rechunk, reshard, stores
+from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
 from anydml.text import printable
 
@@ -243,6 +243,7 @@ anydml.add_command(explain)
 anydml.add_command(stores)
 anydml.add_command(reshard)
 anydml.add_command(convert)
+anydml.add_command(verify)
 anydml.add_command(rechunk)
 
 

@@ -1,4 +1,4 @@
-"""What `anydml stores`, `anydml reshard`, `anydml convert` and `anydml rechunk` do."""
+"""The commands over files: stores, reshard, convert, verify and rechunk."""
 
 from __future__ import annotations
 
@@ -115,6 +115,33 @@ def convert(
 
     plan = make(model, output, to, memory, shard_size, overwrite, not no_extras, not no_follow)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
+
+
+@click.command(short_help="Compare two checkpoints.")
+@click.argument("first", metavar="A", type=click.Path())
+@click.argument("second", metavar="B", type=click.Path())
+@click.option(
+    "--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as reshard has them."
+)
+@click.option("--to", type=click.Choice(["transformers", "original"]), help="Compare what convert would make of A.")
+@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
+@click.option("--no-follow", is_flag=True, help="Refuse files that are links out of their folder.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and the difference.")
+def verify(
+    first: str, second: str, layout: str | None, to: str | None, memory: str, no_follow: bool, quiet: bool
+) -> int:
+    """Compare the checkpoints A and B: names, dtypes, shapes and bytes, however files and ranks divide them.
+
+    Ends with 1 where they differ, and names the first difference.
+    """
+    from anydml.stores.verifying import verify as compare
+
+    difference = compare(first, second, layout, to, memory, not no_follow, not quiet)
+    if difference is not None:
+        click.echo(printable(difference))
+        return 1
+    _say(quiet, f"'{first}' and '{second}' hold the same tensors")
+    return 0
 
 
 @click.command(short_help="Write an array again, in other chunks or another order.")

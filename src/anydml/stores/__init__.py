@@ -8,6 +8,7 @@ from anydml.stores.rechunking import rechunk
 from anydml.stores.resharding import reshard
 from anydml.stores.store import Checkpoint, Store
 from anydml.stores.targets import Target, create
+from anydml.stores.verifying import verify
 from anydml.stores.zarr_format import ZarrStore
 from anydml.stores.zarr_target import ZarrTarget
 
@@ -25,4 +26,5 @@ __all__ = [
     "plan",
     "rechunk",
     "reshard",
+    "verify",
 ]

@@ -9,10 +9,11 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.applying import Tensors
 from anydml.stores.axes import Axes
-from anydml.stores.checkpoint_files import plan_checkpoint
+from anydml.stores.checkpoint_files import Change, plan_checkpoint
 from anydml.stores.plans import Plan
 from anydml.stores.transformers_mapping import Architecture
 from anydml.text import counted
+from anydml.tracing.trace import Trace
 
 LAYOUTS = ("transformers", "original")
 """What checkpoints are converted to."""
@@ -61,6 +62,20 @@ def convert(
         >>> sorted(name for name in stores.open("fused") if "experts" in name)
         ['model.layers.0.mlp.experts.down_proj', 'model.layers.0.mlp.experts.gate_up_proj']
     """
+    trace, change, remarks = conversion(model, to)
+    plan = plan_checkpoint(
+        trace.composer, [model], output, change, Axes(), None, memory, shard_size, overwrite, extras, follow
+    )
+    plan.remarks = remarks + plan.remarks
+    return plan
+
+
+def conversion(model: str | os.PathLike[str], to: str) -> tuple[Trace, Change, list[str]]:
+    """A trace, what becomes of a model's tensors over its inputs, and a list for what users are told of it then.
+
+    Raises:
+        ModelError: as `convert` has it.
+    """
     if to not in LAYOUTS:
         raise ModelError(f"convert: to is {to!r}, where one of {', '.join(LAYOUTS)} is expected")
     folder = Path(model)
@@ -77,8 +92,8 @@ def convert(
         if missing := architecture.missing(made):
             remarks.append(f"lacks {counted(len(missing), 'tensor')} of {architecture.name}: {names(missing)}")
         if unknown:
-            remarks.append(f"keeps {counted(len(unknown), 'tensor')} that {architecture.name} does not have: "
-                           f"{names(unknown)}")  # fmt: skip
+            kept = counted(len(unknown), "tensor")
+            remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
         if to == "original":
             made = architecture.to_original(trace, made)
         for name in unknown:
@@ -88,8 +103,4 @@ def convert(
         trace.is_over = True
         return made
 
-    plan = plan_checkpoint(
-        trace.composer, [folder], output, change, Axes(), None, memory, shard_size, overwrite, extras, follow
-    )
-    plan.remarks = remarks + plan.remarks
-    return plan
+    return trace, change, remarks

@@ -11,9 +11,9 @@ from anydml.files.json_path import JsonPath, show
 from anydml.moves.compose import Composer
 from anydml.stores.applying import Tensors, apply_rule, for_none
 from anydml.stores.axes import Axes
-from anydml.stores.checkpoint_files import Part, index_of, input_of, outputs_of, plan_checkpoint
-from anydml.stores.layout import Action, Layout, Rule, read_layout
-from anydml.stores.layout_in_python import Function, apply_python, read_python
+from anydml.stores.checkpoint_files import Change, Part, index_of, input_of, outputs_of, plan_checkpoint
+from anydml.stores.layout import Action, Rule, read_layout
+from anydml.stores.layout_in_python import apply_python, read_python
 from anydml.stores.opening import INDEX
 from anydml.stores.plans import Plan
 from anydml.stores.sources import read_sources
@@ -69,26 +69,32 @@ def reshard(
     """
     if not inputs:
         raise ModelError("reshard: name a checkpoint")
-    path = None if layout is None else Path(layout)
-    function: Function | None = None
-    if path is not None and path.suffix.lower() == ".py":
-        function, own_axes = read_python(path)
-        found = Layout((), Axes(own_axes))
-    else:
-        found = read_layout(path)
     trace = Trace("reshard", TracedNdarray)
+    change, axes = change_of(trace, layout)
+    return plan_checkpoint(
+        trace.composer, inputs, output, change, axes, tp, memory, shard_size, overwrite, extras, follow
+    )
+
+
+def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change, Axes]:
+    """What a layout, or None, makes of tensors over the inputs of a trace, and along which axes ranks share them.
+
+    Raises:
+        ModelError: it cannot be read, or is none.
+    """
+    path = None if layout is None else Path(layout)
+    if path is not None and path.suffix.lower() == ".py":
+        function, axes = read_python(path)
+        return lambda tensors: apply_python(trace, tensors, function, path), Axes(axes)
+    found = read_layout(path)
 
     def change(tensors: Tensors) -> Tensors:
-        if function is not None and path is not None:
-            tensors = apply_python(trace, tensors, function, path)
         for rule in found.rules:
             is_drop = rule.action is Action.DROP
             tensors = _dropped(tensors, rule) if is_drop else apply_rule(trace.composer, tensors, rule)
         return tensors
 
-    return plan_checkpoint(
-        trace.composer, inputs, output, change, found.axes, tp, memory, shard_size, overwrite, extras, follow
-    )
+    return change, found.axes
 
 
 def consolidate(

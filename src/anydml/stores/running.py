@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from anydml.engines import array_engine
 from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
+from anydml.stores.blocks import Layout
 from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Spans, Transfer
+
+Bytes = np.ndarray[Any, Any]
 
 MOST_COMPILED = 256
 """Programs of blocks that are kept; blocks inside a tensor are mostly alike."""
@@ -31,6 +34,9 @@ class FileBlocks:
         part: where a file lies until it has its name.
     """
 
+    is_writing = True
+    """Whether outputs are opened to be written."""
+
     def __init__(self, plan: Planned, part: Callable[[Path], Path]) -> None:
         self.plan = plan
         self._layouts = plan.layouts()
@@ -39,12 +45,14 @@ class FileBlocks:
         with ExitStack() as undone:
             self._opened = undone.enter_context(Opened(plan.buffers))
             self._files = [(self._opened.file(store.path), store.offset) for store in plan.inputs]
-            self._files += [(self._opened.file(part(each.file.path), True), each.offset) for each in plan.outputs]
+            self._files += [
+                (self._opened.file(part(each.file.path), self.is_writing), each.offset) for each in plan.outputs
+            ]
             for _ in range(plan.buffers):
                 self._slots.put(_buffer(plan.totals.block_bytes))
             undone.pop_all()
 
-    def __enter__(self) -> FileBlocks:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -81,9 +89,13 @@ class FileBlocks:
             self._move(layout.moves, [read, *constants, written])
         if layout.copied is not None:
             layout.copied.run(read, written)
+        self._write(number, layout, read, written)
+        return sum(each.bytes for each in layout.writes)
+
+    def _write(self, number: int, layout: Layout, read: Bytes, written: Bytes) -> None:
+        """Write a block's buffers; comparisons do something else with them."""
         for transfer in layout.writes:
             self._transfer(transfer, read if transfer.is_direct else written, False)
-        return sum(each.bytes for each in layout.writes)
 
     def _move(self, moves: tuple[Move, ...], operands: list[np.ndarray[Any, Any]]) -> None:
         # Two threads may make the same at the same time; either serves.

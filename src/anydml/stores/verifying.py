@@ -1,0 +1,185 @@
+"""`verify`: whether two checkpoints hold the same tensors, streamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.moves.compose import Composer
+from anydml.progress import shown
+from anydml.stores.applying import Tensors
+from anydml.stores.axes import Axes
+from anydml.stores.blocks import Layout
+from anydml.stores.checkpoint_files import input_of
+from anydml.stores.converting import conversion
+from anydml.stores.identities import check_unchanged
+from anydml.stores.planning import Planned
+from anydml.stores.resharding import change_of
+from anydml.stores.running import Bytes, FileBlocks
+from anydml.stores.sizes import parse_size
+from anydml.stores.sources import Tensor, read_sources
+from anydml.stores.store import Store
+from anydml.stores.targets import NewFile, Target
+from anydml.stores.transfers import Spans, Transfer
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.trace import Trace
+
+
+def verify(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    layout: str | os.PathLike[str] | None = None,
+    to: str | None = None,
+    memory: int | str = "256MB",
+    follow: bool = True,
+    progress: bool | Callable[[int], None] = False,
+) -> str | None:
+    """Compare two checkpoints, bit for bit, however their tensors are divided into files and ranks.
+
+    Args:
+        first: a checkpoint, as `anydml.stores.reshard` reads it.
+        second: another one.
+        layout: rules for the first, as those of `anydml.stores.reshard`; the second must hold what they make.
+        to: as `anydml.stores.convert` has it, in place of rules.
+        memory: bytes for all buffers together, or a text such as ``"256MB"``.
+        follow: as `anydml.stores.open`.
+        progress: as `anydml.stores.Plan.run`.
+
+    Returns:
+        None if all names, dtypes, shapes and bytes are the same, else the first difference.
+
+    Raises:
+        ModelError: a checkpoint or the layout is broken.
+        BindingError: the memory is too small.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> for name, value in ("a", 1), ("b", 2):
+        ...     np.save("w.npy", np.array([[1, 1], [1, value]], "f4"))
+        ...     files = stores.create(f"{name}.safetensors", shape={"w": [2, 2]}, dtype="float32")
+        ...     dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> stores.verify("a.safetensors", "b.safetensors")
+        '"w" differs at [1, 1]: 1.0 and 2.0'
+    """
+    if layout is not None and to is not None:
+        raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
+    if to is not None:
+        trace, change, _ = conversion(first, to)
+        axes = Axes()
+    else:
+        trace = Trace("verify", TracedNdarray)
+        change, axes = change_of(trace, layout)
+    composer, inputs = trace.composer, list[Store]()
+    made, _ = read_sources([first], axes, follow)
+    wanted = change({name: input_of(composer, tensor, inputs) for name, tensor in made.items()})
+    found, _ = read_sources([second], axes, follow)
+    if difference := _described_alike(wanted, found):
+        return difference
+    targets, starts = _targets(composer, wanted, found)
+    # Beside a block's buffers there are the bytes that they are compared with.
+    plan = Comparison(composer.program(), inputs, targets, parse_size(memory) // 2)
+    check_unchanged(plan.name, plan.identities)
+    with ComparedBlocks(plan, starts) as blocks, shown(plan.totals.bytes_written, 0, progress) as advance:
+        blocks.write(blocks.until_one_differs(), lambda _, size: advance(size))
+    check_unchanged(plan.name, plan.identities)
+    return min(blocks.differences.items())[1] if blocks.differences else None
+
+
+def _described_alike(wanted: Tensors, found: dict[str, Tensor]) -> str | None:
+    """The first difference of names, dtypes and shapes."""
+    if (only := next((name for name in wanted if name not in found), None)) is not None:
+        return f"{show(only)} is in the first alone"
+    if (only := next((name for name in found if name not in wanted), None)) is not None:
+        return f"{show(only)} is in the second alone"
+    for name, each in wanted.items():
+        other = found[name]
+        if (each.dtype, each.shape) != (other.dtype, other.shape):
+            return f"{show(name)} differs: {each.dtype} {[*each.shape]} and {other.dtype} {[*other.shape]}"
+    return None
+
+
+def _targets(
+    composer: Composer, wanted: Tensors, found: dict[str, Tensor]
+) -> tuple[list[Target], list[tuple[int, ...]]]:
+    """The second checkpoint's pieces, which are the program's outputs from here on, and where in tensors they begin."""
+    files: dict[Path, NewFile] = {}
+    targets, starts = list[Target](), list[tuple[int, ...]]()
+    for name, each in wanted.items():
+        for piece in found[name].pieces:
+            store = piece.store
+            composer.output(name, composer.slice(each.value, piece.start, store.shape, [1] * store.ndim))
+            file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))
+            targets.append(Target(file, name, store.shape, store.dtype, store.offset))
+            starts.append(piece.start)
+    return targets, starts
+
+
+class Comparison(Planned):
+    """A plan whose outputs are there already, and are read."""
+
+    def _check_apart(self) -> None:
+        """Inputs and outputs may be the same files."""
+
+
+class ComparedBlocks(FileBlocks):
+    """Compares blocks of a plan with what the outputs hold.
+
+    Args:
+        plan: the comparison.
+        starts: where in its tensor each output begins.
+
+    Attributes:
+        differences: by block, in words.
+    """
+
+    is_writing = False
+
+    def __init__(self, plan: Comparison, starts: Sequence[tuple[int, ...]]) -> None:
+        super().__init__(plan, lambda path: path)
+        self._starts = starts
+        self.differences: dict[int, str] = {}
+
+    def until_one_differs(self) -> Iterator[int]:
+        """The numbers of blocks, until a difference is found."""
+        for number in range(len(self.plan.blocks)):
+            if self.differences:
+                return
+            yield number
+
+    def _write(self, number: int, layout: Layout, read: Bytes, written: Bytes) -> None:
+        there = np.empty(max(read.size, written.size), np.uint8)
+        for transfer in layout.writes:
+            here = read if transfer.is_direct else written
+            self._transfer(transfer, there, True)
+            if number not in self.differences and (found := self._difference(transfer, here, there)):
+                self.differences[number] = found
+
+    def _difference(self, transfer: Transfer | Spans, here: Bytes, there: Bytes) -> str | None:
+        """The first byte of a transfer that differs, in words."""
+        lengths: Sequence[int] = (
+            transfer.lengths.tolist() if isinstance(transfer, Spans) else [transfer.length] * transfer.buffer.size
+        )
+        runs = 1 if isinstance(transfer, Spans) else transfer.runs
+        for k, (start, length) in enumerate(zip(transfer.buffer.tolist(), lengths, strict=True)):
+            one, other = here[start : start + length], there[start : start + length]
+            if not np.array_equal(one, other):
+                at = int((one != other).argmax())
+                byte = int(transfer.file[k // runs]) + k % runs * length + at
+                number = transfer.operand - len(self.plan.inputs)
+                target = self.plan.outputs[number]
+                size = target.dtype.itemsize
+                inside = np.unravel_index(byte // size, target.shape)
+                index = [int(i) + first for i, first in zip(inside, self._starts[number], strict=True)]
+                begin = at - byte % size
+                elements = [each[begin : begin + size] for each in (one, other)]
+                values = [str(each.view(target.dtype)[0]) for each in elements]
+                if values[0] == values[1]:
+                    values = [each.tobytes().hex() for each in elements]
+                return f"{show(target.name)} differs at {index}: {' and '.join(values)}"
+        return None
