@@ -106,6 +106,16 @@ def arguments(kind: str, rng: random.Random, inside: Path) -> tuple[list[str], s
             (["check", str(model), *rng.choice([[], [], ["--size", "N=4"]])], {0, 1, 2, 3}),
             (["explain", str(model), "--html", str(inside / PAGE)], {0, 2}),
             (["onnx", "portable", str(model), str(inside / "out.onnx")], {0, 2}),
+            (
+                [
+                    "slim",
+                    str(model),
+                    "-o",
+                    str(inside / "out.onnx"),
+                    *rng.choice([[], ["--report", str(inside / PAGE)]]),
+                ],
+                {0, 2},
+            ),
         ]
     )
 

@@ -19,6 +19,7 @@ from anydml.cli.explaining import explain
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, libraries_warnings, say, warn
+from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
 from anydml.text import printable
@@ -240,6 +241,7 @@ def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
 anydml.add_command(onnx_group)
 anydml.add_command(doctor)
 anydml.add_command(explain)
+anydml.add_command(slim)
 anydml.add_command(stores)
 anydml.add_command(reshard)
 anydml.add_command(convert)

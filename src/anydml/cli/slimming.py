@@ -1,0 +1,79 @@
+"""`anydml slim`: an ONNX model that moves fewer bytes, written for any runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from anydml.cli.onnx_commands import is_onnx, load_onnx
+from anydml.cli.output import say
+from anydml.text import bytes_text, counted, printable
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from anydml.slim import Slimmed
+
+SHOWN = 20
+"""Regions that are named."""
+
+
+@click.command(short_help="Write an ONNX model that moves fewer bytes.")
+@click.argument("model", metavar="MODEL.onnx", type=click.Path())
+@click.option("-o", "--output", required=True, metavar="OUT.onnx", type=click.Path(), help="Where to write it.")
+@click.option("--prove", is_flag=True, help="Compare both for more sizes, and run both on ONNX Runtime.")
+@click.option("--report", metavar="PAGE.html", type=click.Path(), help="Write a page with bytes and pictures.")
+@click.option("--allow-outside", is_flag=True, help="Let external data leave the model's folder.")
+def slim(model: str, output: str, prove: bool, report: str | None, allow_outside: bool) -> None:
+    """Write MODEL.onnx with movement that is composed: fewer bytes, fewer nodes, the same results.
+
+    Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are written again as the
+    cheapest standard nodes that do the same. What computes stays, and so do names of inputs and outputs.
+    """
+    if report is not None and Path(report).suffix.lower() != ".html":
+        raise click.ClickException(f"--report {report}: its name must end in .html")
+    for option, path in (("-o", output), ("--report", report)):
+        if path is not None and not Path(path).parent.is_dir():
+            raise click.ClickException(f"{option} {path}: there is no folder {Path(path).parent}")
+    for name in (model, output):
+        if not is_onnx(name):
+            raise click.ClickException(f"{name}: its name must end in .onnx")
+
+    def work(loaded: ModelProto) -> list[str]:
+        from anydml.files.folder import Folder
+        from anydml.slim import proved, slim, total, write
+
+        folder = Folder(Path(model).resolve().parent, allow_outside)
+        found = slim(loaded, folder)
+        said = proved(loaded, found, folder) if prove else []
+        write(loaded, found, Path(output), folder)
+        lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *said]
+        if report is not None:
+            from anydml.slim.report import report as made
+
+            made(model, found).save(report)
+            lines.append(f"'{model}' is explained in '{report}'")
+        return lines
+
+    for line in load_onnx(model, work):
+        say(printable(line))
+
+
+def _lines(found: Slimmed) -> Iterator[str]:
+    from anydml.slim import listed
+
+    regions = sorted(found.changed, key=lambda region: region.after.moved - region.before.moved)
+    for region in regions[:SHOWN]:
+        before, after = listed(region.kinds_before), listed(region.kinds_after)
+        yield f"    {region.title}: {bytes_text(region.before.moved)} → {bytes_text(region.after.moved)}"
+        yield f"        {before} → {after}"
+    if len(regions) > SHOWN:
+        yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
+    for region in found.regions:
+        if region.refused:
+            yield f"    {region.title}: left alone, {region.refused}"
+    for note in found.notes:
+        yield f"    {note}"

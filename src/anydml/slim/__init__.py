@@ -1,0 +1,15 @@
+"""ONNX models that move fewer bytes: movement is composed, and written again as the cheapest standard nodes."""
+
+from __future__ import annotations
+
+import importlib.util
+
+if importlib.util.find_spec("onnx") is None:
+    raise ImportError('anydml.slim needs the package onnx: pip install "anydml[onnx]"', name="onnx")
+
+from anydml.slim.files import write
+from anydml.slim.planning import Region
+from anydml.slim.proof import proved
+from anydml.slim.slimming import Slimmed, listed, slim, total
+
+__all__ = ["Region", "Slimmed", "listed", "proved", "slim", "total", "write"]

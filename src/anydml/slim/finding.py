@@ -1,0 +1,310 @@
+"""Which standard nodes make a tensor that is known by its parts: the cheapest that are found."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.slim.parts import Part, Parts, Run, boxed, cropped, joined, places, row_major, tidy
+from anydml.slim.sizes import StandIns
+from anydml.slim.steps import Step, Steps
+
+MOST_INDICES = 1 << 16
+"""Of a Gather."""
+
+LEAST_ROW = 64
+"""Bytes of the rows that a Gather picks, at least: a copy for each index is slow."""
+
+MOST_PARTS = 64
+"""Parts of a tensor for which joins are looked for."""
+
+DEEPEST = 3
+"""Joins of joins."""
+
+Split = tuple[int, ...]
+
+
+class Finder:
+    """Finds the steps of one tensor.
+
+    Args:
+        steps: where steps are made.
+        stand_ins: the sizes that have names.
+        step_of: the step that makes a source, by its number.
+        dtype: of the elements.
+    """
+
+    def __init__(self, steps: Steps, stand_ins: StandIns, step_of: Callable[[int], Step], dtype: np.dtype[Any]) -> None:
+        self._steps, self._stand_ins, self._step_of, self._dtype = steps, stand_ins, step_of, dtype
+        self._width = dtype.itemsize
+
+    def find(self, parts: Parts, sizes: Sequence[int], depth: int = 0) -> Step | None:
+        """The cheapest steps that make a tensor; None where none are found."""
+        found = [*self._found(parts, tuple(sizes), depth)]
+        return min(found, key=self._steps.cost, default=None)
+
+    def _found(self, parts: Parts, sizes: tuple[int, ...], depth: int) -> Iterator[Step]:
+        if len(parts) == 1 and parts[0].source >= 0:
+            yield from self._of_one(parts[0], sizes)
+        sources = {part.source for part in parts}
+        if (len(parts) > 1 and len(sources) == 1 and -1 not in sources) or (
+            len(parts) == 1 and any(run.stride < 0 for run in parts[0].runs)
+        ):
+            yield from self._gathered(parts, sizes)
+        if 1 < len(parts) <= MOST_PARTS and depth < DEEPEST:
+            yield from self._padded(parts, sizes, depth)
+            yield from self._concatenated(parts, sizes, depth)
+
+    def _reshaped(self, step: Step, sizes: Sequence[int]) -> Step | None:
+        """In another shape, if that can be written down."""
+        made = self._steps.reshape(step, sizes)
+        if made.kind == "Reshape" and self._stand_ins.shape(made.inputs[0].sizes, sizes) is None:
+            return None
+        return made
+
+    def _of_one(self, part: Part, sizes: tuple[int, ...]) -> Iterator[Step]:
+        """Slice, Transpose and Expand, with shapes around them."""
+        source = self._step_of(part.source)
+        if any(run.stride < 0 for run in part.runs) or part.at or part.size != math.prod(sizes):
+            return
+        # What comes from the same places again is put where it is at the end.
+        moving = [run for run in part.runs if run.stride]
+        if len(moving) < len(part.runs):
+            once, kept = 1, []
+            for run in reversed(part.runs):
+                if run.stride:
+                    kept.append(Run(run.size, once, run.stride))
+                    once *= run.size
+            small = [run.size if run.stride else 1 for run in part.runs]
+            inner = part._replace(runs=tidy(kept))
+            for step in self._of_one(inner, tuple(small)):
+                wide = self._steps.expand(step, [run.size for run in part.runs], self._width)
+                constant = all(run.stride or self._stand_ins.is_constant(run.size) for run in part.runs)
+                if constant and (made := self._reshaped(wide, sizes)) is not None:
+                    yield made
+            return
+        for own, other in ((True, True), (True, False), (False, True), (False, False)):
+            turned = self._cut_and_turned(part, source, sizes, own, other)
+            if turned is not None:
+                yield turned
+
+    def _cut_and_turned(self, part: Part, source: Step, sizes: tuple[int, ...], own: bool, other: bool) -> Step | None:
+        """One Slice and one Transpose, on axes split where the source's, or the result's, are."""
+        runs = [*part.runs]
+        if own:
+            runs = _split(runs, row_major(source.sizes), lambda run: run.stride)
+        if other:
+            runs = _split(runs, row_major(sizes), lambda run: run.step)
+        order = sorted(range(len(runs)), key=lambda k: -runs[k].stride)
+        bound, rest = source.count, part.offset
+        axes: list[int] = []
+        taken: list[tuple[int, int, int]] = []
+        place: dict[int, int] = {}
+        for k in order:
+            size, _, stride = runs[k]
+            cut = self._axis(source, bound, stride)
+            if cut is None:
+                return None
+            total, unit = cut
+            first, rest = rest // unit, rest % unit
+            if first + (size - 1) * (stride // unit) >= total:
+                return None
+            place[k] = len(axes)
+            axes.append(total)
+            taken.append((first, size, stride // unit))
+            bound = unit
+        if bound > 1:
+            axes.append(bound)
+            taken.append((rest, 1, 1))
+        known = [(a, n, s) for total, (a, n, s) in zip(axes, taken, strict=True) if (a, n, s) != (0, total, 1)]
+        if not all(self._stand_ins.is_constant(*each) for each in known):
+            return None
+        perm = [place[k] for k in range(len(runs))]
+        if bound > 1:
+            perm.append(len(axes) - 1)
+        with_ones = _with_ones(axes, taken, perm, source.sizes, sizes)
+        if with_ones is not None:
+            axes, taken, perm = with_ones
+        step = self._reshaped(source, axes)
+        if step is None:
+            return None
+        step = self._steps.slice(step, taken, self._width)
+        step = self._steps.transpose(step, perm, self._width)
+        return self._reshaped(step, sizes)
+
+    def _axis(self, source: Step, bound: int, stride: int) -> tuple[int, int] | None:
+        """The axis of a source, up to a stride of `bound`, along which a stride steps: its size and unit."""
+        if bound % stride == 0:
+            return bound // stride, stride
+        for size, unit in zip(source.sizes, row_major(source.sizes), strict=True):
+            if stride % unit == 0 and size * unit <= bound and bound % (size * unit) == 0 and stride < size * unit:
+                return (bound // unit, unit)
+        return None
+
+    def _gathered(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:
+        """Rows of a source in another order, the same for each of the outermost."""
+        source = self._step_of(parts[0].source)
+        count, total = math.prod(sizes), source.count
+        row, outer = 0, 0
+        for part in parts:
+            runs = [*part.runs]
+            last = runs.pop() if runs and runs[-1][1:] == (1, 1) else Run(1, 1, 1)
+            row = math.gcd(row, last.size, part.at, part.offset, *(n for run in runs for n in run[1:]))
+            first = part.runs[0] if part.runs else Run(1, 1, 1)
+            whole = first.step * first.size == count and first.stride * first.size == total
+            outer = math.gcd(outer, first.size if whole else 1)
+        row = math.gcd(row, count // outer, total // outer)
+        picked, there = count // outer // row, total // outer // row
+        if row * self._width < LEAST_ROW or picked > MOST_INDICES or not self._stand_ins.is_constant(picked, there):
+            return
+        indices = np.full(picked, -1, np.int64)
+        for part in parts:
+            runs = [*part.runs]
+            if outer > 1:
+                size, step, stride = runs.pop(0)
+                runs.insert(0, Run(size // outer, step, stride))
+            rows = [
+                Run(size // row, 1, 1) if (step, stride) == (1, 1) else Run(size, step // row, stride // row)
+                for size, step, stride in runs
+            ]
+            to, at = places(Part(0, part.at // row, part.offset // row, tuple(rows)))
+            indices[to] = at
+        if indices.min() < 0 or indices.max() >= there:
+            return
+        shape = [n for n in (outer, there, row) if n > 1] or [1]
+        axis = int(outer > 1)
+        for own in self._rows_of(source, outer, there, row) or [(tuple(shape), axis)]:
+            table = self._reshaped(source, own[0])
+            if table is not None:
+                picked_rows = self._steps.gather(table, own[1], indices.tolist(), self._width)
+                made = self._reshaped(picked_rows, sizes)
+                if made is not None:
+                    yield made
+
+    def _rows_of(self, source: Step, outer: int, there: int, row: int) -> list[tuple[tuple[int, ...], int]]:
+        """The source's own shape, if one of its axes is that of the rows."""
+        for axis, size in enumerate(source.sizes):
+            before, behind = math.prod(source.sizes[:axis]), math.prod(source.sizes[axis + 1 :])
+            if (before, size, behind) == (outer, there, row):
+                return [(source.sizes, axis)]
+        return []
+
+    def _padded(self, parts: Parts, sizes: tuple[int, ...], depth: int) -> Iterator[Step]:
+        """A box with one fill around it."""
+        fills, others = {part.fill for part in parts if part.source < 0}, [part for part in parts if part.source >= 0]
+        if len(fills) != 1 or not others:
+            return
+        boxes = [boxed(part, sizes) for part in others]
+        if not all(boxes):
+            return
+        known = [box for box in boxes if box is not None]
+        first = [min(box.start[k] for box in known) for k in range(len(sizes))]
+        end = [max(box.ends()[k] for box in known) for k in range(len(sizes))]
+        inner = tuple(b - a for a, b in zip(first, end, strict=True))
+        after = [size - b for size, b in zip(sizes, end, strict=True)]
+        if math.prod(inner) != sum(part.size for part in others) or not self._stand_ins.is_constant(*first, *after):
+            return
+        small = []
+        for part, box in zip(others, known, strict=True):
+            start = tuple(a - b for a, b in zip(box.start, first, strict=True))
+            small.append(cropped(part, box._replace(start=start), 0, 0, inner))
+        step = self.find(joined(small), inner, depth + 1)
+        if step is not None:
+            yield self._steps.pad(step, first, after, fills.pop(), self._dtype)
+
+    def _concatenated(self, parts: Parts, sizes: tuple[int, ...], depth: int) -> Iterator[Step]:
+        """What stands one after the other along an axis."""
+        boxes = [boxed(part, sizes) for part in parts]
+        if not all(boxes):
+            return
+        known = [(part, box) for part, box in zip(parts, boxes, strict=True) if box is not None]
+        for axis in range(len(sizes)):
+            groups: list[tuple[int, int, list[int]]] = []
+            spans = sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(known))
+            for start, end, k in spans:
+                if groups and start < groups[-1][1]:
+                    groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
+                else:
+                    groups.append((start, end, [k]))
+            if len(groups) < 2:
+                continue
+            made: list[Step] = []
+            for start, end, members in groups:
+                inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
+                small = [cropped(known[k][0], known[k][1], axis, start, inner) for k in members]
+                step = self.find(joined(small), inner, depth + 1)
+                if step is None:
+                    break
+                made.append(step)
+            else:
+                yield self._steps.concat(made, axis, self._width)
+
+
+def _split(runs: Sequence[Run], bounds: Sequence[int], along: Callable[[Run], int]) -> list[Run]:
+    """Runs cut where axes begin, by the steps of their tensor or those of the source."""
+    found: list[Run] = []
+    for run in runs:
+        rest = run
+        # From the inside out.
+        inner: list[Run] = []
+        for bound in reversed(bounds):
+            unit = along(rest)
+            if unit < bound < unit * rest.size and bound % unit == 0 and rest.size % (bound // unit) == 0:
+                size = bound // unit
+                inner.append(Run(size, rest.step, rest.stride))
+                rest = Run(rest.size // size, rest.step * size, rest.stride * size)
+        found += [rest, *reversed(inner)]
+    return found
+
+
+def _with_ones(
+    axes: list[int],
+    taken: list[tuple[int, int, int]],
+    perm: list[int],
+    source: Sequence[int],
+    sizes: Sequence[int],
+) -> tuple[list[int], list[tuple[int, int, int]], list[int]] | None:
+    """Axes with the source's own ones among them, if that is its shape: then it needs no other."""
+    if [size for size in source if size != 1] != [size for size in axes if size != 1] or 1 not in source:
+        return None
+    own = [k for k, size in enumerate(axes) if size != 1]
+    if len(own) != len(axes):
+        return None
+    place = [k for k, size in enumerate(source) if size != 1]
+    ones = [k for k, size in enumerate(source) if size == 1]
+    new_taken = [(0, 1, 1)] * len(source)
+    for k, at in zip(own, place, strict=True):
+        new_taken[at] = taken[k]
+    moved = [place[k] for k in perm]
+    results = [new_taken[k][1] for k in moved]
+    order: list[int] = []
+    if len(sizes) == len(source):
+        left, free = iter(moved), iter(ones)
+        want = iter(results)
+        waiting = next(want, None)
+        for size in sizes:
+            if size == waiting:
+                order.append(next(left))
+                waiting = next(want, None)
+            elif size == 1 and (one := next(free, None)) is not None:
+                order.append(one)
+    if len(order) != len(source):
+        # In order, so that as few axes as can be change places.
+        order = _merged(moved, ones)
+    return [*source], new_taken, order
+
+
+def _merged(moved: Sequence[int], ones: Sequence[int]) -> list[int]:
+    """Axes in their new order, each axis of 1 behind the one that it stands behind."""
+    order: list[int] = list(itertools.takewhile(lambda k: k < min(moved, default=0), ones))
+    for axis in moved:
+        order.append(axis)
+        follow = axis + 1
+        while follow in ones and follow not in order:
+            order.append(follow)
+            follow += 1
+    return order + [one for one in ones if one not in order]

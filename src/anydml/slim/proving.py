@@ -1,0 +1,151 @@
+"""Whether two models read the same: for each input of a node that does not move, and for each output of the graph.
+
+Pieces are compared where both models have them in their normal form. Otherwise every element gets a label, which says
+where it comes from, and the labels are moved as the nodes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.onnx.budget import Budget
+from anydml.onnx.graph import plain_domain
+from anydml.onnx.operators import run_node
+from anydml.onnx.values import Array
+from anydml.slim.following import Following
+from anydml.slim.parts import Part, Parts, places
+from anydml.slim.walking import captured
+
+FEW = 1 << 20
+"""Elements of a tensor up to which each is compared, where its parts differ."""
+
+MOST_LABELS = 1 << 23
+"""Elements that are compared one by one, in all."""
+
+PLACES = 1 << 40
+"""Labels of the elements of a source."""
+
+
+def differing(before: Following, after: Following, constant: Callable[[str], Array]) -> Iterator[str]:
+    """Names in the first model for which other elements, or those of another value, are read in the second.
+
+    Args:
+        before: the model as it was, followed for some sizes.
+        after: the other model, for the same sizes.
+        constant: reads a constant of either model.
+    """
+    labels = _Labels(constant)
+    for old, new in dict.fromkeys(_pairs(before, after)):
+        if not _same(before, old, after, new, labels):
+            yield old
+
+
+def _pairs(before: Following, after: Following) -> Iterator[tuple[str, str]]:
+    """What the same node reads in both, and what is given out."""
+    left = [proto for _, proto, _ in before.nodes if _computes(before, proto.output)]
+    by_output = {name: proto for _, proto, _ in after.nodes for name in proto.output if name}
+    for proto in left:
+        name = next((name for name in proto.output if name), "")
+        other = by_output.get(name)
+        if other is None or other.op_type != proto.op_type or plain_domain(other.domain) != plain_domain(proto.domain):
+            # What nobody needs any more is gone.
+            continue
+        yield from zip(proto.input, other.input, strict=True)
+        yield from ((each, each) for each in captured(proto) if each in before.values)
+    yield from ((output.name, output.name) for output in before.outputs)
+
+
+def _computes(following: Following, outputs: Sequence[str]) -> bool:
+    return all(following.values[name].node is None for name in outputs if name)
+
+
+def _same(before: Following, old: str, after: Following, new: str, labels: _Labels) -> bool:
+    if not old or not new:
+        return old == new
+    first, second = before.values.get(old), after.values.get(new)
+    if first is None or second is None:
+        return first is None and second is None and old == new
+    if first.node is None and second.node is None and old == new:
+        return True
+    if first.tensor is None or second.tensor is None or first.sizes != second.sizes:
+        return False
+    if first.tensor.array is not None and second.tensor.array is not None:
+        return bool(np.array_equal(first.tensor.array, second.tensor.array))
+    ours, theirs = _parts(before, old), _parts(after, new)
+    if ours is not None and theirs is not None and _named(before, ours) == _named(after, theirs):
+        return True
+    left, right = labels.of(before, old), labels.of(after, new)
+    return left is not None and right is not None and np.array_equal(left, right)
+
+
+def _parts(following: Following, name: str) -> Parts | None:
+    value = following.values[name]
+    if value.node is not None and not value.forms:
+        return None
+    return following.parts(value.forms[0] if value.forms else following.operand(name))
+
+
+def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]]:
+    return [(following.names.get(part.source, ""), part._replace(source=min(0, part.source))) for part in parts]
+
+
+class _Labels:
+    """Numbers for elements: the same where they come from one place, or are the same constant."""
+
+    def __init__(self, constant: Callable[[str], Array]) -> None:
+        self._constant = constant
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[str, Array] = {}
+        self._left = MOST_LABELS
+
+    def of(self, following: Following, name: str) -> Array | None:
+        """The labels of a value's elements, in its shape; None where there are too many, or they cannot be moved."""
+        value = following.values[name]
+        if value.tensor is None or value.tensor.size > min(FEW, self._left):
+            return None
+        self._left -= value.tensor.size
+        parts = _parts(following, name)
+        if parts is not None:
+            found = np.full(value.tensor.size, -1, np.int64)
+            for part in parts:
+                self._put(following, part, found)
+            return found.reshape(value.sizes)
+        assert value.node is not None, "what does not move has one part"
+        number, output = value.node
+        node = following.nodes[number][2]
+        given: list[Array | None] = [self.of(following, each) for each in value.data]
+        if node is None or any(each is None for each in given) or node.operator in ("Pad", "CenterCropPad"):
+            return None
+        for each in node.inputs[len(given) :]:
+            tensor = following.values[each].tensor if each else None
+            given.append(None if tensor is None else tensor.array)
+        try:
+            return np.asarray(run_node(node, given, Budget())[output])
+        except ModelError:
+            return None
+
+    def _put(self, following: Following, part: Part, found: Array) -> None:
+        to, there = places(part)
+        if part.source < 0:
+            found[to] = self._number(part.fill) * PLACES
+            return
+        name = following.names[part.source]
+        if following.values[name].is_constant:
+            found[to] = self._constants(name)[there]
+        else:
+            found[to] = self._number(name) * PLACES + there
+
+    def _constants(self, name: str) -> Array:
+        """The labels of a constant's elements."""
+        if name not in self._known:
+            flat = np.ascontiguousarray(self._constant(name)).reshape(-1)
+            rows, which = np.unique(flat.view(np.uint8).reshape(flat.size, -1), axis=0, return_inverse=True)
+            numbers = np.array([self._number(bytes(row)) for row in rows]) * PLACES
+            self._known[name] = numbers[which.reshape(-1)]
+        return self._known[name]
+
+    def _number(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))

@@ -1,0 +1,94 @@
+"""Models before and after on ONNX Runtime: the same random inputs, the same results bit for bit."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, ValueInfoProto
+
+from anydml.errors import ModelError
+from anydml.files.json_path import show
+from anydml.onnx.checks import serialized
+from anydml.onnx.tensors import numpy_type, tensor_type
+from anydml.slim.following import free_name
+from anydml.text import counted
+
+SMALL = 3
+"""What a size is that only has a name."""
+
+
+def compared(before: ModelProto, after: ModelProto) -> str:
+    """Run both, as they are, and say how they compare.
+
+    Raises:
+        ModelError: their results differ, or ONNX Runtime refuses the second model alone.
+    """
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise ModelError("--prove runs both models on ONNX Runtime: pip install onnxruntime")
+    try:
+        given = _inputs(before)
+        expected = _run(before, given)
+        again = _run(before, given)
+    except Exception as error:
+        # Whatever it is, the model has it from the start.
+        return f"not run: ONNX Runtime does not run the model as it was ({str(error).splitlines()[0][:200]})"
+    if not _equal(expected, again):
+        return "not compared: two runs of the model as it was differ"
+    try:
+        found = _run(after, given)
+    except Exception as error:
+        message = f"ONNX Runtime refuses the model that was made: {str(error).splitlines()[0][:200]}"
+        raise ModelError(message, rule="both models must run") from None
+    if not _equal(expected, found):
+        raise ModelError("ONNX Runtime's results differ before and after", rule="results must be the same bit for bit")
+    are = "are" if len(expected) > 1 else "is"
+    return f"{counted(len(expected), 'output')} {are} the same bit for bit on ONNX Runtime"
+
+
+def _run(model: ModelProto, given: Mapping[str, Any]) -> list[Any]:
+    import onnxruntime  # type: ignore[import-untyped,unused-ignore]
+
+    options = onnxruntime.SessionOptions()
+    # Otherwise it may compute in another order, products by constants included.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(serialized(model), options, providers=["CPUExecutionProvider"])
+    found: list[Any] = session.run(None, dict(given))
+    return found
+
+
+def _equal(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(map(_same, first, second))
+
+
+def _same(first: Any, second: Any) -> bool:
+    if not isinstance(first, np.ndarray) or first.dtype.hasobject:
+        return bool(np.array_equal(first, second))
+    return bool(first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes())
+
+
+def _inputs(model: ModelProto) -> dict[str, Any]:
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    random, sizes = np.random.default_rng(0), dict[str, int]()
+    return {value.name: _input(value, random, sizes) for value in model.graph.input if value.name not in defaults}
+
+
+def _input(value: ValueInfoProto, random: np.random.Generator, known: dict[str, int]) -> Any:
+    elem_type, sizes = tensor_type(value)
+    dtype = numpy_type(elem_type)
+    if sizes is None or dtype is None:
+        raise ModelError(f"input {show(value.name)} has no shape or no type")
+    shape = [
+        size if isinstance(size, int) else known.setdefault(size or free_name(value.name, axis), SMALL + len(known))
+        for axis, size in enumerate(sizes)
+    ]
+    if dtype.hasobject:
+        return np.full(shape, "a", dtype)
+    if dtype.kind in "iub":
+        # Indices of any table.
+        return random.integers(0, 2, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)

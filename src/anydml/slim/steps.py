@@ -1,0 +1,157 @@
+"""Steps: what makes a tensor of others, each a node of the standard, and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NODE = 720720
+"""What a node counts for: a node of several outputs is shared out evenly among them."""
+
+
+class Cost(NamedTuple):
+    """What is compared: bytes that are read and written, then nodes, each `NODE`."""
+
+    moved: int
+    nodes: int
+
+    @property
+    def whole(self) -> int:
+        """Nodes, rounded up."""
+        return -(-self.nodes // NODE)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A tensor, and how it is made.
+
+    Attributes:
+        kind: the operator; empty for a value that is there, and for one of a node that stays.
+        inputs: what it is made of.
+        sizes: its shape.
+        numbers: what else the operator is given.
+        moved: bytes that the step reads and writes.
+        nodes: how many nodes it is, each `NODE`: less than one where a node makes several tensors.
+    """
+
+    kind: str
+    inputs: tuple[Step, ...]
+    sizes: tuple[int, ...]
+    numbers: Any
+    moved: int
+    nodes: int
+
+    @property
+    def count(self) -> int:
+        """Elements."""
+        return math.prod(self.sizes)
+
+
+class Steps:
+    """The steps of a graph, each there once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Step] = {}
+        self._costs: dict[int, Cost] = {}
+
+    def cost(self, step: Step) -> Cost:
+        """What it takes to make one tensor."""
+        if id(step) not in self._costs:
+            self._costs[id(step)] = cost(step)
+        return self._costs[id(step)]
+
+    def there(self, name: str, sizes: Sequence[int]) -> Step:
+        """A value that is there."""
+        return self._step("", (), sizes, name, 0, 0)
+
+    def kept(
+        self, node: int, output: int, inputs: Sequence[Step], sizes: Sequence[int], moved: int, nodes: int
+    ) -> Step:
+        """An output of a node that stays, and what of its cost is this output's."""
+        return self._step("", inputs, sizes, (node, output), moved, nodes)
+
+    def fold(self, name: str, sizes: Sequence[int]) -> Step:
+        """A value that is moved once and for all, and becomes part of the model."""
+        return self._step("Constant", (), sizes, name, 0, 0)
+
+    def reshape(self, step: Step, sizes: Sequence[int]) -> Step:
+        """In another shape."""
+        while step.kind == "Reshape":
+            (step,) = step.inputs
+        if step.sizes == tuple(sizes):
+            return step
+        return self._step("Reshape", (step,), sizes, None, 0, NODE)
+
+    def transpose(self, step: Step, axes: Sequence[int], width: int) -> Step:
+        """Axis k of the result is axis ``axes[k]``."""
+        if [*axes] == [*range(len(axes))]:
+            return step
+        sizes = [step.sizes[axis] for axis in axes]
+        return self._step("Transpose", (step,), sizes, tuple(axes), 2 * step.count * width, NODE)
+
+    def slice(self, step: Step, parts: Sequence[tuple[int, int, int]], width: int) -> Step:
+        """For each axis, where it begins, how many, and how far apart."""
+        sizes = [count for _, count, _ in parts]
+        if tuple(sizes) == step.sizes:
+            return step
+        return self._step("Slice", (step,), sizes, tuple(parts), 2 * math.prod(sizes) * width, NODE)
+
+    def expand(self, step: Step, sizes: Sequence[int], width: int) -> Step:
+        """Broadcast to a shape of the same rank."""
+        moved = (step.count + math.prod(sizes)) * width
+        return step if step.sizes == tuple(sizes) else self._step("Expand", (step,), sizes, None, moved, NODE)
+
+    def gather(self, step: Step, axis: int, indices: Sequence[int], width: int) -> Step:
+        """Along an axis, what indices say."""
+        sizes = (*step.sizes[:axis], len(indices), *step.sizes[axis + 1 :])
+        moved = 2 * math.prod(sizes) * width
+        return self._step("Gather", (step,), sizes, (axis, tuple(indices)), moved, NODE)
+
+    def concat(self, steps: Sequence[Step], axis: int, width: int) -> Step:
+        """One after the other."""
+        sizes = [*steps[0].sizes]
+        sizes[axis] = sum(step.sizes[axis] for step in steps)
+        return self._step("Concat", steps, sizes, axis, 2 * math.prod(sizes) * width, NODE)
+
+    def pad(self, step: Step, before: Sequence[int], after: Sequence[int], fill: bytes, dtype: np.dtype[Any]) -> Step:
+        """With elements around it."""
+        sizes = [n + a + b for n, a, b in zip(step.sizes, before, after, strict=True)]
+        moved = (step.count + math.prod(sizes)) * len(fill)
+        return self._step("Pad", (step,), sizes, ((*before, *after), fill, dtype), moved, NODE)
+
+    def _step(
+        self, kind: str, inputs: Sequence[Step], sizes: Sequence[int], numbers: Any, moved: int, nodes: int
+    ) -> Step:
+        key = kind, tuple(map(id, inputs)), tuple(sizes), numbers
+        if key not in self._made:
+            self._made[key] = Step(kind, tuple(inputs), tuple(sizes), numbers, moved, nodes)
+        return self._made[key]
+
+
+def every(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps and those that they need, each once, needed ones first."""
+    done: set[int] = set()
+    stack = [(step, False) for step in reversed([*steps])]
+    while stack:
+        step, ready = stack.pop()
+        if id(step) in done:
+            continue
+        if ready:
+            done.add(id(step))
+            yield step
+        else:
+            stack.append((step, True))
+            stack += [(each, False) for each in reversed(step.inputs)]
+
+
+def cost(*steps: Step) -> Cost:
+    """What it takes to make some tensors."""
+    moved = nodes = 0
+    for step in every(steps):
+        moved += step.moved
+        nodes += step.nodes
+    return Cost(moved, nodes)

@@ -1,0 +1,123 @@
+"""`anydml slim` as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from anydml.cli import main
+
+HEADER = '<ir_version: 8, opset_import: ["": 18]> '
+PAIR = """g (float[2,3] x) => (float[2,3] z)
+    { a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a) z = Relu (b) }"""
+
+
+@pytest.fixture
+def anydml(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["slim", *map(str, arguments)])
+        found = capsys.readouterr()
+        return ended.value.code or 0, found.out, found.err
+
+    return run
+
+
+def save(text, name="model.onnx"):
+    onnx.save(parser.parse_model(HEADER + text), name)
+
+
+def test_writes_the_model_and_says_what_is_less(anydml):
+    save(PAIR)
+    code, out, err = anydml("model.onnx", "-o", "out.onnx", "--prove", "--report", "page.html")
+    assert (code, err) == (0, "")
+    assert out == (
+        "model.onnx: 96 B moved by 2 nodes before, 0 B by 0 after, written to 'out.onnx'\n"
+        "    b: 96 B → 0 B\n"
+        "        Transpose × 2 → no node\n"
+        "1 region proved for the sizes that the model has: the same elements are read by every node that computes\n"
+        "1 output is the same bit for bit on ONNX Runtime\n"
+        "'model.onnx' is explained in 'page.html'\n"
+    )
+    assert [node.op_type for node in onnx.load("out.onnx").graph.node] == ["Relu"]
+    page = Path("page.html").read_text("utf-8")
+    assert "96 B by Transpose × 2; now 0 B by no node" in page
+    assert "<svg" in page
+
+
+def test_nothing_to_do_is_a_copy(anydml):
+    save("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
+    code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--prove")
+    assert code == 0
+    assert "48 B moved by 1 node before, 48 B by 1 after" in out
+    assert "nothing is changed, so there is nothing to prove" in out
+    assert onnx.load("out.onnx") == onnx.load("model.onnx")
+
+
+def test_external_data_stays_external_and_what_moves_goes_beside_it(anydml, tmp_path):
+    weights = np.arange(1024, dtype=np.float32).reshape(16, 64)
+    nodes = [
+        helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+        helper.make_node("MatMul", ["y", "v"], ["z"]),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64]) for name in "xz"]
+    tensors = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(weights, "v")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", values[:1], values[1:], tensors),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=8,
+    )
+    onnx.save(model, "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    kept = (tmp_path / "weights").read_bytes()
+    code, out, err = anydml("model.onnx", "-o", "out.onnx", "--prove")
+    assert (code, err) == (0, ""), err
+    assert "bit for bit" in out
+    assert (tmp_path / "weights").read_bytes() == kept
+    places = {
+        tensor.name: [entry.value for entry in tensor.external_data if entry.key == "location"]
+        for tensor in onnx.load("out.onnx", load_external_data=False).graph.initializer
+    }
+    assert sorted(places.values()) == [["out.onnx.data"], ["weights"]]
+    (tmp_path / "elsewhere").mkdir()
+    code, _, err = anydml("model.onnx", "-o", "elsewhere/out.onnx")
+    assert code == 2
+    assert "write out.onnx into the same folder" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["none.onnx", "-o", "out.onnx"], "none.onnx: there is no such file"),
+        (["model.onnx", "-o", "none/out.onnx"], "-o none/out.onnx: there is no folder none"),
+        (["model.onnx", "-o", "out.txt"], "out.txt: its name must end in .onnx"),
+        (["model.onnx", "-o", "out.onnx", "--report", "page.txt"], "--report page.txt: its name must end in .html"),
+        (["broken.onnx", "-o", "out.onnx"], "broken.onnx: is no ONNX model, or is truncated"),
+        (["cycle.onnx", "-o", "out.onnx"], "cycle.onnx: the model breaks a rule of ONNX"),
+    ],
+)
+def test_errors_are_one_line_and_nothing_is_written(anydml, tmp_path, arguments, expected):
+    save(PAIR)
+    (tmp_path / "broken.onnx").write_bytes((tmp_path / "model.onnx").read_bytes()[:40])
+    cycle = parser.parse_model(HEADER + PAIR)
+    cycle.graph.node[0].input[0] = "b"
+    onnx.save(cycle, "cycle.onnx")
+    code, out, err = anydml(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"anydml: {expected}")
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_old_models_are_copied(anydml):
+    onnx.save(parser.parse_model('<ir_version: 3, opset_import: ["": 9]> ' + PAIR), "model.onnx")
+    code, out, _ = anydml("model.onnx", "-o", "out.onnx")
+    assert code == 0
+    assert "nothing is changed before opset 11 and IR version 4" in out
+    assert onnx.load("out.onnx") == onnx.load("model.onnx")

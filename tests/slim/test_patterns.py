@@ -1,0 +1,168 @@
+"""Well-known movement, and the nodes that it takes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+
+from anydml.slim import proved, slim
+
+HEADER = '<ir_version: 8, opset_import: ["": 18]> '
+
+
+def model(text):
+    return parser.parse_model(HEADER + text)
+
+
+def run(given):
+    """Its results for inputs of 0, 1, 2 … of the sizes that it has; 3 where it says none."""
+    inputs = {}
+    for value in given.graph.input:
+        sizes = [dim.dim_value or 3 for dim in value.type.tensor_type.shape.dim]
+        inputs[value.name] = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+    return ReferenceEvaluator(given).run(None, inputs)
+
+
+def kinds(text):
+    """The operators that are left, after it has been seen that the results are the same."""
+    before = model(text)
+    slimmed = slim(before)
+    onnx.checker.check_model(slimmed.model, full_check=True)
+    for a, b in zip(run(before), run(slimmed.model), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert slimmed.notes == []
+    assert not any(region.refused for region in slimmed.regions)
+    return [node.op_type for node in slimmed.model.graph.node]
+
+
+PATTERNS = {
+    "what undoes itself": (
+        """g (float[2,3,4] x) => (float[2,3,4] z)
+        { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [1, 0, 2]> (a) z = Relu (b) }""",
+        ["Relu"],
+    ),
+    "two transpositions are one": (
+        """g (float[2,3,4] x) => (float[4,2,3] z)
+        { a = Transpose <perm = [1, 0, 2]> (x) z = Transpose <perm = [2, 1, 0]> (a) }""",
+        ["Transpose"],
+    ),
+    "a transposition of axes of 1 is a Reshape": (
+        "g (float[2,1,3] x) => (float[1,2,3] z) { z = Transpose <perm = [1, 0, 2]> (x) }",
+        ["Reshape"],
+    ),
+    "split and joined again": (
+        """g (float[2,6] x) => (float[2,6] z) <int64[2] n = {2, 4}>
+        { a, b = Split <axis = 1> (x, n) c = Concat <axis = 1> (a, b) z = Relu (c) }""",
+        ["Relu"],
+    ),
+    "sizes with names": (
+        """g (float[B,S,12] x) => (float[B,3,4,S] z) <int64[4] n = {0, 0, 3, 4}>
+        { a = Reshape (x, n) b = Transpose <perm = [0, 2, 1, 3]> (a) z = Transpose <perm = [0, 1, 3, 2]> (b) }""",
+        ["Reshape", "Transpose"],
+    ),
+    "sizes that the graph works out": (
+        """g (float[B,S,12] x) => (float[B,S,3,4] z) <int64[2] two = {0, 1}, int64[2] n = {3, 4}>
+        { a = Shape (x) b = Gather <axis = 0> (a, two) c = Concat <axis = 0> (b, n) z = Reshape (x, c) }""",
+        ["Reshape"],
+    ),
+    "a window that is shifted and cut into blocks": (
+        """g (float[1,4,4,16] x) => (float[4,4,16] z)
+        <int64[1] one = {1}, int64[1] zero = {0}, int64[1] end = {99}, int64[1] two = {2},
+         int64[6] n = {1, 2, 2, 2, 2, 16}, int64[3] m = {4, 4, 16}>
+        { a = Slice (x, one, end, one) b = Slice (x, zero, one, one) c = Concat <axis = 1> (a, b)
+          d = Slice (c, one, end, two) e = Slice (c, zero, one, two) f = Concat <axis = 2> (d, e)
+          h = Reshape (f, n) i = Transpose <perm = [0, 1, 3, 2, 4, 5]> (h) z = Reshape (i, m) }""",
+        ["Reshape", "Gather", "Reshape"],
+    ),
+    "every second pixel": (
+        """g (float[1,3,4,4] x) => (float[1,12,2,2] z)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] end = {99}>
+        { a = Slice (x, zero, end, two, two) b = Slice (x, one, end, two, two)
+          c = Slice (a, zero, end, three, two) d = Slice (b, zero, end, three, two)
+          e = Slice (a, one, end, three, two) f = Slice (b, one, end, three, two)
+          z = Concat <axis = 1> (c, d, e, f) }""",
+        ["Reshape", "Transpose", "Reshape"],
+    ),
+    "channels that are shuffled and split": (
+        """g (float[1,4,2,2] x, float[1,4,2,2] y) => (float[1,4,2,2] p, float[1,4,2,2] q)
+        <int64[5] n = {1, 2, 4, 2, 2}, int64[4] m = {1, 8, 2, 2}>
+        { a = Concat <axis = 1> (x, y) b = Reshape (a, n) c = Transpose <perm = [0, 2, 1, 3, 4]> (b)
+          d = Reshape (c, m) p, q = Split <axis = 1, num_outputs = 2> (d) }""",
+        ["Reshape", "Reshape", "Concat", "Reshape", "Split"],
+    ),
+    "padding that is cut off": (
+        """g (float[4] x) => (float[4] z) <int64[2] n = {1, 1}, int64[1] one = {1}, int64[1] five = {5}>
+        { a = Pad (x, n) b = Slice (a, one, five) z = Relu (b) }""",
+        ["Relu"],
+    ),
+    "what repeats stays small as long as it can": (
+        """g (float[2,1,3] x) => (float[3,4,2] z) <int64[3] n = {2, 4, 3}>
+        { a = Expand (x, n) z = Transpose <perm = [2, 1, 0]> (a) }""",
+        ["Transpose", "Expand"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_pattern(name):
+    text, expected = PATTERNS[name]
+    assert kinds(text) == expected
+
+
+def test_initializers_are_moved_once_and_those_shared_stay_shared():
+    before = model("""g (float[2,3] x) => (float[2,2] y, float[2,2] z)
+        <float[2,3] w = {1, 2, 3, 4, 5, 6}> {
+        a = Transpose <perm = [1, 0]> (w) b = Transpose <perm = [1, 0]> (w) y = MatMul (x, a) z = MatMul (x, b) }""")
+    after = slim(before).model
+    assert [node.op_type for node in after.graph.node] == ["MatMul", "MatMul"]
+    assert len({node.input[1] for node in after.graph.node}) == 1
+    (weights,) = after.graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(weights), [[1, 4], [2, 5], [3, 6]])
+
+
+def test_what_a_subgraph_reads_keeps_its_name():
+    before = model("""g (bool c, float[2,3] x) => (float[2,3] z) {
+        a = Transpose <perm = [1, 0]> (x) b = Transpose <perm = [1, 0]> (a)
+        z = If (c) <then_branch = t () => (float[2,3] y) { y = Relu (b) },
+                    else_branch = e () => (float[2,3] w) { w = Neg (b) }> }""")
+    after = slim(before).model
+    onnx.checker.check_model(after, full_check=True)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (found,) = ReferenceEvaluator(after).run(None, {"c": np.array(False), "x": x})
+    np.testing.assert_array_equal(found, -x)
+
+
+def test_names_of_outputs_and_of_nodes_that_compute_stay():
+    before = model("""g (float[2,3] x) => (float[2,3] kept, float[3,2] moved) {
+        a = Transpose <perm = [1, 0]> (x) kept = Transpose <perm = [1, 0]> (a)
+        moved = Transpose <perm = [1, 0]> (x) }""")
+    before.graph.node.append(onnx.helper.make_node("Relu", ["a"], ["r"], "the last"))
+    before.graph.output.append(onnx.helper.make_tensor_value_info("r", TensorProto.FLOAT, [3, 2]))
+    before.metadata_props.add(key="author", value="somebody")
+    after = slim(before).model
+    assert [*after.graph.output] == [*before.graph.output]
+    assert [*after.graph.input] == [*before.graph.input]
+    assert [*after.metadata_props] == [*before.metadata_props]
+    assert "the last" in [node.name for node in after.graph.node]
+
+
+def test_a_model_without_better_movement_is_itself():
+    before = model("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
+    slimmed = slim(before)
+    assert slimmed.model is before
+    assert proved(before, slimmed) == ["nothing is changed, so there is nothing to prove"]
+
+
+def test_sizes_that_are_added_to_are_not_believed():
+    """N + 1 reads as a number for one N: what is written for it must not be kept."""
+    before = model("""g (float[N,2] x) => (float[2,M] z) <int64[4] n = {1, 0, 0, 0}> {
+        a = Pad (x, n) b = Transpose <perm = [1, 0]> (a) c = Transpose <perm = [1, 0]> (b)
+        z = Transpose <perm = [1, 0]> (c) }""")
+    slimmed = slim(before)
+    for size in (0, 1, 2, 5):
+        x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+        expected, found = (ReferenceEvaluator(each).run(None, {"x": x}) for each in (before, slimmed.model))
+        np.testing.assert_array_equal(expected[0], found[0])

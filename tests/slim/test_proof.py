@@ -1,0 +1,77 @@
+"""What is wrong is found: models that move something else are told from those that move the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import ModelProto, helper, numpy_helper, parser
+
+from anydml.errors import ModelError
+from anydml.slim import proved, slim
+from anydml.slim.following import Following
+from anydml.slim.parts import parts_of, places
+from anydml.slim.proving import differing
+from anydml.slim.slimming import Slimmed
+
+TEXT = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,4] x) => (float[4,3,2] z)
+    { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [2, 0, 1]> (a) z = Relu (b) }"""
+
+
+def changed(model, perm):
+    """The slimmed model with another permutation."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    (node,) = [each for each in copy.graph.node if each.op_type == "Transpose"]
+    del node.attribute[:]
+    node.attribute.append(helper.make_attribute("perm", perm))
+    return copy
+
+
+def test_another_permutation_differs():
+    before = parser.parse_model(TEXT)
+    slimmed = slim(before)
+    proved(before, slimmed)
+    (node,) = [each for each in slimmed.model.graph.node if each.op_type == "Transpose"]
+    right = [*node.attribute[0].ints]
+    for perm in ([0, 1, 2], [1, 2, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1]):
+        assert perm != right
+        other = Slimmed(changed(slimmed.model, perm), slimmed.regions, [], slimmed.before)
+        with pytest.raises(ModelError, match="is not the same"):
+            proved(before, other)
+
+
+def test_another_constant_differs():
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,2] x) => (float[2,2] z)
+        <float[2,2] w = {1, 2, 3, 4}> { a = Transpose <perm = [1, 0]> (w) z = MatMul (x, a) }"""
+    before = parser.parse_model(text)
+    slimmed = slim(before)
+    proved(before, slimmed)
+    slimmed.model.graph.initializer[0].CopyFrom(
+        numpy_helper.from_array(np.array([[1, 3], [2, 5]], np.float32), slimmed.model.graph.initializer[0].name)
+    )
+    with pytest.raises(ModelError, match="is not the same"):
+        proved(before, slimmed)
+
+
+def test_what_cannot_be_composed_is_compared_by_elements():
+    """The second Reshape cuts an axis where its parts cannot be cut."""
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3] x) => (float[6] z)
+        <int64[2] n = {3, 2}, int64[1] m = {6}>
+        { a = Transpose <perm = [1, 0]> (x) b = Concat <axis = 0> (a, a) c = Reshape (a, n) z = Reshape (c, m) }"""
+    before = parser.parse_model(text)
+    following = Following(before, {})
+    assert [*differing(following, Following(slim(before).model, {}), {}.__getitem__)] == []
+
+
+def test_parts_say_where_elements_come_from():
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[4,6] x) => (float[3,8] z)
+        <int64[1] one = {1}, int64[1] end = {9}, int64[1] zero = {0}, int64[2] n = {3, 8}>
+        { a = Slice (x, one, end, one) b = Slice (x, zero, one, one) c = Concat <axis = 1> (a, b)
+          d = Transpose <perm = [1, 0]> (c) z = Reshape (d, n) }"""
+    following = Following(parser.parse_model(text), {})
+    found = np.full(24, -1)
+    for part in parts_of(following.values["z"].forms[0]):
+        to, there = places(part)
+        found[to] = there
+    expected = np.roll(np.arange(24).reshape(4, 6), -1, 1).T.reshape(-1)
+    np.testing.assert_array_equal(found, expected)
