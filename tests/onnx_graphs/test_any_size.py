@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 
@@ -96,6 +97,53 @@ def test_shape_arithmetic_stays_open(traces, name):
         given = make(n)
         (z,) = prepared.run(given)
         assert np.array_equal(z, expected(*given))
+    assert len(traces) == 1
+
+
+COUNTED = """(float[N, M] x) => (float[A, B] y, float[C, D, E] z, int64[F] all, float[G, H] w) {
+    n = Shape <end = 1> (x) count = Squeeze (n) twice = Mul (count, two)
+    up = Range (nought, count, step)
+    y = Gather (table, up)
+    apart = Reshape (up, minus_one) tall = Unsqueeze (apart, one) wide = Concat <axis = 1> (tall, tall)
+    z = Gather (table, wide)
+    down = Range (count, nought, back) last = Slice (down, first, n) rest = Sub (nought, count)
+    fromend = Range (rest, nought, step)
+    all = Concat <axis = 0> (up, last, fromend)
+    w = Gather <axis = 1> (x, columns)
+}"""
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_numbers_that_count_are_slices(traces, step):
+    """Positions, as decoders look them up: of nothing but sizes, in no memory."""
+    own = {
+        "nought": np.array(0), "two": np.array(2), "step": np.array(step), "back": np.array(-1),
+        "minus_one": np.array([-1]), "one": np.array([1]), "first": np.array([1]), "columns": np.array([1, 0, 1]),
+        "table": np.random.default_rng(0).random((40, 3), np.float32),
+    }  # fmt: skip
+    model = graph(COUNTED, **own)
+    prepared, other = backend.prepare(model), onnxruntime.InferenceSession(model.SerializeToString())
+    for n in (2, 7, 7, 12, 40):
+        given = {"x": np.random.default_rng(n).random((n, n + 2), np.float32)}
+        for found, expected in zip(prepared.run(given), other.run(None, given), strict=True):
+            assert np.array_equal(found, expected)
+    with pytest.raises(program.ModelError, match=r"node .*Gather.*(out of range|outside)"):
+        prepared.run([np.ones((50, 4), np.float32)])
+
+
+def test_positions_of_a_decoder_are_traced_once(traces):
+    text = """(int64[B, S] ids) => (float[A, C, D] words, float[E, F, G] places) {
+        n = Shape <start = 1, end = 2> (ids) count = Squeeze (n) at = Range (nought, count, step)
+        row = Unsqueeze (at, front) words = Gather (table, ids) places = Gather (others, row)
+    }"""
+    own = {"nought": np.array(0), "step": np.array(1), "front": np.array([0])}
+    own |= {name: np.random.default_rng(5).random((90, 8), np.float32) for name in ("table", "others")}
+    prepared = backend.prepare(graph(text, **own))
+    for n in (2, 3, 11, 64):
+        ids = np.random.default_rng(n).integers(0, 90, (2, n))
+        words, places = prepared.run([ids])
+        assert np.array_equal(words, own["table"][ids])
+        assert np.array_equal(places, own["others"][None, :n])
     assert len(traces) == 1
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from anydml.moves.constant import Constant
+from anydml.moves.counting import counting, is_counting, numbers
 from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.program import Operand, Program, renumbered
@@ -59,6 +60,10 @@ class Composer:
         flat = packed.reshape(-1).view(np.uint8) if packed.size else np.empty(0, np.uint8)
         number = self._add(CONSTANT, Operand("constant", name, value=flat))
         return Value.stored(number, array.shape, packed.strides, array.itemsize)
+
+    def counting(self, start: int, count: int, step: int) -> Value:
+        """``start + step·k`` for each k below a count, as INT64."""
+        return Value((count,), 8, (counting(start, count, step),) if count else ())
 
     def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
         """The next output, with byte strides; packed where there are none."""
@@ -225,6 +230,7 @@ class Composer:
 
     def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
         """The operand that a value is, whole; stored first if it is none."""
+        value = self.without_counting(value)
         if (found := operand_of(value)) is not None:
             return found
         value = self.stored(value, reason)
@@ -233,6 +239,7 @@ class Composer:
 
     def stored(self, value: Value, reason: str) -> Value:
         """The value in scratch of its own."""
+        value = self.without_counting(value)
         size = math.prod(value.sizes) * value.element_size
         number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
         strides = _packed(value)
@@ -253,6 +260,18 @@ class Composer:
             tuple(self._operands[operand] for operand in order),
             simplify(moves) if is_simple else tuple(moves),
         )
+
+    def without_counting(self, value: Value) -> Value:
+        """A value of which what counts is read from constants instead."""
+        if not any(is_counting(piece.source) for piece in value.pieces):
+            return value
+        pieces = []
+        for piece in value.pieces:
+            if is_counting(piece.source):
+                (known,) = self.constant("numbers", numbers(piece)).pieces
+                piece = piece._replace(source=known.source)  # noqa: PLW2901
+            pieces.append(piece)
+        return replace(value, pieces=tuple(pieces))
 
     def _without_fills(self, value: Value) -> Value:
         """A value of which what is filled is read from constants instead."""

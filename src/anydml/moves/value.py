@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from anydml.moves.counting import is_counting, walked
 from anydml.moves.cuts import between, diagonal, every, flipped, split_axis
 from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.pieces import (
@@ -198,6 +199,8 @@ class Value(Record):
         size, count = self.sizes[axis], len(indices.sizes)
         pieces: list[Piece] = []
         for piece in map(tidy, self.pieces):
+            if is_counting(piece.source):
+                raise NotComposableError("it is looked up, and no memory has it")
             whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]
             if piece.start[axis] or whole != [Factor(axis, size, 1)] * (size > 1):
                 raise NotComposableError(f"it is looked up along axis {axis}, which is made of several pieces")
@@ -209,7 +212,10 @@ class Value(Record):
                 ]
                 factors += [factor._replace(axis=factor.axis + axis) for factor in index.factors]
                 start = (*piece.start[:axis], *index.start, *piece.start[axis + 1 :])
-                source = looked_up(piece, index.source, axis, size, dtype, outside, len(index.factors))
+                if is_counting(index.source):
+                    source = walked(piece, index, axis, size)
+                else:
+                    source = looked_up(piece, index.source, axis, size, dtype, outside, len(index.factors))
                 pieces.append(Piece(start, tuple(factors), source))
         return _value((*self.sizes[:axis], *indices.sizes, *self.sizes[axis + 1 :]), self.element_size, pieces)
 

@@ -117,6 +117,16 @@ class Moving(abc.ABC):
             ModelError: it does not fit into memory.
         """
 
+    def counted(
+        self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
+    ) -> Tensor:
+        """A result whose elements are ``start + step·k`` for each k below a count; `make` makes them.
+
+        Raises:
+            ModelError: it does not fit into memory.
+        """
+        return self.computed(node, (count,), dtype, make, 24 * count)
+
     @abc.abstractmethod
     def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """A result that is part of the model.

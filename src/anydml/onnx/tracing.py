@@ -63,7 +63,7 @@ class Tracing(Moving):
             return None
         if isinstance(value, Tensors):
             return [self.result(tensor) for tensor in value]
-        return self._trace.made(self._value_of(value), value.dtype)
+        return self._trace.made(self.composer.without_counting(self._value_of(value)), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
         """Refuse results, and what is stored before them, for which there is no memory: a guard as all comparisons.
@@ -127,6 +127,7 @@ class Tracing(Moving):
 
     def access(self, value: Value) -> Access | Fill:
         """As `Moving.access`."""
+        value = self.composer.without_counting(value)
         found = strided(value)
         if found is None:
             stored = strided(self.composer.stored(value, "it is read while others are written over"))
@@ -160,6 +161,14 @@ class Tracing(Moving):
         size = math.prod(map(int, shape)) * max(1, dtype.itemsize)
         Budget().ask(node.label, f"the result of shape {list(shape)}", size + more)
         return Tensor(dtype, shape, make(), maker=node.label)
+
+    def counted(
+        self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
+    ) -> Tensor:
+        """As `Moving.counted`."""
+        if dtype != INT64:
+            return self.computed(node, (count,), dtype, make)
+        return Tensor(dtype, (count,), value=self.composer.counting(start, count, step), maker=node.label)
 
     def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """As `Moving.constant`."""

@@ -128,7 +128,7 @@ def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
                 return steps.view(np.int64).astype(dtype)
             return np.asarray(start + np.arange(count) * delta).astype(dtype)
 
-    return (at.computed(node, (count,), dtype, make, 24 * count),)
+    return (at.counted(node, start, count, delta, dtype, make),)
 
 
 def shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
