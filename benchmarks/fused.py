@@ -18,6 +18,7 @@ import numpy as np
 
 import anydml as dml
 from anydml.text import counted
+from benchmarks import fused_streams
 from benchmarks.blocks import Block
 from benchmarks.fused_cases import CASES, Case
 from benchmarks.measure import CopyLimit, machine, medians
@@ -181,9 +182,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--case", action="append", help="only this case (may be repeated)")
     parser.add_argument("--quick", action="store_true", help="an eighth of the work, and fewer rounds")
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile, which takes a while")
+    parser.add_argument("--streams", action="store_true", help="chains whose shapes are new in each call, instead")
     parser.add_argument("--rounds", type=int, help=f"rounds a case (default {ROUNDS})")
     parser.add_argument("--json", type=Path, help="add what was measured to what this file keeps")
     given = parser.parse_args(arguments)
+    if given.streams:
+        return fused_streams.main(not given.no_compile)
     names = {name.lower() for name in given.case or ()}
     if unknown := names - {case.name.lower() for case in CASES}:
         parser.error(f"no case {', '.join(sorted(unknown))}: one of {', '.join(case.name for case in CASES)}")

@@ -48,6 +48,8 @@ def drawn(rng, ndim):
         lambda x: np.array_split(x, 2, axis)[count % 2],
         lambda x: np.broadcast_to(x, (2, *x.shape))[count % 2],
         lambda x: x.reshape(-1).reshape(x.shape[::-1]).T,
+        lambda x: np.pad(x, [(0, max(x.shape) - n) for n in x.shape], constant_values=1)[along(slice(count, None))],
+        lambda x: np.pad(x, [(x.shape[axis] // 2, 0)] * x.ndim),
         halves,
         pairs,
         *([merged] if axis + 1 < ndim else []),
@@ -141,3 +143,44 @@ def test_chains_are_traced_once():
             ):
                 np.testing.assert_array_equal(one, another)
         assert len(traces) == 1, number
+
+
+def test_ragged_rows_are_traced_once():
+    """As data loaders write it, whichever row is the longest; rows of no elements are another case."""
+    traces, rng = [], np.random.default_rng(3)
+
+    def collated(rows):
+        traces.append(1)
+        longest = max(len(row) for row in rows)
+        whole = np.stack([np.pad(row, (0, longest - len(row)), constant_values=7) for row in rows])
+        return whole, np.stack([np.pad(row, (len(row) - min(map(len, rows)), 0)) for row in rows[:1]])
+
+    fused = dml.fuse(collated)
+    for most in (30, 30, 30, 9, 200):
+        rows = [rng.random(n) for n in rng.integers(3, most, 12)]
+        for found, expected in zip(fused(rows), collated(rows), strict=True):
+            assert np.array_equal(found, expected)
+    # Those that NumPy ran are five.
+    assert len(traces) == 1 + 5
+    for _ in range(20):
+        rows = [rng.random(n) for n in rng.integers(0, 3, 12)]
+        for found, expected in zip(fused(rows), collated(rows), strict=True):
+            assert np.array_equal(found, expected)
+
+
+def test_a_function_of_open_sizes_is_the_same_function():
+    """Its globals, defaults and closure are there, and what it calls is as it was."""
+    more = 2
+
+    def padded(x, *, least=3):
+        return np.pad(x, (0, max(least, len(x), more) - len(x))), isinstance(len(x), int), max("ab"), helper(x)
+
+    for n in (1, 2, 4, 9):
+        found, is_integer, letter, own = dml.fuse(padded)(np.ones(n))
+        assert np.array_equal(found, np.pad(np.ones(n), (0, max(3 - n, 0))))
+        assert (is_integer, letter, own.shape) == (True, "b", (n,))
+
+
+def helper(x):
+    """Another function, whose builtins are Python's."""
+    return x[: len(x)]

@@ -87,6 +87,10 @@ class Tape:
             elif step.kind == 7:
                 if found[step.a] == step.b:
                     return False
-            elif step.kind == 8 and found[step.a] % step.b != 0:
+            elif step.kind == 9:
+                a = found[step.a]
+                b = found[step.b]
+                found[step.to] = a if a > b else b
+            elif found[step.a] % step.b != 0:
                 return False
         return True

@@ -276,7 +276,7 @@ class Composer:
     def _without_fills(self, value: Value) -> Value:
         """A value of which what is filled is read from constants instead."""
         pieces = []
-        for piece in value.pieces:
+        for piece in value.without_empty().pieces:
             source = piece.source
             if isinstance(source, Fill):
                 pattern = np.frombuffer(source.pattern * (value.element_size // len(source.pattern)), np.uint8)

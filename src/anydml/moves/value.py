@@ -61,7 +61,14 @@ class Value(Record):
         """Elements that are all alike."""
         factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
         piece = Piece((0,) * len(factors), factors, Fill(pattern))
-        return cls(tuple(sizes), len(pattern), () if 0 in sizes else (piece,))
+        # Of open sizes it is not asked before anything but joins needs to know: see `without_empty`.
+        is_empty = any(type(size) is int and size == 0 for size in sizes)
+        return cls(tuple(sizes), len(pattern), () if is_empty else (piece,))
+
+    def without_empty(self) -> Value:
+        """The same without fills of no elements: what works with the factors of a piece takes them for 1 or more."""
+        pieces = [p for p in self.pieces if not isinstance(p.source, Fill) or all(f.size != 0 for f in p.factors)]
+        return self if len(pieces) == len(self.pieces) else replace(self, pieces=tuple(pieces))
 
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
         """What stores this value in an operand with byte strides."""
@@ -84,7 +91,7 @@ class Value(Record):
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
         """NumPy's broadcasting: new axes in front, and axes of 1 repeated."""
-        value = self.reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
+        value = self.without_empty().reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
         repeated = [k for k, (old, new) in enumerate(zip(value.sizes, sizes, strict=True)) if old != new]
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
         pieces = tuple(
@@ -103,17 +110,19 @@ class Value(Record):
             if step < 0:
                 value = value._flipped(axis)
                 start, step = value.sizes[axis] - 1 - start, -step  # noqa: PLW2901
-            if size != value.sizes[axis]:
+            rest = value.sizes[axis] - size
+            if type(rest) is not int or rest:
                 value = value._taken(axis, start, size, step)
         return value
 
     def _flipped(self, axis: int) -> Value:
-        return replace(self, pieces=tuple(flipped(piece, axis, self.sizes[axis]) for piece in self.pieces))
+        pieces = self.without_empty().pieces
+        return replace(self, pieces=tuple(flipped(piece, axis, self.sizes[axis]) for piece in pieces))
 
     def _taken(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
         pieces: list[Piece] = []
-        for piece in self.pieces:
+        for piece in self.without_empty().pieces:
             for inside in between(piece, axis, start, end):
                 pieces += every(inside, axis, start, step)
         return _value((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, pieces if size else [])
@@ -136,6 +145,18 @@ class Value(Record):
             axis += len(new)
         return value if sizes else value._without_axis()
 
+    def _with_axis_at(self, axis: int) -> Value:
+        """The same with one more axis, of one element."""
+        pieces = tuple(
+            Piece(
+                (*piece.start[:axis], 0, *piece.start[axis:]),
+                tuple(factor._replace(axis=factor.axis + (factor.axis >= axis)) for factor in piece.factors),
+                piece.source,
+            )
+            for piece in self.pieces
+        )
+        return Value((*self.sizes[:axis], 1, *self.sizes[axis:]), self.element_size, pieces)
+
     def _with_axis(self) -> Value:
         """The same with an axis of 1, if there is none."""
         if self.sizes:
@@ -144,14 +165,15 @@ class Value(Record):
 
     def _without_axis(self) -> Value:
         """The one element of a value whose only axis is 1."""
-        pieces = tuple(Piece((), (), kept_source(piece, lambda factor: False)) for piece in self.pieces)
+        pieces = self.without_empty().pieces
+        pieces = tuple(Piece((), (), kept_source(piece, lambda factor: False)) for piece in pieces)
         return Value((), self.element_size, pieces)
 
     def _merged_axes(self, axis: int) -> Value:
         """Axes `axis` and `axis` + 1 as one."""
         inner = self.sizes[axis + 1]
         pieces = []
-        for start, factors, source in self.pieces:
+        for start, factors, source in self.without_empty().pieces:
             merged = tuple(
                 Factor(axis, size, step * inner) if own == axis else Factor(own - (own > axis), size, step)
                 for own, size, step in factors
@@ -163,9 +185,11 @@ class Value(Record):
 
     def _split_axis(self, axis: int, outer: int) -> Value:
         """An axis as two, of which the first has size `outer`."""
+        if type(outer) is int and outer == 1:
+            return self._with_axis_at(axis)
         inner = self.sizes[axis] // outer
         pieces: list[Piece] = []
-        for piece in self.pieces:
+        for piece in self.without_empty().pieces:
             pieces += split_axis(piece, axis, inner)
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
@@ -180,7 +204,7 @@ class Value(Record):
             NotComposableError: one of them is made of several factors.
         """
         pieces: list[Piece] = []
-        for piece in map(tidy, self.pieces):
+        for piece in map(tidy, self.without_empty().pieces):
             pieces += diagonal(piece, axis, other)
         return _value((*self.sizes[:other], *self.sizes[other + 1 :]), self.element_size, pieces)
 
@@ -198,7 +222,7 @@ class Value(Record):
         """
         size, count = self.sizes[axis], len(indices.sizes)
         pieces: list[Piece] = []
-        for piece in map(tidy, self.pieces):
+        for piece in map(tidy, self.without_empty().pieces):
             if is_counting(piece.source):
                 raise NotComposableError("it is looked up, and no memory has it")
             whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]

@@ -21,7 +21,7 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
     """
     size, rank = value.sizes[axis], len(value.sizes)
     pieces = []
-    for piece in map(tidy, value.pieces):
+    for piece in map(tidy, value.without_empty().pieces):
         own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
         if piece.start[axis] or [piece.factors[k] for k in own] != [Factor(axis, size, 1)] * (size > 1):
             raise NotComposableError(f"windows overlap along axis {axis}, which is made of several pieces")

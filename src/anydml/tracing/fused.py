@@ -26,6 +26,7 @@ from anydml.tracing.call import MOST_OPEN, Call
 from anydml.tracing.donating import Pairs
 from anydml.tracing.fixed import Fixed
 from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.open_builtins import opened
 from anydml.tracing.plan import Plan
 from anydml.tracing.refusing import broken
 from anydml.tracing.results import Traced, results_of
@@ -273,7 +274,7 @@ class Fused:
         engine = array_engine(self._name, inputs)
         _offer_to_einops()
         try:
-            returned = self._function(*given, **named)
+            returned = opened(self._function)(*given, **named)
             tree, results = results_of(trace, returned, adapters, inputs)
         finally:
             trace.is_over = True

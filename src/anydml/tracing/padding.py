@@ -10,6 +10,7 @@ import numpy as np
 from anydml.tracing.integers import is_list, wholes
 from anydml.tracing.refusing import broken, refused
 from anydml.tracing.shaping import broadcast, cut, filled, joined, reshaped
+from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import TracedArray
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
@@ -43,11 +44,11 @@ def pad(
         raise broken(f"unsupported keyword arguments for mode {mode!r}")
     values = np.broadcast_to(np.asarray(0 if constant_values is None else constant_values), (x.ndim, 2))
     for axis, (before, after) in enumerate(counts):
-        if before == after == 0:
+        if not is_open((before, after)) and before == after == 0:
             continue
         if mode not in MODES:
-            fronts = [constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after))]
-            x = joined([fronts[0], x, fronts[1]], axis)
+            front, back = (constant(x, axis, n, values[axis][k]) for k, n in enumerate((before, after)))
+            x = joined([*front, x, *back], axis)
         elif not x.shape[axis]:
             raise broken(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
         else:
@@ -104,9 +105,11 @@ def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
     return joined(parts, axis)
 
 
-def constant(x: TracedArray, axis: int, count: int, number: Any) -> TracedArray:
-    """`count` elements that are all one number along an axis, and as many as x has along the others."""
-    return filled(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]), None, number) if count else cut(x, axis, 0, 0)
+def constant(x: TracedArray, axis: int, count: int, number: Any) -> list[TracedArray]:
+    """`count` elements that are all one number along an axis, and as many as x has along the others; [] for none."""
+    if not is_open((count,)) and not count:
+        return []
+    return [filled(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]), None, number)]
 
 
 def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
@@ -141,9 +144,8 @@ def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: 
             continue
         start, end = max(-before, 0), size - max(-after, 0)
         x = cut(x, axis, start if end > start else 0, max(end - start, 0))
-        fronts = [constant(x, axis, max(n, 0), 0 if value is None else value) for n in (before, after)]
-        if before > 0 or after > 0:
-            x = joined([fronts[0], x, fronts[1]], axis)
+        front, back = (constant(x, axis, max(n, 0), 0 if value is None else value) for n in (before, after))
+        x = joined([*front, x, *back], axis)
     return x
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,11 +17,12 @@ MOST_TERMS = 12
 """Terms of a polynomial: work with thousands of sizes that are added up would be quadratic."""
 
 
-class Divided(NamedTuple):
-    """A variable that is no argument's: the floor of one polynomial by another, or a polynomial."""
+class Derived(NamedTuple):
+    """A variable that is no argument's: the floor of a polynomial by another, the largest of two, or a polynomial."""
 
-    by: Size | int | None
+    kind: str
     whole: Size | int
+    by: Size | int | None = None
 
 
 class Fact:
@@ -39,7 +41,7 @@ class Scope:
     Attributes:
         values: of the variables, in the call that is traced.
         given: the numbers of those variables that calls give, in order.
-        divided: how those variables are worked out that no argument has, with their numbers, in order.
+        derived: how those variables are worked out that no argument has, with their numbers, in order.
         facts: guards: what the answers given so far need.
         divisors: guards, too: polynomials and what divides them.
         equal: what variables have been found to equal, in variables that are in no such place.
@@ -49,7 +51,7 @@ class Scope:
     def __init__(self) -> None:
         self.values: list[int] = []
         self.given: list[int] = []
-        self.divided: list[tuple[int, Divided]] = []
+        self.derived: list[tuple[int, Derived]] = []
         self.facts: dict[Key, Fact] = {}
         self.divisors: dict[tuple[Key, int], Size] = {}
         self.equal: dict[int, Terms] = {}
@@ -58,6 +60,7 @@ class Scope:
         self._users: dict[int, set[int]] = {}
         self._sums: dict[Key, Size] = {}
         self._quotients: dict[tuple[Any, Any], Size] = {}
+        self._extremes: dict[frozenset[Key], Size] = {}
 
     def variable(self, value: int, least: Any = -INFINITE) -> Any:
         """The next number that calls give, which is never below `least`."""
@@ -85,7 +88,7 @@ class Scope:
         if found is None:
             least, _ = self._bounds(terms)
             found = self._sums[key] = self._variable(value, least)
-            self.divided.append((len(self.values) - 1, Divided(None, Size(self, terms, value))))
+            self.derived.append((len(self.values) - 1, Derived("is", Size(self, terms, value))))
         return found
 
     def quotient(self, whole: Any, by: Any) -> Any:
@@ -116,7 +119,7 @@ class Scope:
             if by == 0:
                 raise ZeroDivisionError("integer division or modulo by zero")
             found = self._variable(_value(whole) // _value(by), -INFINITE)
-            self.divided.append((len(self.values) - 1, Divided(by, whole)))
+            self.derived.append((len(self.values) - 1, Derived("floor", whole, by)))
             self._quotients[key] = found
             if type(by) is int and type(whole) is Size and by > 0:
                 # A remainder lies between nothing and what it is divided by.
@@ -125,6 +128,32 @@ class Scope:
                 self.facts.setdefault(key_of(terms), Fact(terms, math.ceil(low), math.floor(high)))
                 least = self._bounds(*normal(whole.terms))[0]
                 self._least[-1] = least if least == -INFINITE else math.floor(least / by)
+        return found
+
+    def extreme(self, sizes: Sequence[Size], is_least: bool = False) -> Any:
+        """The largest of sizes, or the smallest, whichever it is in a call."""
+        if is_least:
+            return -self.extreme([-size for size in sizes])
+        each_once = {key_of(size.terms): size for size in sizes}
+        key = frozenset(each_once)
+        if key not in self._extremes:
+            self._extremes[key] = self._extreme([*each_once.values()])
+        return self._extremes[key]
+
+    def _extreme(self, sizes: Sequence[Size]) -> Size:
+        found, *others = sizes
+        for size in others:
+            bounds = [self._bounds(*normal(each.terms)) for each in (found, size)]
+            self.derived.append((len(self.values), Derived("larger", found, size)))
+            found = self._variable(max(found.value, size.value), max(low for low, _ in bounds))
+            self.facts[key_of(found.terms)] = Fact(found.terms, -INFINITE, max(high for _, high in bounds))
+        for size in sizes:
+            over = found - size
+            if type(over) is Size:
+                terms, scale, constant = normal(over.terms)
+                least = Fraction(-constant) / scale
+                low, high = (math.ceil(least), INFINITE) if scale > 0 else (-INFINITE, math.floor(least))
+                self.facts.setdefault(key_of(terms), Fact(terms, low, high))
         return found
 
     def is_zero(self, size: Size) -> bool:

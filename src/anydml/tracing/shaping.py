@@ -56,7 +56,8 @@ def moved(x: TracedArray, source: int, destination: int, count: int = 1) -> Trac
 
 def reshaped(x: TracedArray, shape: Sequence[int]) -> TracedArray:
     """In row-major order in another shape of as many elements."""
-    return x if tuple(shape) == x.shape else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
+    is_same = len(shape) == x.ndim and tuple(shape) == x.shape
+    return x if is_same else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
 
 
 def sliced(x: TracedArray, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> TracedArray:

@@ -14,8 +14,8 @@ from anydml.tracing.polynomials import Terms
 from anydml.tracing.scope import Scope
 from anydml.tracing.sizes import Size
 
-CONSTANT, ADD, MULTIPLY, FLOOR, GIVEN, AT_LEAST, AT_MOST, DIFFERS, DIVIDES = range(9)
-"""Kinds of steps. `GIVEN` has a number that the call gives late; the last four are guards, and give no number."""
+CONSTANT, ADD, MULTIPLY, FLOOR, GIVEN, AT_LEAST, AT_MOST, DIFFERS, DIVIDES, LARGER = range(10)
+"""Kinds of steps. `GIVEN` has a number that the call gives late; the four behind it are guards, and give no number."""
 
 WORD = 1 << 63
 
@@ -76,6 +76,8 @@ class Tape:
                 if not found[b]:
                     return False
                 number = found[a] // found[b]
+            elif kind == LARGER:
+                number = max(found[a], found[b])
             elif (
                 (kind == AT_LEAST and found[a] < b)
                 or (kind == AT_MOST and found[a] > b)
@@ -117,8 +119,10 @@ class Tape:
     def _variable(self, number: int) -> int:
         while number not in self._places:
             # Those that are worked out need none but earlier ones.
-            own, divided = self._scope.divided[self._next]
+            own, (kind, whole, by) = self._scope.derived[self._next]
             self._next += 1
-            whole = self.register(divided.whole)
-            self._places[own] = whole if divided.by is None else self._step(FLOOR, whole, self.register(divided.by))
+            found = self.register(whole)
+            if kind != "is":
+                found = self._step(FLOOR if kind == "floor" else LARGER, found, self.register(by))
+            self._places[own] = found
         return self._places[number]
