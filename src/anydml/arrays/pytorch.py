@@ -236,7 +236,7 @@ _is_included, _is_excluded = (
     torch._C._dispatch_tls_is_dispatch_key_excluded,
 )
 _QUESTIONS = torch._C._is_tracing, _count_modes
-_STATES = (forward_ad, "_current_level", -1), (torch.compiler, "_is_compiling_flag", False)
+_STATES = (vars(forward_ad), "_current_level", -1), (vars(torch.compiler), "_is_compiling_flag", False)
 _PLAIN = torch.Tensor, torch.nn.Parameter
 
 # torch.compile sees through nothing that is compiled; what else there is, that asks itself, in less time.

@@ -8,20 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
+from numpy import ndarray
 
 
 def is_native(array: Any) -> bool:
-    """Whether compiled code may look at an array: calls on it are run now, rather than recorded."""
+    """Whether compiled code may look at an array that is none of NumPy's: calls on it are run now, not recorded."""
     kind = type(array)
-    return kind is np.ndarray or (kind in TRACED and not TRACED[kind]())
+    return kind in TRACED and not TRACED[kind]()
 
 
 def are_native(arrays: Any) -> bool:
-    """The same of a list of arrays, by the first."""
-    if type(arrays) not in (list, tuple) or not arrays:
+    """Whether it may look at a list of arrays, NumPy's or others, by the first."""
+    kind = type(arrays)
+    if (kind is not list and kind is not tuple) or not arrays:
         return False
-    return type(arrays[0]) is np.ndarray or is_native(arrays[0])
+    kind = type(arrays[0])
+    return kind is ndarray or (kind in TRACED and not TRACED[kind]())
 
 
 def is_recorded() -> bool:
@@ -49,8 +51,8 @@ class Bridge(NamedTuple):
         give: NumPy arrays that nobody else has as arrays at the place of another one.
     """
 
-    views: Callable[[Sequence[Any]], list[np.ndarray[Any, Any]] | None]
-    give: Callable[[Sequence[np.ndarray[Any, Any]], Any], list[Any]]
+    views: Callable[[Sequence[Any]], list[ndarray[Any, Any]] | None]
+    give: Callable[[Sequence[ndarray[Any, Any]], Any], list[Any]]
 
 
 BRIDGES: dict[type, Bridge] = {}

@@ -44,6 +44,7 @@ cdef int read(object x, View *v, Kind *k) except -1
 cdef int read_alike(object x, View *v, const Kind *k) except -1
 cdef int read_indices(object x, const Kind *k, View *v, int *type) except -1
 cdef int read_mask(object x, const Kind *k, View *v) except -1
+cdef int read_other(object x, const Kind *k, View *v, DType *dtype) except -1
 cdef int read_tensor(object x, Library library, View *v, DType *dtype) except -1
 cdef object make(const Kind *k, int rank, const int64_t *n, View *v)
 cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1

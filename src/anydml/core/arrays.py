@@ -73,7 +73,7 @@ def read_alike(x, v, k):
     """Another array of the same kind; returns as `read`, also where its dtype is another."""
     dtype: DType
     if k.library != cython.NULL:
-        if read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+        if read_other(x, k, v, cython.address(dtype)):
             return 1
         return dtype.code != k.dtype.code or dtype.bits != k.dtype.bits
     if not PyArray_CheckExact(x):
@@ -85,11 +85,21 @@ def read_alike(x, v, k):
     return 0
 
 
+def read_other(x, k, v, dtype):
+    """An array beside the first one, which is another library's; returns as `read`."""
+    if k.library == cython.NULL:
+        return 1
+    library: Library = cython.cast(Library, k.library)
+    if type(x) is not type(cython.cast(object, k.like)) and library_of(x) is not library:
+        return 1
+    return read_tensor(x, library, v, dtype)
+
+
 def read_tensor(x, library, v, dtype):
-    """Another library's array; returns as `read`."""
+    """An array of another library; returns as `read`."""
     found: DLTensor
     d: cython.int
-    if library_of(x) is not library or look_at(library, x, cython.address(found)):
+    if look_at(library, x, cython.address(found)):
         return 1
     dtype[0] = found.dtype
     v.data = cython.cast(cython.p_char, found.data) + found.byte_offset
@@ -106,7 +116,7 @@ def read_indices(x, k, v, type):
     """An array of indices, of a kind or NumPy's, and their type as a lookup has it; returns as `read`."""
     dtype: DType
     if not PyArray_CheckExact(x):
-        if k.library == cython.NULL or read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+        if read_other(x, k, v, cython.address(dtype)):
             return 1
         # Codes 0 and 1 are integers with and without a sign.
         if dtype.code > 1 or dtype.bits < 32:
@@ -132,7 +142,7 @@ def read_mask(x, k, v):
     """An array of bools, or of 8-bit integers, of a kind or NumPy's; returns as `read`."""
     dtype: DType
     if not PyArray_CheckExact(x):
-        if k.library == cython.NULL or read_tensor(x, cython.cast(Library, k.library), v, cython.address(dtype)):
+        if read_other(x, k, v, cython.address(dtype)):
             return 1
         # Codes 0, 1 and 6 are integers and bools.
         return dtype.bits != 8 or (dtype.code > 1 and dtype.code != 6)

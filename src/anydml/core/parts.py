@@ -21,7 +21,7 @@ from cython.cimports.anydml.core.arrays import (
 )
 from cython.cimports.anydml.core.batch import Batch, add, begin, run_all
 from cython.cimports.anydml.core.views import axis_of
-from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+from cython.cimports.cpython.mem import PyMem_Free, PyMem_Malloc
 from cython.cimports.libc.stdint import int64_t
 
 MOST_ITEMS = cython.declare(int64_t, 1 << 24)
@@ -142,8 +142,13 @@ def split_training(x, split_sizes, axis, num_outputs, out):
 
 def joined(arrays, axis, out, is_new):
     """Arrays one behind the other along an axis, which is a new one, or theirs."""
-    seen: bytearray = bytearray(len(arrays) * cython.sizeof(Part))
-    return put_together(cython.cast(cython.pointer(Part), PyByteArray_AS_STRING(seen)), arrays, axis, out, is_new)
+    seen: cython.pointer(Part) = cython.cast(cython.pointer(Part), PyMem_Malloc(len(arrays) * cython.sizeof(Part)))
+    if seen == cython.NULL:
+        raise MemoryError
+    try:
+        return put_together(seen, arrays, axis, out, is_new)
+    finally:
+        PyMem_Free(seen)
 
 
 def put_together(part, arrays, axis, out, is_new):

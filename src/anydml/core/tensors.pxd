@@ -20,6 +20,18 @@ cdef extern from "dlpack.h":
         uint32_t major
         int (*look)(void *, DLTensor *)
 
+cdef extern from *:
+    """
+    /* An attribute that a type describes, in less time than by its name; -1 where it raises. */
+    static inline int anydml_described(PyObject *attribute, PyObject *x) {
+        PyObject *found = Py_TYPE(attribute)->tp_descr_get(attribute, x, (PyObject *)Py_TYPE(x));
+        int is_true = found ? PyObject_IsTrue(found) : -1;
+        Py_XDECREF(found);
+        return is_true;
+    }
+    """
+    bint records "anydml_described"(object attribute, object x) except -1
+
 cdef extern from "Python.h":
     void clear_error "PyErr_Clear"()
     object call "PyObject_Vectorcall"(object function, PyObject **given, size_t count, PyObject *names)
@@ -32,7 +44,7 @@ cdef class Library:
     cdef object large
     cdef dict dtypes
     cdef char[8][9] known  # by DLPack's code and bytes
-    cdef object is_negative, new_empty
+    cdef object requires_grad, is_negative, new_empty
 
 cdef Library library_of(object x)
 cdef bint is_left_to_python(Library library) except -1

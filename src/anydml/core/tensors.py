@@ -26,7 +26,7 @@ class Library:
         capsule: the library's table.
         kind: the type of the arrays.
         questions: all are answered by no unless calls are recorded now, or somebody watches them.
-        states: modules, their attributes' names, and what these are unless calls are recorded, or tensors have more
+        states: modules' variables, a name in each, and what that is unless calls are recorded, or tensors have more
             than their memory.
         written: told of arrays that are to be written.
         large: told of new arrays of `LARGE` bytes and more.
@@ -41,7 +41,7 @@ class Library:
         self.written = written
         self.large = large
         self.dtypes = dtypes
-        self.is_negative, self.new_empty = kind.is_neg, kind.new_empty
+        self.requires_grad, self.is_negative, self.new_empty = kind.requires_grad, kind.is_neg, kind.new_empty
         for number in dtypes:
             self.known[number >> 8][(number & 255) >> 3] = True
 
@@ -75,8 +75,9 @@ def is_left_to_python(library):
     for ask in library.questions:
         if ask():
             return True
-    for module, name, usual in library.states:
-        if getattr(module, name) is not usual:
+    variables: dict
+    for variables, name, usual in library.states:
+        if variables[name] is not usual:
             return True
     return False
 
@@ -102,7 +103,9 @@ def look_at(library, x, found):
             # Its storage was freed, and this is an offset from nowhere.
             return 1
     # The table says nothing of records of gradients, nor of lazy signs.
-    return x.requires_grad or (found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x))
+    return records(library.requires_grad, x) or (
+        found.dtype.code == FLOAT and has_even_strides(found) and library.is_negative(x)
+    )
 
 
 def has_even_strides(found):
