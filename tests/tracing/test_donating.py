@@ -9,6 +9,8 @@ import pytest
 from odd_arrays import random_array, same
 
 import anydml as dml
+from anydml import BindingError
+from anydml.tracing.plan import Plan
 
 LAYOUTS = {
     "packed": lambda x: x,
@@ -155,3 +157,36 @@ def test_nothing_is_left_to_move():
     same_place = dml.fuse(lambda x: x.reshape(2, 3).reshape(-1))
     assert same_place(x, out=x) is x
     assert same_place(x, out=np.zeros(6)).tolist() == x.tolist() == [*range(6)]
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_a_cache_grows_in_place_in_compiled_code(monkeypatch, strided):
+    """Each call writes at another place; nothing is planned for it, and nothing else moves."""
+    fused = dml.fuse(lambda cache, new, at: np.concatenate([cache[:, :at], new, cache[:, at + 1 :]], axis=1))
+    cache = np.zeros((3, 50, 10), np.float32)[:, 10:, ::2] if strided else np.zeros((3, 40, 5), np.float32)
+    expected = cache.copy()
+    fused(cache, np.ones((3, 1, 5), np.float32), 1, out=cache)
+    expected[:, 1:2] = 1
+    monkeypatch.setattr(Plan, "fixed", None)
+    for at in range(2, 39):
+        new = np.full((3, 1, 5), at, np.float32)
+        assert fused(cache, new, at, out=cache) is cache
+        expected[:, at : at + 1] = new
+    assert np.array_equal(cache, expected)
+
+
+def test_what_would_be_read_after_it_is_written_stays_refused():
+    """Whichever of the numbers of a call decides it."""
+    fused = dml.fuse(lambda x, n: np.concatenate([x[n:], x[:n]]))
+    x = np.arange(9.0)
+    for n in (1, 2, 5):
+        with pytest.raises(BindingError, match="would be read after"):
+            fused(x, n, out=x)
+    assert x.tolist() == [*range(9)]
+    shifted = dml.fuse(lambda x, y, n: np.concatenate([x[:n], y, x[n : len(x) - len(y)]]))
+    with pytest.raises(BindingError, match="would be read after"):
+        shifted(x, np.ones(2), 3, out=x)
+    picked = dml.fuse(lambda x, i: x[i])
+    with pytest.raises(BindingError, match="would be read after"):
+        picked(x, np.arange(9)[::-1].copy(), out=x)
+    assert x.tolist() == [*range(9)]

@@ -27,7 +27,8 @@ cdef class Calls:
     cdef dict found
     cdef int64_t bytes
 
-cdef bint fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1
+cdef int fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1
+cdef bint is_same(const View *v, const View *w) noexcept nogil
 cdef Kind kind_of(Result result, Given *given) except *
 cdef object built(object tree, list results)
 cdef bint taken(object tree, object out, list found) except -1

@@ -15,6 +15,7 @@ from cython.cimports.anydml.core.arrays import (
     tell,
 )
 from cython.cimports.anydml.core.forms import Form
+from cython.cimports.anydml.core.in_place import Span, mixes, widen, without_staying
 from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Lookup, Move, run
 from cython.cimports.anydml.core.program import address, new
@@ -111,10 +112,14 @@ class Call:
         kind: Kind
         result: Result
         refused: int32_t = 0
+        fit: cython.int
+        donated: Span
         form: Form = self.form
         count: cython.int = len(self.results)
         if count > 64 or given.count + count + len(self.constants) + len(self.scratch) > 256:
             return None
+        donated.low = cython.cast(int64_t, 1) << 62
+        donated.high = 0
         held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
         made: list = []
         if out is not None and not taken(self.tree, out, made):
@@ -130,8 +135,12 @@ class Call:
                 if array is None:
                     return None
                 made.append(array)
-            elif not fits(given, made[k], views, k, cython.address(kind), result.rank, n):
-                return None
+            else:
+                fit = fits(given, made[k], views, k, cython.address(kind), result.rank, n)
+                if fit == 0:
+                    return None
+                if fit == 2:
+                    widen(cython.address(donated), cython.address(views[k]), kind.element)
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -164,6 +173,10 @@ class Call:
             )
             if filled < 0:
                 return None
+            if donated.low < donated.high:
+                filled = without_staying(moves, filled)
+                if mixes(moves, filled, donated):
+                    return None
             run(moves, filled)
             if refused:
                 return None
@@ -177,7 +190,9 @@ class Call:
 
 
 def fits(given, array, views, k, kind, rank, n):
-    """Look at the caller's array for a result; False where Python has to: it does not fit, or may overlap.
+    """Look at the caller's array for a result.
+
+    Returns 0 where Python has to, as it does not fit or may overlap; 2 where it is the memory of an argument; else 1.
 
     Args:
         given: the arguments.
@@ -189,14 +204,31 @@ def fits(given, array, views, k, kind, rank, n):
         n: its sizes.
     """
     j: cython.int
+    found: cython.int = 1
     if target(array, kind, rank, n, cython.address(views[k])):
-        return False
+        return 0
     for j in range(given.count):
-        if not apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
-            return False
+        if apart(cython.address(views[k]), kind.element, cython.address(given.views[j]), given.kinds[j].element):
+            continue
+        if given.kinds[j].element != kind.element or not is_same(
+            cython.address(views[k]), cython.address(given.views[j])
+        ):
+            return 0
+        found = 2
     for j in range(k):
         # Elements of other results are at most this long.
         if not apart(cython.address(views[k]), kind.element, cython.address(views[j]), 64):
+            return 0
+    return found
+
+
+def is_same(v, w):
+    """Whether two arrays have the same places."""
+    d: cython.int
+    if v.data != w.data or v.rank != w.rank:
+        return False
+    for d in range(v.rank):
+        if v.n[d] != w.n[d] or v.s[d] != w.s[d]:
             return False
     return True
 
