@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 @click.argument("model", type=click.Path())
 @click.option("--no-follow", is_flag=True, help="Refuse files of a folder that are links out of it.")
 def stores(model: str, no_follow: bool) -> None:
-    """List the arrays of MODEL: a .npy or .safetensors file, an index, a folder of these, or a Zarr array."""
+    """List the arrays of MODEL.
+
+    It is a .npy, .npz, .safetensors or .gguf file, one of torch.save, an index, a folder of these, or a Zarr array.
+    """
     from anydml import stores as api
 
     opened = api.open(model, follow=not no_follow)
@@ -56,7 +59,7 @@ def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, tp: int | None, memory: str, shard_size: str,
     scheduler: str | None, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Write the safetensors checkpoint IN as OUT: consolidated, sharded again, or laid out in another way.
+    """Write the checkpoint IN as OUT, in safetensors files: consolidated, sharded again, or laid out in another way.
 
     IN is a file or a folder: of whole tensors, of a distributed checkpoint of PyTorch's, or of ranks as --tp writes
     them. Where there are several, each is one tensor-parallel rank, in order.

@@ -52,8 +52,14 @@ class NpyFile:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_header(path: Path, place: JsonPath) -> NpyFile:
+def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = None) -> NpyFile:
     """Read the header of a .npy file, version 1 to 3.
+
+    Args:
+        path: the file, or one that has it inside.
+        place: for errors.
+        start: where it begins in the file.
+        size: its bytes; None if it goes on to the end of the file.
 
     Raises:
         ModelError: not a .npy file, elements that are not plain bytes, or a header that is too long or does not agree
@@ -62,14 +68,15 @@ def read_header(path: Path, place: JsonPath) -> NpyFile:
     name = "" if str(place) == str(path) else f"{path} "
     try:
         with path.open("rb") as file:
-            start = file.read(12 + MOST_HEADER)
-            size = file.seek(0, 2)
+            file.seek(start)
+            first = file.read(12 + MOST_HEADER if size is None else min(size, 12 + MOST_HEADER))
+            size = file.seek(0, 2) - start if size is None else size
     except OSError as error:
         raise place.error(f"{name}cannot be read: {error.strerror or error}") from None
     if not size:
         raise place.error(f"{name}is not a .npy file: it is empty")
     try:
-        shape, fortran_order, dtype, offset = _parse(start)
+        shape, fortran_order, dtype, offset = _parse(first)
     except Exception as error:
         # NumPy lets the errors of every parser that it uses pass through; whatever they are, the file is to blame.
         reason = (str(error) or repr(error)).splitlines()[0]
@@ -80,7 +87,7 @@ def read_header(path: Path, place: JsonPath) -> NpyFile:
         raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MOST_DIMENSIONS:
         raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
-    found = NpyFile(path, dtype, tuple(shape), fortran_order, offset)
+    found = NpyFile(path, dtype, tuple(shape), fortran_order, start + offset)
     if size - offset != found.byte_count:
         raise place.error(
             f"{path} has a header that says shape {found.shape} of {dtype}, {found.byte_count} bytes, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,28 @@ from anydml.errors import ModelError
 from anydml.fields import path_text
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
+from anydml.stores.gguf import read_gguf
 from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
 from anydml.stores.store import Checkpoint, Store
+from anydml.stores.torch_file import read_torch
 from anydml.stores.zarr_folders import is_zarr
 from anydml.stores.zarr_format import open_zarr
+from anydml.stores.zipped import read_npz
 
 INDEX = ".safetensors.index.json"
 """What the names of indexes end with; Hugging Face's are called model.safetensors.index.json."""
+
+BIN_INDEX, WHOLE_BIN = ".bin.index.json", "pytorch_model.bin"
+"""The same for files of ``torch.save``, and the name of a single one."""
 
 
 def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as anydml.stores.open
     """Open arrays in files, of which nothing but their headers is read.
 
     Args:
-        path: a .npy file, a .safetensors file, an index (….safetensors.index.json), a folder with an index or with
-            .safetensors files, or the folder of a Zarr array.
+        path: a .npy file; a .safetensors, .npz or .gguf file, or one of ``torch.save`` (.pt, .pth, .bin, .ckpt); an
+            index (….safetensors.index.json), a folder with an index or with .safetensors files; or the folder of a
+            Zarr array.
         follow: whether .safetensors files of a folder may be links that lead out of it. Those that an index names
             never are, but for links into the cache of Hugging Face's hub.
 
@@ -57,13 +64,12 @@ def open(path: str | os.PathLike[str], follow: bool = True) -> Any:  # read as a
     if found.name.lower().endswith(".npy"):
         header = npy.read_header(found, place)
         return Store(found, "", header.shape, header.dtype, header.offset, header.fortran_order)
-    if found.name.lower().endswith(".safetensors"):
+    if found.suffix.lower() in READERS:
         return together(found, [found], place)
-    if found.name.endswith(INDEX):
+    if found.name.endswith((INDEX, BIN_INDEX)):
         return _indexed(found, place)
     raise place.error(
-        "is neither a .npy nor a .safetensors file, nor an index of those: other files are to be written as one of "
-        "these, by numpy.save or safetensors"
+        f"is none of .npy, {', '.join(READERS)} and {INDEX[1:]}: other files are to be written as one of these"
     )
 
 
@@ -73,6 +79,7 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror or error}") from None
     indexes = [each for each in every if each.name.endswith(INDEX)]
+    indexes = indexes or [each for each in every if each.name.endswith(BIN_INDEX)]
     usual = path / f"model{INDEX}"
     if usual in indexes or len(indexes) == 1:
         index = usual if usual in indexes else indexes[0]
@@ -80,6 +87,8 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     if indexes:
         raise place.error(f"has several indexes, {names(each.name for each in indexes)}: name one of them")
     files = safetensors_of(path, follow)
+    if not files and (path / WHOLE_BIN).is_file():
+        files = [inside(path, WHOLE_BIN, place)]
     if not files:
         known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
         hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"
@@ -107,17 +116,41 @@ def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
     metadata: dict[str, str] = {}
     by_file: dict[Path, Mapping[str, str]] = {}
     for file in files:
-        header = read_header(file, JsonPath(str(file)))
-        by_file[file] = header.metadata
-        metadata.update(header.metadata)
-        for name, entry in header.entries.items():
+        if file.suffix.lower() not in READERS:
+            raise JsonPath(str(file)).error(f"is none of {', '.join(READERS)}")
+        try:
+            found, said = READERS[file.suffix.lower()](file, JsonPath(str(file)))
+        except OSError as error:
+            raise JsonPath(str(file)).error(f"cannot be read: {error.strerror or error}") from None
+        by_file[file] = said
+        metadata.update(said)
+        for name, store in found.items():
             if name in stores:
                 raise place.error(
                     f"has tensor {show(name)} in both {stores[name].path.name} and {file.name}; shards of one tensor "
                     "are joined by anydml reshard"
                 )
-            stores[name] = Store(file, name, entry.shape, entry.dtype, entry.offset)
+            stores[name] = store
     return Checkpoint(path, stores, metadata, by_file)
+
+
+def _safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a safetensors file, and its metadata."""
+    header = read_header(path, place)
+    found = {name: Store(path, name, each.shape, each.dtype, each.offset) for name, each in header.entries.items()}
+    return found, header.metadata
+
+
+READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping[str, str]]]] = {
+    ".safetensors": _safetensors,
+    ".pt": read_torch,
+    ".pth": read_torch,
+    ".bin": read_torch,
+    ".ckpt": read_torch,
+    ".npz": read_npz,
+    ".gguf": read_gguf,
+}
+"""What reads files of several arrays, by what their names end with: the arrays, and texts by name."""
 
 
 def _indexed(index: Path, place: JsonPath) -> Checkpoint:

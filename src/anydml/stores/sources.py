@@ -21,7 +21,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.axes import Axes, Axis
-from anydml.stores.opening import INDEX, open, safetensors_of, together
+from anydml.stores.opening import BIN_INDEX, INDEX, open, safetensors_of, together
 from anydml.stores.safetensors_header import parse_json
 from anydml.stores.store import Checkpoint, Store
 from anydml.text import counted
@@ -78,7 +78,7 @@ def read_sources(
         ranks = [_checkpoint(path, follow) for path in paths]
         return _joined(ranks, axes), _plain(ranks)
     path = Path(paths[0])
-    if not path.is_dir() or any(each.name.endswith(INDEX) for each in path.iterdir()):
+    if not path.is_dir() or any(each.name.endswith((INDEX, BIN_INDEX)) for each in path.iterdir()):
         checkpoint = _checkpoint(path, follow)
         return _whole(checkpoint), _plain([checkpoint])
     opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]

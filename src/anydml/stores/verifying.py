@@ -113,6 +113,10 @@ def _targets(
     for name, each in wanted.items():
         for piece in found[name].pieces:
             store = piece.store
+            if store.fortran_order:
+                raise ModelError(
+                    f"verify: {show(name)} of {store.path} is in Fortran order: name this checkpoint first"
+                )
             composer.output(name, composer.slice(each.value, piece.start, store.shape, [1] * store.ndim))
             file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))
             targets.append(Target(file, name, store.shape, store.dtype, store.offset))

@@ -1,0 +1,303 @@
+"""Files of other libraries: what they wrote is found, nothing is run, and what is broken ends with one line."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from anydml import stores
+from anydml.errors import ModelError
+from anydml.files.json_path import JsonPath
+from anydml.stores.pickled import read_pickle
+
+RNG = np.random.default_rng(5)
+
+
+def read(path):
+    found = stores.open(path)
+    return {name: each.read() for name, each in found.items()}
+
+
+def opened(path):
+    """The stores of a file, within it; or the error, of one line."""
+    try:
+        found = stores.open(path)
+    except ModelError as error:
+        found = str(error)
+    if isinstance(found, str):
+        assert "\n" not in found
+        assert len(found) < 1000
+    else:
+        assert all(each.offset + each.nbytes <= path.stat().st_size for each in found.values())
+    return found
+
+
+def assert_equal(found, wanted):
+    assert [*found] == [*wanted]
+    for name, each in wanted.items():
+        assert found[name].dtype == each.dtype, name
+        assert found[name].tobytes() == each.tobytes(), name
+        assert found[name].shape == each.shape, name
+
+
+@pytest.fixture
+def arrays():
+    return {
+        "a": RNG.integers(0, 99, (3, 5)),
+        "b": np.asfortranarray(RNG.random((4, 6), np.float32)),
+        "c.d": np.array(7, np.int8),
+        "empty": np.zeros((0, 3)),
+    }
+
+
+def test_npz(arrays, tmp_path):
+    np.savez(tmp_path / "x.npz", **arrays)
+    assert_equal(read(tmp_path / "x.npz"), arrays)
+    np.savez_compressed(tmp_path / "y.npz", **arrays)
+    with pytest.raises(ModelError, match="compressed or encrypted: write it again without compression"):
+        stores.open(tmp_path / "y.npz")
+
+
+def test_npz_as_safetensors(arrays, tmp_path):
+    np.savez(tmp_path / "x.npz", **arrays)
+    stores.reshard([tmp_path / "x.npz"], tmp_path / "x.safetensors").run()
+    assert_equal(dict(sorted(read(tmp_path / "x.safetensors").items())), dict(sorted(arrays.items())))
+    assert stores.verify(tmp_path / "x.npz", tmp_path / "x.safetensors") is None
+
+
+class TestTorch:
+    @pytest.fixture(autouse=True)
+    def torch(self):
+        return pytest.importorskip("torch")
+
+    def test_all_dtypes(self, torch, tmp_path):
+        names = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex64 "
+        names += "float8_e4m3fn float8_e5m2"
+        raw = torch.randint(0, 2, (64,)).to(torch.uint8)
+        saved = {name: raw.clone().view(getattr(torch, name)) for name in names.split()}
+        torch.save(saved, tmp_path / "x.pt")
+        found = read(tmp_path / "x.pt")
+        assert [*found] == names.split()
+        for name, each in found.items():
+            assert each.dtype.name == name
+            assert each.tobytes() == raw.numpy().tobytes()
+
+    def test_modules_views_and_nested_values(self, torch, tmp_path):
+        layer = torch.nn.Linear(3, 4)
+        base = torch.arange(60.0).reshape(3, 4, 5)
+        saved = {
+            "model": layer.state_dict(),
+            "parameter": torch.nn.Parameter(base[1]),
+            "list": [base[0, 0], {"deep": base[2, 3]}],
+            "turned": base[0].T,
+            "tied": layer.weight,
+            "epoch": 3,
+            "name": "x",
+            "empty": torch.zeros(0, 2),
+            "number": torch.tensor(2.5),
+            7: base,
+        }
+        torch.save(saved, tmp_path / "x.bin")
+        wanted = {
+            "model.weight": layer.weight, "model.bias": layer.bias, "parameter": base[1], "list.0": base[0, 0],
+            "list.1.deep": base[2, 3], "turned": base[0].T, "tied": layer.weight, "empty": torch.zeros(0, 2),
+            "number": torch.tensor(2.5), "7": base,
+        }  # fmt: skip
+        assert_equal(read(tmp_path / "x.bin"), {name: each.detach().numpy() for name, each in wanted.items()})
+
+    @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+    def test_protocols(self, torch, protocol, tmp_path):
+        saved = {f"w{k}": torch.full((2, 3), float(k)) for k in range(300)}
+        torch.save(saved, tmp_path / "x.pth", pickle_protocol=protocol)
+        assert_equal(read(tmp_path / "x.pth"), {name: each.numpy() for name, each in saved.items()})
+
+    def test_what_is_not_read(self, torch, tmp_path):
+        for value, message in (
+            ({"w": torch.zeros(1).expand(3)}, "it has gaps or repeats; save it contiguous"),
+            ({"w": torch.zeros(4, 4)[:, :2]}, "it has gaps or repeats"),
+            ({"w": torch.eye(3).to_sparse()}, "_rebuild_sparse_tensor, which is not known"),
+        ):
+            torch.save(value, tmp_path / "x.pt")
+            with pytest.raises(ModelError, match=message):
+                stores.open(tmp_path / "x.pt")
+        torch.save({"w": torch.zeros(3)}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
+        with pytest.raises(ModelError, match="load files older than"):
+            stores.open(tmp_path / "x.pt")
+
+    def test_reshard_reads_it(self, torch, tmp_path):
+        saved = {"w": torch.randn(40, 50).bfloat16(), "t": torch.randn(6, 4).T}
+        torch.save(saved, tmp_path / "x.bin")
+        stores.reshard([tmp_path / "x.bin"], tmp_path / "x.safetensors").run()
+        found = stores.open(tmp_path / "x.safetensors")
+        assert found["t"].read().tobytes() == saved["t"].contiguous().numpy().tobytes()
+        assert stores.verify(tmp_path / "x.bin", tmp_path / "x.safetensors") is None
+
+    def test_folders_of_bin_files(self, torch, tmp_path):
+        saved = {f"w{k}": torch.randn(5, 6) for k in range(4)}
+        wanted = {name: each.numpy() for name, each in saved.items()}
+        whole, parts = tmp_path / "whole", tmp_path / "parts"
+        for folder in (whole, parts):
+            folder.mkdir()
+            (folder / "config.json").write_text("{}")
+        torch.save(saved, whole / "pytorch_model.bin")
+        files = {name: f"pytorch_model-{k % 2 + 1:05}-of-00002.bin" for k, name in enumerate(saved)}
+        for file in sorted({*files.values()}):
+            torch.save({name: saved[name] for name in saved if files[name] == file}, parts / file)
+        (parts / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": files}))
+        for folder in (whole, parts):
+            assert_equal(dict(sorted(read(folder).items())), wanted)
+            stores.reshard([folder], tmp_path / f"{folder.name}-out").run()
+            assert stores.verify(folder, tmp_path / f"{folder.name}-out") is None
+            assert (tmp_path / f"{folder.name}-out" / "config.json").exists()
+
+    def test_broken_files(self, torch, tmp_path):
+        torch.save({"w": torch.arange(20.0), "n": [torch.zeros(3, 4)]}, tmp_path / "x.pt")
+        whole = (tmp_path / "x.pt").read_bytes()
+        rng = np.random.default_rng(11)
+        refused = 0
+        for _ in range(400):
+            content = bytearray(whole)
+            for at in rng.integers(0, len(whole), rng.integers(1, 6)):
+                content[at] = rng.integers(256)
+            (tmp_path / "x.pt").write_bytes(
+                content[: rng.integers(1, len(whole) + 1)] if rng.random() < 0.3 else content
+            )
+            refused += isinstance(opened(tmp_path / "x.pt"), str)
+        assert refused > 100
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def zipped(tmp_path, content):
+    with zipfile.ZipFile(tmp_path / "x.pt", "w") as archive:
+        archive.writestr("x/data.pkl", content)
+        archive.writestr("x/data/0", bytes(64))
+    return tmp_path / "x.pt"
+
+
+@pytest.mark.parametrize("protocol", range(6))
+def test_a_pickle_runs_nothing(protocol, tmp_path):
+    content = pickle.dumps({"w": Evil(tmp_path / "made")}, protocol)
+    found = opened(zipped(tmp_path, content))
+    assert isinstance(found, str) or not found
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b".",
+        b"\x80\x02}",
+        b"\x80\x02r\xff\xff\xff\xff.",  # a memo of 2³² places
+        b"\x80\x02]q\x00h\x00a.",  # a list inside itself
+        b"\x80\x04\x8a\xff.",
+        b"\x80\x02" + b"(" * 100_000 + b".",
+        b"\x80\x02" + b"]" * 50_000 + b"a" * 49_999 + b".",  # 50,000 lists inside each other
+        b"\x80\x02N" + b"\x85" * 100_000 + b".",
+        b"\x80\x02X\xff\xff\xff\x7fabc.",
+        b"\x80\x02]q\x00" + b"(" + b"h\x00h\x00e" * 50 + b".",
+        b"cos\nsystem\n(S'true'\ntR.",
+        b"\x82\x01.",
+        b"\x80\x02}(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(tRu.",
+        b"\x80\x02}(X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\nNRu.",
+    ],
+)
+def test_hostile_pickles_end_with_one_line(content, tmp_path):
+    found = opened(zipped(tmp_path, content))
+    assert isinstance(found, str) or not found
+
+
+def test_pickles_are_data():
+    value = {"a": [1, 2.5, (True, None)], "b": {"c": b"x", "d": "ä"}, "e": 1 << 90}
+    for protocol in range(2, 6):
+        found = read_pickle(pickle.dumps(value, protocol), JsonPath("x"))
+        assert dict(found)["a"] == value["a"]
+        assert dict(dict(found)["b"])["d"] == "ä"
+        assert dict(found)["e"] == 1 << 90
+
+
+def gguf_file(path, tensors, keys=(), alignment=32, kinds=None):
+    """A file as the document of GGUF says."""
+    out = io.BytesIO()
+
+    def text(value):
+        out.write(struct.pack("<Q", len(value)) + value.encode())
+
+    out.write(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)))
+    for key, kind, content in keys:
+        text(key)
+        out.write(struct.pack("<I", kind) + content)
+    offset, types = 0, {"float32": 0, "float16": 1, "int8": 24, "int16": 25, "int32": 26, "int64": 27, "float64": 28,
+                        "bfloat16": 30}  # fmt: skip
+    for name, each in tensors.items():
+        text(name)
+        out.write(struct.pack("<I", each.ndim) + struct.pack(f"<{each.ndim}Q", *each.shape[::-1]))
+        out.write(struct.pack("<IQ", (kinds or {}).get(name, types[each.dtype.name]), offset))
+        offset += -(-each.nbytes // alignment) * alignment
+    out.write(bytes(-out.tell() % alignment))
+    for each in tensors.values():
+        out.write(each.tobytes() + bytes(-each.nbytes % alignment))
+    path.write_bytes(out.getvalue())
+
+
+@pytest.fixture
+def numbers():
+    names = ("float32", "float16", "int8", "int16", "int32", "int64", "float64", ml_dtypes.bfloat16)
+    return {f"blk.{k}.w": RNG.integers(0, 99, (k + 1, 3, 5)[: 1 + k % 3]).astype(name) for k, name in enumerate(names)}
+
+
+@pytest.mark.parametrize("alignment", [8, 32, 64])
+def test_gguf(numbers, alignment, tmp_path):
+    array = struct.pack("<IQ", 8, 2) + struct.pack("<Q", 1) + b"x" + struct.pack("<Q", 2) + b"yz"
+    keys = [
+        ("general.alignment", 4, struct.pack("<I", alignment)),
+        ("tokens", 9, array),
+        ("scores", 9, struct.pack("<IQ3f", 6, 3, 1, 2, 3)),
+        ("name", 8, struct.pack("<Q", 2) + b"ab"),
+    ]
+    gguf_file(tmp_path / "x.gguf", numbers, keys, alignment)
+    assert_equal(read(tmp_path / "x.gguf"), numbers)
+    assert stores.open(tmp_path / "x.gguf").metadata == {"general.alignment": str(alignment), "name": "ab"}
+
+
+def test_gguf_of_its_own_library(numbers, tmp_path):
+    gguf = pytest.importorskip("gguf", reason="gguf is not installed")
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    kept = {name: each for name, each in numbers.items() if each.dtype.name != "bfloat16"}
+    for name, each in kept.items():
+        writer.add_tensor(name, each)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert_equal(read(tmp_path / "x.gguf"), kept)
+
+
+def test_gguf_that_is_quantised_or_broken(numbers, tmp_path):
+    gguf_file(tmp_path / "x.gguf", numbers, kinds={"blk.2.w": 12})
+    with pytest.raises(ModelError, match=r"blk\.2\.w.* is quantised \(type 12\)"):
+        stores.open(tmp_path / "x.gguf")
+    gguf_file(tmp_path / "x.gguf", numbers)
+    whole = (tmp_path / "x.gguf").read_bytes()
+    for size in range(0, len(whole) - 32, 37):
+        (tmp_path / "x.gguf").write_bytes(whole[:size])
+        assert isinstance(opened(tmp_path / "x.gguf"), str)
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(400)] = rng.integers(256)
+        (tmp_path / "x.gguf").write_bytes(content)
+        opened(tmp_path / "x.gguf")
