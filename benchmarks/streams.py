@@ -2,8 +2,9 @@
 
 Each call has a length that its process has not seen, one more than the one before; its arrays are made, and read once
 more, before the clock starts: whoever is first would otherwise fetch them into the caches for the others. Nothing is
-called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns in an order drawn
-anew for each call; a ratio is the median of a peer's calls by the median of ours.
+called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns of some calls, so that
+each finds the memory of its own last result, in an order drawn anew for each turn; a ratio is the median of a peer's
+calls by the median of ours.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from benchmarks.sizes import size_text
 from benchmarks.stream_cases import CASES, Work
 
 SIZES = (256, 4 << 10, 58 << 10, 1 << 20, 1887436)
-CALLS = 40
+CALLS, TURN = 41, 5
 MANY = (4, 32, 100, 1000, 10_000)
 """Arrays that are joined, stacked, and cut off one."""
 
@@ -78,17 +79,18 @@ def measured(case: str, works: list[Work], door: str) -> dict[str, float]:
     check(case, last[0])
     times: dict[str, list[float]] = {name: [] for name in last[0]}
     order = random.Random(3)
-    for runs, arrays in every:
-        names = [*runs]
+    for first in range(0, len(every), TURN):
+        names = [*times]
         order.shuffle(names)
         for name in names:
-            run = runs[name]
-            for each in arrays:
-                each.max()
-            start = time.perf_counter()
-            found = run()
-            times[name].append(time.perf_counter() - start)
-            del found
+            for runs, arrays in every[first : first + TURN]:
+                run = runs[name]
+                for each in arrays:
+                    each.max()
+                start = time.perf_counter()
+                found = run()
+                times[name].append(time.perf_counter() - start)
+                del found
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -13,7 +13,7 @@ from cython.cimports.anydml.core.tensors import (
     new_tensor,
 )
 from cython.cimports.cpython.list import PyList_CheckExact
-from cython.cimports.cpython.long import PyLong_AsLongLong
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
 from cython.cimports.cpython.tuple import PyTuple_Check
 from cython.cimports.libc.stdint import int64_t
@@ -243,15 +243,13 @@ def packing(k):
 
 def number(given, found):
     """An integer of Python's or NumPy's; returns 1 for all else."""
+    overflow: cython.int = 0
     if not isinstance(given, int):
         if not PyArray_IsIntegerScalar(given):
             return 1
         given = given.__index__()
-    try:
-        found[0] = PyLong_AsLongLong(given)
-    except OverflowError:
-        return 1
-    return 0
+    found[0] = PyLong_AsLongLongAndOverflow(given, cython.address(overflow))
+    return overflow != 0
 
 
 def one(given, found):

@@ -91,22 +91,23 @@ static int anydml_choose_long(anydml_step *s, const anydml_move *m, anydml_plane
   return 2;
 }
 
-static int anydml_choose_fill(anydml_step *s, const anydml_move *source, int streamed) {
-  anydml_move still = *source, *m = &still;
+static int anydml_choose_fill(anydml_step *s, const anydml_move *m, int streamed) {
   const int r = m->rank;
-  memset(m->b, 0, sizeof m->b);
-  if (m->element >= 2 * ANYDML_UNIT) {
-    int steps = anydml_choose_long(s, m, anydml_chosen->fill, streamed);
-    for (int k = 0; k < steps; k++) s[k].move = source;
-    return steps;
+  int steps = 1;
+  if (m->element >= 2 * ANYDML_UNIT) steps = anydml_choose_long(s, m, anydml_chosen->fill, streamed);
+  else {
+    anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
+    s->streamed = streamed;
+    s->plane = anydml_chosen->fill;
+    if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
+    anydml_cut_lines(s, ANYDML_UNIT);
   }
-  anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
-  s->move = source;
-  s->streamed = streamed;
-  s->plane = anydml_chosen->fill;
-  if (r && m->pattern == m->element && m->element <= ANYDML_ELEMENT && anydml_chosen->elements[m->element]) s->plane = anydml_chosen->elements[m->element];
-  anydml_cut_lines(s, ANYDML_UNIT);
-  return 1;
+  for (int k = 0; k < steps; k++) {
+    /* A pattern stays where it is. */
+    s[k].b1 = s[k].b0 = 0;
+    for (int d = 0; d < s[k].rank; d++) s[k].b[d] = 0;
+  }
+  return steps;
 }
 
 static void anydml_choose_look(anydml_step *s, const anydml_move *m, int streamed) {

@@ -6,10 +6,16 @@ from anydml.core.batch cimport Batch
 cdef extern from *:
     """
     #include <numpy/arrayobject.h>
+    /* Plain bytes and structures; registered dtypes, such as bfloat16, are of that kind, too. */
+    static int anydml_is_opaque(PyObject *descr) {
+        PyArray_Descr *d = (PyArray_Descr *)descr;
+        return d->kind == 'V' && d->type_num < NPY_USERDEF;
+    }
     static int anydml_pack(PyObject *descr, char *at, PyObject *value) {
         return PyArray_Pack((PyArray_Descr *)descr, at, value);
     }
     """
+    bint is_opaque "anydml_is_opaque"(void *descr)
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
 cdef bint is_plain(object value) except -1

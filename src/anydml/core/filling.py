@@ -33,7 +33,7 @@ def is_plain(value):
 def pattern_of(k, value):
     """The bytes of an element with this value; None where there is none, or NumPy's rules for it are not enough."""
     dtype = packing(k)
-    if dtype is None or (dtype.kind == "V" and dtype.isbuiltin != 2):
+    if dtype is None or is_opaque(cython.cast(cython.pointer(PyObject), dtype)):
         return None
     # Bytes that nobody else has: those of `bytes` may be shared.
     found = PyBytes_FromStringAndSize(cython.NULL, k.element)

@@ -49,6 +49,7 @@ enum {
   ANYDML_NESTED = 512,     /* the same where indices depend on others */
   ANYDML_DIRECT = 2,       /* stores past the caches from registers */
   ANYDML_LONG_LINE = 8 << 10, /* bytes of a line whose ends may be woven twice */
+  ANYDML_ROWS_FROM = 128 << 10, /* bytes of a column from which on rows are written one by one within the caches */
   ANYDML_WOVEN = 12 << 10, /* bytes of rows that are woven at a time, vector by vector */
   ANYDML_WEAVE_FROM = 4 << 10, /* bytes from which on masks are worth making */
   ANYDML_ELEMENT = 128,    /* bytes of the longest element that has a loop of its own */

@@ -42,11 +42,16 @@ static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int
   }
 }
 
-/* Rows of a table whose columns are moves, past the caches; `pattern` says whether they follow each other there. */
+/* Rows of a table whose columns are moves; `pattern` says whether they follow each other at the destination. */
 static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
   const anydml_move *m = s->move;
   const int64_t end = last * s->each < s->n0 ? last * s->each : s->n0;
   int64_t i = first * s->each;
+  if (!s->streamed) {
+    for (; i < end; i++)
+      for (int64_t k = 0; k < s->count; k++) K(copy)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element);
+    return;
+  }
   if (!s->pattern) {
     for (; i < end; i++)
       for (int64_t k = 0; k < s->count; k++) K(stream)(m[k].to + i * m[k].a[0], m[k].from + i * m[k].b[0], m[k].element, m[k].from + (i + 1) * m[k].b[0]);
@@ -92,8 +97,22 @@ static void K(elements_packed)(const anydml_step *s, char *to, const char *from,
   }
 }
 
-/* A pattern again and again: `block` has as many of it as fit. */
+/* A pattern again and again: `block` has as many of it as fit, and 64 bytes more. */
 static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int streamed) {
+  const int64_t w = K(W);
+  if (size == 64 && n >= 2 * w && (!streamed || n < 256)) {
+    /* The same vectors from line to line. */
+    enum { V = 64 / K(W) };
+    int64_t i = -(uintptr_t)to & (w - 1);
+    K(vec) v[V];
+    for (int k = 0; k < V; k++) v[k] = *(const K(vec) *)(block + i + k * w);
+    ANYDML_PUT(K(vec), to, block);
+    for (; i + 64 <= n; i += 64)
+      for (int k = 0; k < V; k++) *(K(vec) *)(to + i + k * w) = v[k];
+    for (; i + w <= n; i += w) ANYDML_PUT(K(vec), to + i, block + (i & 63));
+    ANYDML_PUT(K(vec), to + n - w, block + ((n - w) & 63));
+    return;
+  }
   if (!streamed || n < 256) {
     for (; n > size; n -= size, to += size) K(copy)(to, block, size);
     if (n > 0) K(copy)(to, block, n);
@@ -111,15 +130,16 @@ static void K(repeat)(char *to, int64_t n, const char *block, int64_t size, int 
   for (int64_t i = 0; i < n; i++) to[i] = block[phase + i];
 }
 
-/* How many bytes of a block are whole turns of a pattern that it then holds, and 64 bytes after them. */
+/* How many bytes of a block are whole turns of a pattern that it then holds, and 64 bytes after them; 64 where that
+ * is a number of turns. */
 static int64_t K(block_of)(char *block, const char *pattern, int64_t period, int64_t most) {
   if (most > ANYDML_BLOCK) most = ANYDML_BLOCK;
   if (most < 64) most = 64;
-  if (period == 1) {
-    memset(block, *pattern, (size_t)most + 64);
-    return most;
+  if (!memcmp(pattern, pattern + 1, (size_t)period - 1)) {
+    memset(block, *pattern, 128);
+    return 64;
   }
-  int64_t size = ANYDML_BLOCK / period * period, done = period;
+  int64_t size = 64 % period ? ANYDML_BLOCK / period * period : 64, done = period;
   if (most < size) size = (most + period - 1) / period * period;
   K(copy)(block, pattern, period);
   while (done < size + 64) {

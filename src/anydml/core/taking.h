@@ -76,10 +76,10 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   return many;
 }
 
-/* How many of the first moves are the columns of a table of rows, past the caches; 0 or 2 at least. Row after row is
- * read, or written, as it lies: what is apart would be fetched in pieces. */
-static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count) {
-  if (m->rank != 1 || !anydml_is_plain(m)) return 0;
+/* How many of the first moves are the columns of a table of rows; 0 or 2 at least. Row after row is read, or written, as
+ * it lies: what is apart would be fetched in pieces. Within the caches that counts where much is written. */
+static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
+  if (m->rank != 1 || !anydml_is_plain(m) || (!streamed && anydml_bytes(m) < ANYDML_ROWS_FROM)) return 0;
   const int64_t n0 = m->n[0];
   anydml_reach written = anydml_writes(m), read = anydml_reach_of(m, m->from, m->b, m->element, -1);
   int64_t many = 1, row = m->element;
@@ -99,7 +99,7 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
     apart &= is_apart;
     lines &= !(((uintptr_t)q->to | q->a[0] | q->element) & 63);
     if (q->element < least) least = q->element;
-    if (!(joined || apart) || least < (joined ? 33 : lines ? 256 : 1024)) break;
+    if (!(joined || (apart && streamed)) || least < (joined ? 33 : lines ? 256 : 1024)) break;
     table = joined;
     written = put;
     read = all;
@@ -111,7 +111,7 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
   s->count = many;
   s->n0 = n0;
   s->pattern = table;
-  s->streamed = 1;
+  s->streamed = streamed;
   s->each = ANYDML_UNIT / row + 1;
   s->units = anydml_up(n0, s->each);
   return many;
@@ -125,7 +125,7 @@ static int64_t anydml_take(anydml_stage *stage, const anydml_move *m, int64_t co
   if (m->lookups) anydml_choose_look(s, m, streamed);
   else if (m->pattern) steps = anydml_choose_fill(s, m, streamed);
   else if (count > 1 && (done = anydml_take_columns(stage, s, m, count, streamed))) {}
-  else if (count > 1 && streamed && (done = anydml_take_rows(s, m, count))) {}
+  else if (count > 1 && (done = anydml_take_rows(s, m, count, streamed))) {}
   else if (count > 1 && !streamed && !m->rank && (done = anydml_take_runs(s, m, count))) {}
   else { steps = anydml_choose_plain(stage, s, m, streamed); done = 1; }
   stage->steps += steps;
