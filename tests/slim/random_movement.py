@@ -30,6 +30,8 @@ class Drawing:
     def input(self):
         rank = self.number(1, 4)
         sizes = [self.number(1, 4) for _ in range(rank)]
+        if self.is_open and self.inputs:
+            sizes[0] = self.inputs[0][1][0]
         name = f"x{len(self.inputs)}"
         shown = ["N", *sizes[1:]] if self.is_open else sizes
         self.inputs.append((helper.make_tensor_value_info(name, TensorProto.FLOAT, shown), sizes))
@@ -55,28 +57,38 @@ class Drawing:
         name, sizes = self.choice(self.values[-4:])
         rank = len(sizes)
         axis = self.number(0, rank - 1) if rank else None
-        kinds = ["Unsqueeze", "Identity", "Relu", "Reshape"]
+        kinds = ["Unsqueeze", "Identity", "Relu", "Reshape", "Add"]
         if rank:
             kinds += ["Transpose"] * 3 + ["Slice"] * 2 + ["Concat"] * 2 + ["Split", "Gather", "Pad", "Tile", "Flatten"]
         if 1 in sizes:
             kinds += ["Squeeze", "Expand"]
         if self.is_open:
-            kinds = ["Relu", "Transpose", "Identity", "Unsqueeze", "Slice", "Concat", "Flatten"] if rank else ["Relu"]
-        getattr(self, self.choice(kinds).lower())(name, sizes, axis)
+            kinds = ["Relu", "Transpose", "Transpose", "Identity", "Unsqueeze", "Slice", "Concat", "Flatten", "Add"]
+            kinds = kinds if rank else ["Relu"]
+        getattr(self, f"add_{self.choice(kinds).lower()}")(name, sizes, axis)
 
-    def identity(self, name, sizes, _):
+    def add_identity(self, name, sizes, _):
         self.add("Identity", [name], sizes)
 
-    def relu(self, name, sizes, _):
+    def add_relu(self, name, sizes, _):
         self.add("Relu", [name], sizes)
 
-    def transpose(self, name, sizes, _):
+    def add_add(self, name, sizes, axis):
+        others = [n for n, s in self.values if s == sizes]
+        if self.number(0, 1) and not self.is_open:
+            shape = [1 if k != axis else n for k, n in enumerate(sizes)]
+            other = self.constant(np.arange(math.prod(shape)).reshape(shape) + 100, np.float32)
+        else:
+            other = self.choice(others)
+        self.add("Add", [name, other], sizes)
+
+    def add_transpose(self, name, sizes, _):
         left, perm = [*range(len(sizes))], []
         while left:
             perm.append(left.pop(self.number(0, len(left) - 1)))
         self.add("Transpose", [name], [sizes[k] for k in perm], perm=perm)
 
-    def reshape(self, name, sizes, _):
+    def add_reshape(self, name, sizes, _):
         left, shape = math.prod(sizes), []
         while left > 1:
             size = self.choice([n for n in range(2, left + 1) if left % n == 0])
@@ -86,25 +98,25 @@ class Drawing:
             shape.insert(self.number(0, len(shape)), 1)
         self.add("Reshape", [name, self.constant(shape)], shape)
 
-    def flatten(self, name, sizes, axis):
+    def add_flatten(self, name, sizes, axis):
         self.add("Flatten", [name], [math.prod(sizes[:axis]), math.prod(sizes[axis:])], axis=axis)
 
-    def unsqueeze(self, name, sizes, _):
+    def add_unsqueeze(self, name, sizes, _):
         if len(sizes) < 6:
             axis = self.number(0, len(sizes))
             shape = [*sizes[:axis], 1, *sizes[axis:]]
             self.add("Unsqueeze", [name, self.constant([axis])], shape)
 
-    def squeeze(self, name, sizes, _):
+    def add_squeeze(self, name, sizes, _):
         axis = sizes.index(1)
         self.add("Squeeze", [name, self.constant([axis])], [*sizes[:axis], *sizes[axis + 1 :]])
 
-    def expand(self, name, sizes, _):
+    def add_expand(self, name, sizes, _):
         shape = [self.number(2, 3) if size == 1 else size for size in sizes]
         if math.prod(shape) < 2000:
             self.add("Expand", [name, self.constant(shape)], shape)
 
-    def slice(self, name, sizes, axis):
+    def add_slice(self, name, sizes, axis):
         if self.is_open and axis == 0 and sizes[0]:
             axis = len(sizes) - 1
         step = self.choice([1, 1, 1, 2, -1, -2])
@@ -119,7 +131,7 @@ class Drawing:
         numbers = [self.constant([n]) for n in (first, end, axis, step)]
         self.add("Slice", [name, *numbers], shape)
 
-    def concat(self, name, sizes, axis):
+    def add_concat(self, name, sizes, axis):
         others = [n for n, s in self.values if len(s) == len(sizes) and all(
             k == axis or a == b for k, (a, b) in enumerate(zip(s, sizes, strict=True)))]  # fmt: skip
         if self.is_open:
@@ -131,25 +143,25 @@ class Drawing:
         if math.prod(sizes) * total < 4000:
             self.add("Concat", names, [*sizes[:axis], total, *sizes[axis + 1 :]], axis=axis)
 
-    def split(self, name, sizes, axis):
+    def add_split(self, name, sizes, axis):
         cut = self.number(1, sizes[axis])
         lengths = [cut, sizes[axis] - cut] if cut < sizes[axis] else [cut]
         shapes = [[*sizes[:axis], n, *sizes[axis + 1 :]] for n in lengths]
         self.add("Split", [name, self.constant(lengths)], *shapes, axis=axis)
 
-    def gather(self, name, sizes, axis):
+    def add_gather(self, name, sizes, axis):
         shape = [self.number(1, 4) for _ in range(self.number(0, 1))]
         indices = [self.number(-sizes[axis], sizes[axis] - 1) for _ in range(math.prod(shape))]
         given = self.constant(np.array(indices).reshape(shape))
         self.add("Gather", [name, given], [*sizes[:axis], *shape, *sizes[axis + 1 :]], axis=axis)
 
-    def pad(self, name, sizes, axis):
+    def add_pad(self, name, sizes, axis):
         counts = [self.number(0, 1) for _ in range(2 * len(sizes))]
         shape = [n + a + b for n, a, b in zip(sizes, counts, counts[len(sizes) :], strict=False)]
         if math.prod(shape) < 2000:
             self.add("Pad", [name, self.constant(counts), self.constant(7.0, np.float32)], shape)
 
-    def tile(self, name, sizes, axis):
+    def add_tile(self, name, sizes, axis):
         times = [self.number(1, 2) if k == axis else 1 for k in range(len(sizes))]
         shape = [n * t for n, t in zip(sizes, times, strict=True)]
         if math.prod(shape) < 2000:
@@ -190,7 +202,7 @@ def drawn(number, is_open=False):
     for _ in range(number(1, 14)):
         drawing.step()
     if not drawing.nodes:
-        drawing.identity(*drawing.values[0], 0)
+        drawing.add_identity(*drawing.values[0], 0)
     model, given = drawing.model()
     onnx.checker.check_model(model)
     return model, given

@@ -77,21 +77,27 @@ PATTERNS = {
           h = Reshape (f, n) i = Transpose <perm = [0, 1, 3, 2, 4, 5]> (h) z = Reshape (i, m) }""",
         ["Reshape", "Gather", "Reshape"],
     ),
-    "every second pixel": (
-        """g (float[1,3,4,4] x) => (float[1,12,2,2] z)
-        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] end = {99}>
-        { a = Slice (x, zero, end, two, two) b = Slice (x, one, end, two, two)
-          c = Slice (a, zero, end, three, two) d = Slice (b, zero, end, three, two)
-          e = Slice (a, one, end, three, two) f = Slice (b, one, end, three, two)
-          z = Concat <axis = 1> (c, d, e, f) }""",
+    "every second pixel, its channels side by side": (
+        """g (float[1,4,4,8] x) => (float[1,2,2,32] z)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] end = {99}>
+        { a = Slice (x, zero, end, one, two) b = Slice (x, one, end, one, two)
+          c = Slice (a, zero, end, two, two) d = Slice (b, zero, end, two, two)
+          e = Slice (a, one, end, two, two) f = Slice (b, one, end, two, two)
+          z = Concat <axis = 3> (c, d, e, f) }""",
         ["Reshape", "Transpose", "Reshape"],
+    ),
+    "every second pixel, where single elements would be moved": (
+        """g (float[1,1,4,4] x) => (float[1,2,4,2] z)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[1] end = {99}>
+        { a = Slice (x, zero, end, three, two) b = Slice (x, one, end, three, two) z = Concat <axis = 1> (b, a) }""",
+        ["Slice", "Slice", "Concat"],
     ),
     "channels that are shuffled and split": (
         """g (float[1,4,2,2] x, float[1,4,2,2] y) => (float[1,4,2,2] p, float[1,4,2,2] q)
         <int64[5] n = {1, 2, 4, 2, 2}, int64[4] m = {1, 8, 2, 2}>
         { a = Concat <axis = 1> (x, y) b = Reshape (a, n) c = Transpose <perm = [0, 2, 1, 3, 4]> (b)
           d = Reshape (c, m) p, q = Split <axis = 1, num_outputs = 2> (d) }""",
-        ["Reshape", "Reshape", "Concat", "Reshape", "Split"],
+        ["Reshape", "Reshape", "Concat", "Reshape", "Slice", "Slice"],
     ),
     "padding that is cut off": (
         """g (float[4] x) => (float[4] z) <int64[2] n = {1, 1}, int64[1] one = {1}, int64[1] five = {5}>
@@ -166,3 +172,51 @@ def test_sizes_that_are_added_to_are_not_believed():
         x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
         expected, found = (ReferenceEvaluator(each).run(None, {"x": x}) for each in (before, slimmed.model))
         np.testing.assert_array_equal(expected[0], found[0])
+
+
+def rewritten(text, what):
+    """The operators that are left where nodes that compute are rewritten, too, and what was done to them."""
+    before = model(text)
+    slimmed = slim(before)
+    onnx.checker.check_model(slimmed.model, full_check=True)
+    for a, b in zip(run(before), run(slimmed.model), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert [stage.what for stage in slimmed.stages if stage.what] == [what]
+    lines = proved(before, slimmed)
+    assert f"{what}: every result has the same fingerprint" in lines
+    return [node.op_type for node in slimmed.model.graph.node]
+
+
+def test_transposes_cancel_across_nodes_that_compute():
+    text = """g (float[2,3,4] x, float[2,3,4] y) => (float[2,3,4] z) <float[4,1] c = {1, 2, 3, 4}> {
+        a = Transpose <perm = [0, 2, 1]> (x) b = Transpose <perm = [0, 2, 1]> (y)
+        d = Add (a, b) e = Mul (d, c) f = Concat <axis = 1> (e, d) h = Split_ (f) }"""
+    text = text.replace("h = Split_ (f)", "h, i = Split <axis = 1, num_outputs = 2> (f) j = Sub (h, i)")
+    text = text.replace(" }", " z = Transpose <perm = [0, 2, 1]> (j) }")
+    assert "Transpose" not in rewritten(text, "transposes move through nodes")
+
+
+def test_softmax_keeps_its_axis():
+    text = """g (float[2,3,4] x) => (float[3,2,4] z) {
+        a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) c = Exp (b)
+        z = Transpose <perm = [0, 1, 2]> (c) }"""
+    assert slim(model(text)).stages[-1].what == ""
+    text = """g (float[2,3,4] x) => (float[2,3,4] z) {
+        a = Transpose <perm = [1, 0, 2]> (x) b = Softmax <axis = 2> (a) z = Transpose <perm = [1, 0, 2]> (b) }"""
+    assert rewritten(text, "transposes move through nodes") == ["Softmax", "Identity"]
+
+
+def test_matrices_that_repeat_are_broadcast():
+    text = """g (float[1,4,3,5] q, float[1,2,3,5] k) => (float[1,4,3,3] z) <float[1] scale = {0.5},
+        int64[1] two = {2}, int64[5] n = {1, 2, 2, 5, 3}, int64[4] m = {1, 4, 5, 3}> {
+        a = Transpose <perm = [0, 1, 3, 2]> (k) b = Unsqueeze (a, two) c = Expand (b, n) d = Reshape (c, m)
+        e = Mul (d, scale) z = MatMul (q, e) }"""
+    assert "Expand" not in rewritten(text, "matrices that repeat are broadcast")
+
+
+def test_signs_move_into_constants():
+    text = """g (float[4,32] x) => (float[4,32] z) <int64[1] zero = {0}, int64[1] half = {16}, int64[1] end = {99},
+        int64[1] one = {1}, float[1] s = {0.25}> {
+        a = Slice (x, half, end, one) b = Slice (x, zero, half, one) c = Neg (a) d = Concat <axis = 1> (c, b)
+        z = Mul (d, s) }"""
+    assert rewritten(text, "signs move into constants") == ["Reshape", "Gather", "Reshape", "Mul"]

@@ -8,13 +8,14 @@ from onnx import ModelProto, helper, numpy_helper, parser
 
 from anydml.errors import ModelError
 from anydml.slim import proved, slim
+from anydml.slim.alike import are_alike
 from anydml.slim.following import Following
 from anydml.slim.parts import parts_of, places
 from anydml.slim.proving import differing
-from anydml.slim.slimming import Slimmed
+from anydml.slim.slimming import Slimmed, Stage
 
-TEXT = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,4] x) => (float[4,3,2] z)
-    { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [2, 0, 1]> (a) z = Relu (b) }"""
+TEXT = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,4] x) => (float[3,4,2] z)
+    { a = Transpose <perm = [1, 0, 2]> (x) b = Transpose <perm = [0, 2, 1]> (a) z = Relu (b) }"""
 
 
 def changed(model, perm):
@@ -33,9 +34,10 @@ def test_another_permutation_differs():
     proved(before, slimmed)
     (node,) = [each for each in slimmed.model.graph.node if each.op_type == "Transpose"]
     right = [*node.attribute[0].ints]
-    for perm in ([0, 1, 2], [1, 2, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1]):
+    for perm in ([0, 1, 2], [2, 1, 0], [0, 2, 1], [1, 0, 2], [2, 0, 1]):
         assert perm != right
-        other = Slimmed(changed(slimmed.model, perm), slimmed.regions, [], slimmed.before)
+        stage = Stage(before, changed(slimmed.model, perm), "", (0, 0))
+        other = Slimmed(stage.after, slimmed.regions, [], slimmed.before, [stage])
         with pytest.raises(ModelError, match="is not the same"):
             proved(before, other)
 
@@ -75,3 +77,35 @@ def test_parts_say_where_elements_come_from():
         found[to] = there
     expected = np.roll(np.arange(24).reshape(4, 6), -1, 1).T.reshape(-1)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Add (a, y)", "Sub (a, y)"),
+        ("Add (a, y)", "Add (y, a)"),
+        ("Neg (b)", "Abs (b)"),
+        ("Softmax <axis = 1>", "Softmax <axis = 0>"),
+        ("Transpose <perm = [1, 0]> (x)", "Identity (x)"),
+        ("MatMul (c, w)", "MatMul (w, c)"),
+        ("{1, 2, 3, 4}", "{1, 2, 3, 5}"),
+    ],
+)
+def test_fingerprints_differ_where_something_else_is_computed(old, new):
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,2] x, float[2,2] y) => (float[2,2] z)
+        <float[2,2] w = {1, 2, 3, 4}> { a = Transpose <perm = [1, 0]> (x) b = Add (a, y) d = Neg (b)
+        c = Mul (d, w) e = MatMul (c, w) z = Softmax <axis = 1> (e) }"""
+    assert old in text
+    before, after = parser.parse_model(text), parser.parse_model(text.replace(old, new))
+    assert are_alike(before, before, None)
+    assert not are_alike(before, after, None)
+
+
+def test_signs_are_followed_through_products():
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] z)
+        <float[2] c = {1, -2}, float[2] d = {-1, 2}> { a = Neg (x) z = Mul (a, c) }"""
+    other = text.replace("Mul (a, c)", "Mul (x, d)")
+    wrong = text.replace("Mul (a, c)", "Mul (x, c)")
+    before = parser.parse_model(text)
+    assert are_alike(before, parser.parse_model(other), None)
+    assert not are_alike(before, parser.parse_model(wrong), None)

@@ -72,6 +72,9 @@ def _lines(found: Slimmed) -> Iterator[str]:
         yield f"        {before} → {after}"
     if len(regions) > SHOWN:
         yield f"    and {counted(len(regions) - SHOWN, 'more region')}"
+    for stage in found.stages:
+        if stage.what:
+            yield f"    {stage.what}: {bytes_text(stage.moved[0])} → {bytes_text(stage.moved[1])}"
     for region in found.regions:
         if region.refused:
             yield f"    {region.title}: left alone, {region.refused}"

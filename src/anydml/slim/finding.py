@@ -16,10 +16,10 @@ from anydml.slim.steps import Step, Steps
 MOST_INDICES = 1 << 16
 """Of a Gather."""
 
-LEAST_ROW = 64
+LEAST_ROW = 32
 """Bytes of the rows that a Gather picks, at least: a copy for each index is slow."""
 
-MOST_PARTS = 64
+MOST_PARTS = 16
 """Parts of a tensor for which joins are looked for."""
 
 DEEPEST = 3
@@ -87,10 +87,32 @@ class Finder:
                 if constant and (made := self._reshaped(wide, sizes)) is not None:
                     yield made
             return
+        taken = self._cut(part, source)
+        if taken is not None and (cut := self._reshaped(taken, sizes)) is not None:
+            yield cut
         for own, other in ((True, True), (True, False), (False, True), (False, False)):
             turned = self._cut_and_turned(part, source, sizes, own, other)
             if turned is not None:
                 yield turned
+
+    def _cut(self, part: Part, source: Step) -> Step | None:
+        """One Slice along the source's own axes, in their order."""
+        units = row_major(source.sizes)
+        runs = _split(part.runs, units, lambda run: run.stride)
+        if [run.stride for run in runs] != sorted((run.stride for run in runs), reverse=True):
+            return None
+        taken, rest = [], part.offset
+        for size, unit in zip(source.sizes, units, strict=True):
+            own = [run for run in runs if unit <= run.stride < unit * size]
+            if len(own) > 1 or any(run.stride % unit for run in own):
+                return None
+            count, by = (own[0].size, own[0].stride // unit) if own else (1, 1)
+            first, rest = rest // unit, rest % unit
+            known = [] if (first, count, by) == (0, size, 1) else [first, count, by]
+            if first + (count - 1) * by >= size or not self._stand_ins.is_constant(*known):
+                return None
+            taken.append((first, count, by))
+        return self._steps.slice(source, taken, self._width) if math.prod(n for _, n, _ in taken) == part.size else None
 
     def _cut_and_turned(self, part: Part, source: Step, sizes: tuple[int, ...], own: bool, other: bool) -> Step | None:
         """One Slice and one Transpose, on axes split where the source's, or the result's, are."""

@@ -234,13 +234,14 @@ class Following:
         if any(tensor is not None and tensor.array is None for tensor in tensors[count:]):
             return False
         forms = [self._forms(name) for name in data]
-        several = len(forms[0]) if count == 1 else 1
+        # What is joined is described by the sources, or by the nearest values.
+        several = len(forms[0]) if count == 1 else min(2, max(map(len, forms)))
         found: list[list[Tensor]] = []
         for k in range(several):
             given: list[Tensor | None] = [*tensors]
             for i, (own, tensor) in enumerate(zip(forms, tensors, strict=False)):
                 assert tensor is not None, "it is not opaque"
-                given[i] = Tensor(tensor.dtype, tensor.shape, None, own[k])
+                given[i] = Tensor(tensor.dtype, tensor.shape, None, own[k if count == 1 else -k])
             try:
                 made: list[Any] = [*node.entry.run(node, self._composing, given)]
             except NotComposableError:

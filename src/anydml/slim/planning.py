@@ -10,7 +10,7 @@ import numpy as np
 from anydml.slim.finding import Finder
 from anydml.slim.following import Followed, Following
 from anydml.slim.sizes import StandIns
-from anydml.slim.steps import NODE, Cost, Step, Steps, cost, every
+from anydml.slim.steps import NODE, SLOW, Cost, Step, Steps, cost, every, is_slow
 from anydml.slim.walking import captured
 
 FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
@@ -19,8 +19,11 @@ FREE = frozenset(("Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqu
 GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
 """Operators that read their input once, and write something larger."""
 
-MOST_MIXED = 16
-"""Results of a region of which each is tried as it was, beside the others as they are now."""
+MOST_MIXED = 1 << 14
+"""Steps that are looked at, so that the results of a region share more of them."""
+
+PARTS = 2000
+"""Parts of values of several for which steps are looked for, and one more for each node of the model."""
 
 WORKED_OUT = NODE // 2
 """What it counts for, as nodes, that a node's numbers are worked out when the model runs."""
@@ -28,7 +31,7 @@ WORKED_OUT = NODE // 2
 FOLDED_BYTES = 1 << 16
 """Of a constant that is larger than what it is made of."""
 
-NOTHING = Cost(0, 0)
+NOTHING = Cost(0, 0, 0)
 
 
 @dataclass
@@ -81,6 +84,8 @@ class Plan:
         self.steps = Steps()
         self.chosen: dict[str, Step] = {}
         self._best: dict[str, Step] = {}
+        self._ways: dict[str, list[Step]] = {}
+        self._left = PARTS + len(following.nodes)
         self._originals: dict[str, Step] = {}
         self._region_of: dict[int, Region] = {}
         self._kept_names = kept
@@ -161,16 +166,28 @@ class Plan:
         else:
             outputs = self.following.output_names
             names = [name for name in region.results if not self.is_folded(name) or name in outputs]
-            new = {name: self._step(name) for name in names}
-            best = cost(*new.values())
-            for name in names if len(names) <= MOST_MIXED else ():
-                mixed = {**new, name: old[name]}
-                if (price := cost(*mixed.values())) < best:
-                    new, best = mixed, price
+            new, best = self._mixed(names, {name: self._step(name) for name in names})
+            other, price = self._mixed(names, {name: old[name] for name in names})
+            if price < best:
+                new, best = other, price
+            best = best if best.moved <= region.before.moved else region.before
             if best < region.before:
                 chosen, region.after = new, best
         region.kinds_before, region.kinds_after = self._kinds(old), self._kinds(chosen)
         self.chosen.update(chosen)
+
+    def _mixed(self, names: Sequence[str], steps: Mapping[str, Step]) -> tuple[dict[str, Step], Cost]:
+        """Steps that share more: each is tried in all ways that were found, beside those of the others."""
+        found, best = dict(steps), cost(*steps.values())
+        size = sum(1 for _ in every(steps.values()))
+        if size * sum(len(self._ways.get(name, ())) for name in names) > MOST_MIXED:
+            return found, best
+        for name in names:
+            for way in (self._original(name), *self._ways.get(name, ())):
+                price = cost(*{**found, name: way}.values())
+                if price < best:
+                    found[name], best = way, price
+        return found, best
 
     def _kinds(self, steps: Mapping[str, Step]) -> list[str]:
         """Operators of the nodes of some steps."""
@@ -196,15 +213,20 @@ class Plan:
         if found.node is None:
             return self.steps.there(name, found.sizes if found.tensor is not None else ())
         number, output = found.node
-        operator, count = self.following.nodes[number][1].op_type, len(self.following.nodes[number][1].output)
+        proto = self.following.nodes[number][1]
         inputs = [data[each] for each in found.data]
-        size = _bytes(found)
-        moved = 0 if operator in FREE else 2 * size
-        if operator in GROWING:
+        size = sum(_bytes(self.following.values[each]) for each in proto.output if each)
+        moved = 0 if proto.op_type in FREE else 2 * size
+        if proto.op_type in GROWING:
             moved = size + _bytes(self.following.values[found.data[0]])
-        more = [each for each in self.following.nodes[number][1].input[len(inputs) :] if each]
+        weight = moved
+        if proto.op_type == "Transpose":
+            perm = next((each.ints for each in proto.attribute if each.name == "perm"), None)
+            axes = [*perm] if perm is not None else [*reversed(range(len(found.sizes)))]
+            weight = moved * SLOW if is_slow(self.following.values[found.data[0]].sizes, axes) else moved
+        more = [each for each in proto.input[len(inputs) :] if each]
         extra = WORKED_OUT if any(not self.following.values[each].is_constant for each in more) else 0
-        return self.steps.kept(number, output, inputs, found.sizes, moved, (NODE + extra) // count)
+        return self.steps.kept(number, output, inputs, found.sizes, moved, weight, NODE + extra)
 
     def _step(self, name: str) -> Step:
         """The cheapest that is found."""
@@ -220,10 +242,12 @@ class Plan:
         if self.is_foldable(name):
             return self.steps.fold(name, value.sizes)
         best = self._kept(name, {each: self._step(each) for each in value.data})
+        self._ways[name] = [best]
         for form in value.forms:
             parts = following.parts(form)
-            if parts is None:
+            if parts is None or (len(parts) > 1 and self._left < 0):
                 continue
+            self._left -= len(parts) if len(parts) > 1 else 0
             assert value.tensor is not None, "it has a form"
             names = {part.source: following.names[part.source] for part in parts if part.source >= 0}
             if name in names.values():
@@ -231,6 +255,8 @@ class Plan:
             sources = {number: self._step(each) for number, each in names.items()}
             finder = Finder(self.steps, self._stand_ins, sources.__getitem__, value.tensor.dtype)
             step = finder.find(parts, value.sizes)
+            if step is not None:
+                self._ways.setdefault(name, []).append(step)
             if step is not None and self.steps.cost(step) < self.steps.cost(best):
                 best = step
         return best

@@ -75,8 +75,10 @@ def _same(before: Following, old: str, after: Following, new: str, labels: _Labe
     if first.tensor.array is not None and second.tensor.array is not None:
         return bool(np.array_equal(first.tensor.array, second.tensor.array))
     ours, theirs = _parts(before, old), _parts(after, new)
-    if ours is not None and theirs is not None and _named(before, ours) == _named(after, theirs):
-        return True
+    if ours is not None and theirs is not None:
+        named = _named(before, ours)
+        if named is not None and named == _named(after, theirs):
+            return True
     left, right = labels.of(before, old), labels.of(after, new)
     return left is not None and right is not None and np.array_equal(left, right)
 
@@ -88,8 +90,15 @@ def _parts(following: Following, name: str) -> Parts | None:
     return following.parts(value.forms[0] if value.forms else following.operand(name))
 
 
-def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]]:
-    return [(following.names.get(part.source, ""), part._replace(source=min(0, part.source))) for part in parts]
+def _named(following: Following, parts: Sequence[Part]) -> list[tuple[str, Part]] | None:
+    """Parts with the names of their sources; None where one of these is itself moved from others."""
+    found = []
+    for part in parts:
+        name = following.names.get(part.source, "")
+        if name and following.values[name].node is not None:
+            return None
+        found.append((name, part._replace(source=min(0, part.source))))
+    return found
 
 
 class _Labels:
@@ -110,9 +119,7 @@ class _Labels:
         parts = _parts(following, name)
         if parts is not None:
             found = np.full(value.tensor.size, -1, np.int64)
-            for part in parts:
-                self._put(following, part, found)
-            return found.reshape(value.sizes)
+            return found.reshape(value.sizes) if all(self._put(following, part, found) for part in parts) else None
         assert value.node is not None, "what does not move has one part"
         number, output = value.node
         node = following.nodes[number][2]
@@ -127,16 +134,23 @@ class _Labels:
         except ModelError:
             return None
 
-    def _put(self, following: Following, part: Part, found: Array) -> None:
+    def _put(self, following: Following, part: Part, found: Array) -> bool:
+        """Label a part's elements; whether that was possible."""
         to, there = places(part)
         if part.source < 0:
             found[to] = self._number(part.fill) * PLACES
-            return
+            return True
         name = following.names[part.source]
+        if following.values[name].node is not None:
+            labels = self.of(following, name)
+            if labels is not None:
+                found[to] = labels.reshape(-1)[there]
+            return labels is not None
         if following.values[name].is_constant:
             found[to] = self._constants(name)[there]
         else:
             found[to] = self._number(name) * PLACES + there
+        return True
 
     def _constants(self, name: str) -> Array:
         """The labels of a constant's elements."""

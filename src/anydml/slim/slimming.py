@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from onnx import ModelProto
@@ -11,19 +11,45 @@ from onnx import ModelProto
 from anydml.files.folder import Folder
 from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
+from anydml.slim.alike import are_alike
 from anydml.slim.constants import Constants
 from anydml.slim.following import Following, size_names
 from anydml.slim.planning import Plan, Region
 from anydml.slim.proving import differing
+from anydml.slim.pushing import Pushing
+from anydml.slim.sharing import Sharing
+from anydml.slim.signs import Signs
 from anydml.slim.sizes import StandIns
+from anydml.slim.steps import Cost
+from anydml.slim.walking import with_nodes
 from anydml.slim.writing import Writer
 from anydml.text import bytes_text, counted
 
 OLDEST = 11
 """Opset from which on Slice and Pad take numbers as inputs."""
 
+MOST_TRIES = 3
+"""Plans that are compared with the model, each without the regions that were wrong in the one before."""
+
 OLDEST_IR = 4
 """From which on initializers need not be inputs."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step from one model to the next.
+
+    Attributes:
+        before: the model that was there.
+        after: the one that was made of it.
+        what: is done to nodes that compute; empty where they stay as they are.
+        moved: bytes moved before and after.
+    """
+
+    before: ModelProto
+    after: ModelProto
+    what: str
+    moved: tuple[int, int]
 
 
 @dataclass
@@ -32,20 +58,34 @@ class Slimmed:
 
     Attributes:
         model: the new one; the old one where nothing could be better.
-        regions: of movement nodes, with what they cost before and after.
+        regions: of movement nodes, with what they cost before, and once they are composed.
         notes: what was left alone, and why.
         before: the model as it was followed.
+        stages: from the model to the new one.
+        after: what all movement costs in the end.
     """
 
     model: ModelProto
     regions: list[Region] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     before: Following | None = None
+    stages: list[Stage] = field(default_factory=list)
+    after: list[Cost] = field(default_factory=list)
 
     @property
     def changed(self) -> list[Region]:
         """The regions that are cheaper."""
         return [region for region in self.regions if region.after != region.before]
+
+
+Rewriting = Callable[[ModelProto, Following, StandIns, Constants], ModelProto | None]
+
+REWRITINGS: Sequence[tuple[str, Rewriting]] = (
+    ("matrices that repeat are broadcast", lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
+    ("transposes move through nodes", lambda model, found, _, constants: Pushing(model, found, constants).pushed()),
+    ("signs move into constants", lambda model, found, _, constants: Signs(model, found, constants).moved()),
+)
+"""What is done to nodes that compute."""
 
 
 def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
@@ -56,8 +96,7 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
         folder: where its external data lies, of which only what moves is read; None where it is loaded, or has none.
 
     Returns:
-        A model of the same opsets, inputs and outputs, with the same nodes but for those that move: what computes is
-        the same, in the same order.
+        A model of the same opsets, inputs and outputs, which computes the same numbers.
 
     Raises:
         ModelError: the model is not valid.
@@ -70,27 +109,52 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
     several = StandIns.several(names, _constants(model))
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
+    result = current = _composed(model, folder, several)
+    for what, rewriting in REWRITINGS:
+        constants = Constants(folder, current.model)
+        rewritten = rewriting(current.model, Following(current.model, several[0].sizes), several[0], constants)
+        if rewritten is None:
+            continue
+        found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
+        before, after = moved(current.after), moved(found.after)
+        if after < before and are_alike(current.model, found.model, folder):
+            result.stages.append(Stage(current.model, found.model, what, (before, after)))
+            current = found
+    result.model, result.after = current.model, current.after
+    return result
+
+
+def _composed(model: ModelProto, folder: Folder | None, several: Sequence[StandIns]) -> Slimmed:
+    """A model whose movement alone is written again."""
     followings = [Following(model, each.sizes) for each in several]
     constants = Constants(folder, model)
     kept: set[str] = set()
-    for _ in range(3):
+    for _ in range(MOST_TRIES):
         plan = Plan(followings[0], followings[1:], several[0], kept)
-        if all(region.after == region.before for region in plan.regions):
-            return Slimmed(model, plan.regions, [], followings[0])
+        costs = [region.after for region in plan.regions]
+        before = [region.before for region in plan.regions]
+        if costs == before:
+            return Slimmed(model, plan.regions, [], followings[0], [], costs)
         written = Writer(model, plan, several[0], constants).written()
         wrong = _wrong(written, followings, several, constants)
         if not wrong:
-            return Slimmed(written, plan.regions, [], followings[0])
+            stage = Stage(model, written, "", (moved(before), moved(costs)))
+            return Slimmed(written, plan.regions, [], followings[0], [stage], costs)
         kept |= wrong
-    return Slimmed(model, plan.regions, ["nothing is changed: it could not be proved"], followings[0])
+    return Slimmed(model, plan.regions, ["nothing is changed: it could not be proved"], followings[0], [], before)
+
+
+def moved(costs: Sequence[Cost]) -> int:
+    """Bytes of all."""
+    return sum(cost.moved for cost in costs)
 
 
 def total(slimmed: Slimmed) -> str:
     """Bytes and nodes of a model's movement, before and after."""
-    before = sum(region.before.moved for region in slimmed.regions)
-    after = sum(region.after.moved for region in slimmed.regions)
-    nodes = [sum(getattr(region, when).whole for region in slimmed.regions) for when in ("before", "after")]
-    return f"{bytes_text(before)} moved by {counted(nodes[0], 'node')} before, {bytes_text(after)} by {nodes[1]} after"
+    before, after = [region.before for region in slimmed.regions], slimmed.after
+    nodes = [sum(cost.whole for cost in costs) for costs in (before, after)]
+    first = f"{bytes_text(moved(before))} moved by {counted(nodes[0], 'node')} before"
+    return f"{first}, {bytes_text(moved(after))} by {nodes[1]} after"
 
 
 def listed(kinds: list[str]) -> str:

@@ -13,11 +13,25 @@ NODE = 720720
 """What a node counts for: a node of several outputs is shared out evenly among them."""
 
 
-class Cost(NamedTuple):
-    """What is compared: bytes that are read and written, then nodes, each `NODE`."""
+SLOW = 8
+"""How much more time ONNX Runtime takes for a Transpose or Slice that moves element by element."""
 
-    moved: int
+SHORT = 32
+"""Bytes in a row below which a Slice does."""
+
+
+class Cost(NamedTuple):
+    """What is compared: the time that bytes take, then nodes, each `NODE`.
+
+    Attributes:
+        weight: bytes that are read and written, those of slow nodes several times.
+        nodes: their number.
+        moved: bytes that are read and written.
+    """
+
+    weight: int
     nodes: int
+    moved: int
 
     @property
     def whole(self) -> int:
@@ -35,6 +49,7 @@ class Step:
         sizes: its shape.
         numbers: what else the operator is given.
         moved: bytes that the step reads and writes.
+        weight: the same, those of slow nodes several times.
         nodes: how many nodes it is, each `NODE`: less than one where a node makes several tensors.
     """
 
@@ -43,6 +58,7 @@ class Step:
     sizes: tuple[int, ...]
     numbers: Any
     moved: int
+    weight: int
     nodes: int
 
     @property
@@ -69,10 +85,13 @@ class Steps:
         return self._step("", (), sizes, name, 0, 0)
 
     def kept(
-        self, node: int, output: int, inputs: Sequence[Step], sizes: Sequence[int], moved: int, nodes: int
+        self, node: int, output: int, inputs: Sequence[Step], sizes: Sequence[int], moved: int, weight: int, nodes: int
     ) -> Step:
-        """An output of a node that stays, and what of its cost is this output's."""
-        return self._step("", inputs, sizes, (node, output), moved, nodes)
+        """An output of a node that stays, which costs the same whatever is read of it."""
+        key = "", tuple(map(id, inputs)), (), (node,)
+        if key not in self._made:
+            self._made[key] = Step("", tuple(inputs), (), (node,), moved, weight, nodes)
+        return self._step("", [self._made[key]], sizes, (node, output), 0, 0)
 
     def fold(self, name: str, sizes: Sequence[int]) -> Step:
         """A value that is moved once and for all, and becomes part of the model."""
@@ -128,7 +147,11 @@ class Steps:
     ) -> Step:
         key = kind, tuple(map(id, inputs)), tuple(sizes), numbers
         if key not in self._made:
-            self._made[key] = Step(kind, tuple(inputs), tuple(sizes), numbers, moved, nodes)
+            slow = (kind == "Transpose" and is_slow(inputs[0].sizes, numbers)) or (
+                kind == "Slice" and moved * _row(inputs[0].sizes, sizes) < 2 * SHORT * math.prod(sizes)
+            )
+            weight = moved * SLOW if slow else moved
+            self._made[key] = Step(kind, tuple(inputs), tuple(sizes), numbers, moved, weight, nodes)
         return self._made[key]
 
 
@@ -150,8 +173,37 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
 
 def cost(*steps: Step) -> Cost:
     """What it takes to make some tensors."""
-    moved = nodes = 0
+    weight = nodes = moved = 0
     for step in every(steps):
-        moved += step.moved
+        weight += step.weight
         nodes += step.nodes
-    return Cost(moved, nodes)
+        moved += step.moved
+    return Cost(weight, nodes, moved)
+
+
+def _row(sizes: Sequence[int], taken: Sequence[int]) -> int:
+    """Elements that a Slice finds side by side."""
+    found = 1
+    for size, count in zip(reversed(sizes), reversed(taken), strict=True):
+        found *= count
+        if count != size:
+            break
+    return found
+
+
+def is_slow(sizes: Sequence[int], axes: Sequence[int]) -> bool:
+    """Whether a Transpose moves element by element: the last axis is another, and more than one changes its place."""
+    moving = [axis for axis in axes if sizes[axis] != 1]
+    # Axes that stay together are one.
+    groups = [k for k, axis in enumerate(moving) if not k or not _follows(sizes, moving[k - 1], axis)]
+    order = np.argsort([moving[k] for k in groups]).tolist()
+    place = [order.index(k) for k in range(len(order))]
+    if not place or place[-1] == len(place) - 1:
+        return False
+    return not any(
+        [k for k in place if k != one] == [k for k in range(len(place)) if k != one] for one in range(len(place))
+    )
+
+
+def _follows(sizes: Sequence[int], first: int, second: int) -> bool:
+    return second > first and all(sizes[axis] == 1 for axis in range(first + 1, second))

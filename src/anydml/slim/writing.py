@@ -9,9 +9,8 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from anydml.onnx.budget import Budget
-from anydml.onnx.graph import opsets_of, plain_domain
+from anydml.onnx.graph import opsets_of
 from anydml.onnx.operators import run_node
-from anydml.onnx.table import NODES
 from anydml.onnx.training_nodes import FreshNames
 from anydml.onnx.values import Array
 from anydml.slim.constants import Constants
@@ -19,7 +18,7 @@ from anydml.slim.following import Following
 from anydml.slim.planning import Plan
 from anydml.slim.sizes import StandIns
 from anydml.slim.steps import Step
-from anydml.slim.walking import captured
+from anydml.slim.walking import alive, captured
 
 LAST = 2**63 - 1
 """What Slice takes as "to the end"."""
@@ -72,7 +71,7 @@ class Writer:
         result = ModelProto()
         result.CopyFrom(self._model)
         del result.graph.node[:]
-        nodes = self._alive()
+        nodes = alive(self._nodes, {output.name for output in graph.output})
         result.graph.node.extend(nodes)
         used = {name for node in nodes for name in (*node.input, *captured(node))}
         used.update(output.name for output in graph.output)
@@ -85,18 +84,6 @@ class Writer:
         _keep(result.graph.value_info, lambda value: value.name in there)
         _keep(result.graph.quantization_annotation, lambda each: each.tensor_name not in gone)
         return result
-
-    def _alive(self) -> list[NodeProto]:
-        """The nodes that something needs; those of operators that anydml does not know stay."""
-        needed = {output.name for output in self._model.graph.output}
-        found = []
-        for node in reversed(self._nodes):
-            known = (plain_domain(node.domain), node.op_type) in NODES
-            if not known or not needed.isdisjoint(node.output):
-                found.append(node)
-                needed.update(node.input)
-                needed.update(captured(node))
-        return found[::-1]
 
     def _copy(self, proto: NodeProto) -> None:
         """A node that stays; what it reads is made before."""
@@ -151,7 +138,7 @@ class Writer:
         proto = self._following.nodes[number][1]
         if number not in self._kept:
             data = self._following.values[proto.output[output]].data
-            given = {name: self._step(each, name) for name, each in zip(data, step.inputs, strict=True)}
+            given = {name: self._step(each, name) for name, each in zip(data, step.inputs[0].inputs, strict=True)}
             copy = NodeProto()
             copy.CopyFrom(proto)
             count = len(data)

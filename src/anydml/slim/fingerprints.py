@@ -1,0 +1,229 @@
+"""Fingerprints of a model's results: 64 bits for every element that say how it is made, whatever the inputs are.
+
+An element that moves keeps its fingerprint. One that is computed gets one of the operator, its attributes and the
+fingerprints of what it is made of: the elements at its place, a row, a row and a column; of a node of which no more is
+known, all of its inputs. So models with the same fingerprints compute the same, but for one chance in
+some 2⁴⁰. Constants of the same name are taken to be the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto
+
+from anydml.errors import ModelError
+from anydml.onnx.budget import Budget
+from anydml.onnx.directml.following import Names
+from anydml.onnx.graph import last_use, plain_domain
+from anydml.onnx.operators import run_node
+from anydml.slim.constants import Constants
+from anydml.slim.following import Following
+from anydml.slim.pushing import ELEMENTWISE
+
+MOST = 1 << 27
+"""Elements of all values of a model; with more there are no fingerprints."""
+
+Marks = np.ndarray[Any, np.dtype[np.uint64]]
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class NoFingerprintError(Exception):
+    """There are too many elements, or sizes are not known."""
+
+
+def fingerprints(following: Following, constants: Constants) -> dict[str, bytes]:
+    """One for each output of a graph.
+
+    Raises:
+        NoFingerprintError: there are none.
+    """
+    # They are numbers modulo 2⁶⁴, which NumPy warns of where they are scalars.
+    with np.errstate(over="ignore"):
+        found = _Fingerprints(following, constants)
+        return {output.name: found.of(output.name).tobytes() for output in following.outputs}
+
+
+class _Fingerprints:
+    def __init__(self, following: Following, constants: Constants) -> None:
+        self._following, self._constants = following, constants
+        self._known: dict[str, Marks] = {}
+        self._left = MOST
+        drops = last_use([Names(proto) for _, proto, _ in following.nodes], [each.name for each in following.outputs])
+        for number, (_, proto, node) in enumerate(following.nodes):
+            self._node(proto, node)
+            for name in drops.get(number, ()):
+                if not following.values[name].is_constant:
+                    self._known.pop(name, None)
+
+    def _ask(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise NoFingerprintError("too many elements")
+
+    def of(self, name: str) -> Marks:
+        """The fingerprints of a value's elements."""
+        if name not in self._known:
+            value = self._following.values.get(name)
+            if value is None or value.tensor is None:
+                raise NoFingerprintError(name)
+            self._ask(value.tensor.size)
+            if name in self._constants and value.is_constant:
+                self._known[name] = _of_array(self._constants.read(name))
+            else:
+                self._known[name] = _numbered(_seed(name), value.sizes)
+        return self._known[name]
+
+    def _node(self, proto: NodeProto, node: Any) -> None:
+        values = self._following.values
+        made = next((values[name] for name in proto.output if name), None)
+        if made is None or (made.is_constant and proto.op_type == "Constant"):
+            return
+        known = [values[name].tensor for name in proto.output if name]
+        if all(tensor is not None and tensor.array is not None for tensor in known):
+            for name, tensor in zip((name for name in proto.output if name), known, strict=True):
+                assert tensor is not None, "it is known"
+                self._known[name] = _of_array(np.asarray(tensor.array))
+            return
+        if None in known:
+            raise NoFingerprintError(proto.op_type)
+        self._ask(sum(tensor.size for tensor in known if tensor is not None))
+        found = self._moved(proto, node) if made.node is not None else self._computed(proto)
+        self._known.update((name, marks) for name, marks in zip(proto.output, found, strict=False) if name)
+
+    def _moved(self, proto: NodeProto, node: Any) -> Sequence[Marks]:
+        values = self._following.values
+        count = len(values[next(name for name in proto.output if name)].data)
+        given: list[Any] = [self.of(name).view(np.int64) for name in proto.input[:count]]
+        for k, name in enumerate(proto.input[count:]):
+            tensor = values[name].tensor if name else None
+            array = None if tensor is None else tensor.array
+            if array is not None and proto.op_type == "Pad" and k == 1:
+                array = _of_array(array).view(np.int64)
+            given.append(array)
+        if proto.op_type in ("Pad", "CenterCropPad") and len(given) < 3:
+            return self._unknown(proto)
+        try:
+            return [np.asarray(array).view(np.uint64) for array in run_node(node, given, Budget())]
+        except (ModelError, ValueError):
+            return self._unknown(proto)
+
+    def _computed(self, proto: NodeProto) -> Sequence[Marks]:
+        if not plain_domain(proto.domain):
+            seed = _seed(_description(proto, ()))
+            if proto.op_type == "Neg":
+                return [_negative(self.of(proto.input[0]))]
+            if proto.op_type == "Mul":
+                return [_product(seed, *map(self.of, proto.input))]
+            if proto.op_type in ELEMENTWISE and all(proto.input):
+                return [_mixed(seed, *map(self.of, proto.input))]
+            if proto.op_type == "MatMul" and all(len(self._sizes(name)) > 1 for name in proto.input):
+                rows, columns = _row(self.of(proto.input[0]), -1), self._columns(proto.input[1])
+                return [_mixed(seed, rows[..., :, None], columns[..., None, :])]
+            if proto.op_type in ("Softmax", "LogSoftmax"):
+                marks = self.of(proto.input[0])
+                axis = next((each.i for each in proto.attribute if each.name == "axis"), -1)
+                seed = _seed(_description(proto, ("axis",)))
+                return [_mixed(seed, marks, np.expand_dims(_row(marks, axis), axis))]
+        return self._unknown(proto)
+
+    def _sizes(self, name: str) -> Sequence[int]:
+        value = self._following.values[name]
+        if value.tensor is None:
+            raise NoFingerprintError(name)
+        return value.sizes
+
+    def _columns(self, name: str) -> Marks:
+        """Of the columns of matrices; constants are told apart by their names."""
+        if not self._following.values[name].is_constant:
+            return _row(self.of(name), -2)
+        *batch, _, count = self._sizes(name)
+        return _numbered(_seed(f"columns of {name}"), (*batch, count))
+
+    def _unknown(self, proto: NodeProto) -> Sequence[Marks]:
+        """Of all inputs, and of where an element is."""
+        digest = hashlib.blake2b(_description(proto, ()).encode(), digest_size=8)
+        for name in proto.input:
+            is_constant = name and self._following.values[name].is_constant
+            digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
+            digest.update(b";")
+        seed = int.from_bytes(digest.digest(), "little")
+        found = []
+        for k, name in enumerate(proto.output):
+            tensor = self._following.values[name].tensor if name else None
+            if tensor is None and name:
+                raise NoFingerprintError(name)
+            found.append(_numbered(seed + k, () if tensor is None else tensor.shape))
+        return found
+
+
+def _description(proto: NodeProto, without: Sequence[str]) -> str:
+    """The operator, and its attributes by name."""
+    attributes = sorted(
+        (each.name, each.SerializeToString(deterministic=True)) for each in proto.attribute if each.name not in without
+    )
+    return f"{plain_domain(proto.domain)}:{proto.op_type}:{attributes}"
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def _spread(marks: Marks) -> Marks:
+    """Bits that depend on all bits (splitmix64)."""
+    marks = (marks ^ (marks >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    marks = (marks ^ (marks >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return marks ^ (marks >> np.uint64(31))
+
+
+def _mixed(seed: int, *marks: Marks) -> Marks:
+    """Of several, in order, after broadcasting."""
+    found: Marks = np.array([seed & (2**64 - 1)], np.uint64).reshape(())[...]
+    for each in marks:
+        found = _spread(found * _ODD + each)
+    return found
+
+
+def _negative(marks: Marks) -> Marks:
+    """Of a number with the other sign."""
+    return ~marks + np.uint64(1)
+
+
+def _product(seed: int, first: Marks, second: Marks) -> Marks:
+    """Of products, whose sign is that of both factors."""
+    wrong = (first > _negative(first)) ^ (second > _negative(second))
+    sizes = np.minimum(first, _negative(first)), np.minimum(second, _negative(second))
+    found = _mixed(seed, *sizes) >> np.uint64(1)
+    return np.where(wrong, _negative(found), found)
+
+
+def _row(marks: Marks, axis: int) -> Marks:
+    """One for all along an axis, in order."""
+    moved = np.moveaxis(marks, axis, -1)
+    weights = _spread(np.arange(1, moved.shape[-1] + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    return _spread((_spread(moved) * weights).sum(-1, dtype=np.uint64))
+
+
+def _numbered(seed: int, sizes: Sequence[int]) -> Marks:
+    count = int(np.prod(sizes, dtype=np.int64))
+    start = np.uint64(seed & (2**64 - 1))
+    return _spread(_spread(np.arange(count, dtype=np.uint64) * _ODD + start)).reshape(sizes)
+
+
+def _of_array(array: Any) -> Marks:
+    """Of elements that are known: of their bytes, and their type."""
+    if array.dtype.hasobject:
+        raise NoFingerprintError("strings")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    sizes = np.abs(flat) if flat.dtype.kind == "f" else flat
+    wide = np.zeros((flat.size, 16), np.uint8)
+    wide[:, : flat.itemsize] = sizes.view(np.uint8).reshape(flat.size, flat.itemsize)
+    halves = wide.view(np.uint64)
+    found = _mixed(_seed(f"constant {array.dtype}"), halves[:, 0], halves[:, 1])
+    if flat.dtype.kind == "f":
+        found = np.where(np.signbit(flat), _negative(found >> np.uint64(1)), found >> np.uint64(1))
+    return found.reshape(array.shape)
