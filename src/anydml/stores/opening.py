@@ -89,6 +89,8 @@ def _folder(path: Path, place: JsonPath, follow: bool) -> Checkpoint:
     files = safetensors_of(path, follow)
     if not files and (path / WHOLE_BIN).is_file():
         files = [inside(path, WHOLE_BIN, place)]
+    if not files and (path / ".metadata").is_file():
+        raise place.error("is a distributed checkpoint of PyTorch's: anydml reshard makes whole tensors of it")
     if not files:
         known = [each.name for each in every if each.suffix.lower() == ".npy" or (each.is_dir() and is_zarr(each))]
         hint = f"name one of {names(known)} in it" if known else "name a file, or a folder that has some"

@@ -1,8 +1,8 @@
 """Tensors of checkpoints, whatever they are sharded by.
 
-Files have whole tensors, pieces of PyTorch's distributed checkpoints, or the parts of tensor-parallel ranks. Of pieces,
-``DCP_SHARDING_INFO`` in ``__metadata__`` says where in its tensor each begins, as ``HuggingFaceStorageWriter`` of
-torch.distributed.checkpoint writes it.
+Files have whole tensors, pieces of PyTorch's distributed checkpoints, or the parts of tensor-parallel ranks. Of pieces
+in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` says where in its tensor each begins, as
+``HuggingFaceStorageWriter`` of torch.distributed.checkpoint writes it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
 from anydml.stores.axes import Axes, Axis
+from anydml.stores.distributed import METADATA, pieces_of
 from anydml.stores.opening import BIN_INDEX, INDEX, open, safetensors_of, together
 from anydml.stores.safetensors_header import parse_json
 from anydml.stores.store import Checkpoint, Store
@@ -81,6 +82,8 @@ def read_sources(
     if not path.is_dir() or any(each.name.endswith((INDEX, BIN_INDEX)) for each in path.iterdir()):
         checkpoint = _checkpoint(path, follow)
         return _whole(checkpoint), _plain([checkpoint])
+    if (path / METADATA).is_file():
+        return {name: _tensor(name, [Piece(*each) for each in own]) for name, own in pieces_of(path).items()}, {}
     opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)

@@ -31,16 +31,25 @@ _STORAGES = {
 _UTILS = "torch._utils"
 
 
-def read_torch(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
-    """The tensors of a file of ``torch.save``.
+def read_torch(
+    path: Path, place: JsonPath, start: int = 0, length: int | None = None
+) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a file of ``torch.save``; one that was saved alone has no name.
+
+    Args:
+        path: the file, or one that has it inside.
+        place: for errors.
+        start: where it begins in the file.
+        length: its bytes; None if it goes on to the end of the file.
 
     Raises:
         ModelError: it is broken, of the format before PyTorch 1.6, or has a tensor that is no part of a file.
     """
     with path.open("rb") as file:
+        file.seek(start)
         if file.read(4) != b"PK\x03\x04":
             raise place.error("is no zip file, as torch.save writes: load files older than PyTorch 1.6, and save again")
-        found = entries(path, place)
+        found = entries(path, place, start, length)
         name = next((each for each in found if each.endswith("/data.pkl")), None)
         if name is None:
             raise place.error("has no data.pkl, which files of torch.save have")

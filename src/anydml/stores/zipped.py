@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from anydml.errors import ModelError
 from anydml.files import npy
@@ -26,16 +27,49 @@ class Stored(NamedTuple):
     size: int
 
 
-def entries(path: Path, place: JsonPath) -> dict[str, Stored]:
+class _Part(io.RawIOBase):
+    """A part of a file, as a file."""
+
+    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
+        self._file, self._start, self._size, self._at = file, start, size, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = max(0, offset + (0, self._at, self._size)[whence])
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        self._file.seek(self._start + self._at)
+        content = self._file.read(left if size is None or size < 0 else min(size, left))
+        self._at += len(content)
+        return content
+
+
+def entries(path: Path, place: JsonPath, start: int = 0, length: int | None = None) -> dict[str, Stored]:
     """The entries of a zip file, by name.
+
+    Args:
+        path: the file, or one that has it inside.
+        place: for errors.
+        start: where it begins in the file.
+        length: its bytes; None if it goes on to the end of the file.
 
     Raises:
         ModelError: it is none, is broken, or has an entry that is compressed or encrypted.
     """
     found: dict[str, Stored] = {}
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        size = path.stat().st_size - start if length is None else length
+        with path.open("rb") as whole, zipfile.ZipFile(file := _Part(whole, start, size)) as archive:
             listed = archive.infolist()
             if len(listed) > MOST_ENTRIES:
                 raise place.error(f"has {len(listed)} entries; {MOST_ENTRIES} are the most")
@@ -53,7 +87,7 @@ def entries(path: Path, place: JsonPath) -> dict[str, Stored]:
                 offset = each.header_offset + _LOCAL.size + name + extra
                 if each.file_size != each.compress_size or offset + each.file_size > size:
                     raise place.error(f"has {show(each.filename)}, which is longer than the file")
-                found[each.filename] = Stored(offset, each.file_size)
+                found[each.filename] = Stored(start + offset, each.file_size)
     except ModelError:
         raise
     except (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, OverflowError) as error:
