@@ -2,9 +2,9 @@
 
 Each call has a length that its process has not seen, one more than the one before; its arrays are made, and read once
 more, before the clock starts: whoever is first would otherwise fetch them into the caches for the others. Nothing is
-called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns of some calls, so that
-each finds the memory of its own last result, in an order drawn anew for each turn; a ratio is the median of a peer's
-calls by the median of ours.
+called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns of some calls, so
+that each finds the memory of its own last result, in an order drawn anew for each turn; a ratio is the median of a
+peer's calls by the median of ours.
 """
 
 from __future__ import annotations

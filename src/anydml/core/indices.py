@@ -7,6 +7,7 @@ Each gives None for what Python has to do, or refuse.
 import cython
 import numpy as np
 from cython.cimports.anydml.core.arrays import View
+from cython.cimports.anydml.core.moving import inside
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -55,29 +56,12 @@ def is_inside(at, type, size):
 def are_row_inside(at, type, step, n, size):
     """Whether n indices, `step` bytes apart, lie on an axis of a size, counted from either end."""
     i: int64_t
-    k: int32_t
-    m: uint64_t
-    wrong: int64_t = 0
-    low: int64_t = size if type < 0 else 0
-    most: int64_t = size - 1
-    if step != abs(type):
-        for i in range(n):
-            if not is_inside(at + i * step, type, size):
-                return False
-    elif type == 4:
-        for i in range(n):
-            memcpy(cython.address(k), at + 4 * i, 4)
-            wrong |= most - cython.cast(uint32_t, k)
-    elif type == -4:
-        for i in range(n):
-            memcpy(cython.address(k), at + 4 * i, 4)
-            wrong |= (k + low) | (most - k)
-    else:
-        # Without branches; what is unsigned and far outside is negative here, and so are sums that are too large.
-        for i in range(n):
-            memcpy(cython.address(m), at + 8 * i, 8)
-            wrong |= cython.cast(int64_t, (m + cython.cast(uint64_t, low)) | (cython.cast(uint64_t, most) - m))
-    return wrong >= 0
+    if step == abs(type):
+        return inside(at, type, n, size)
+    for i in range(n):
+        if not is_inside(at + i * step, type, size):
+            return False
+    return True
 
 
 def are_inside(v, type, size):

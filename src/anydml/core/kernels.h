@@ -61,6 +61,7 @@ typedef struct {
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, turn[9];
   void (*run)(char *, const char *, int64_t);
+  int (*inside)(const char *, int, int64_t, int64_t);
   void (*copies)(char *, int64_t, const int64_t *, const char *, const int64_t *, int64_t, int64_t);
   void (*beside)(const anydml_step *, int64_t, int64_t), (*look)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
   void (*weave_vector)(const anydml_weave *, int, int, char *, int64_t, const char *const *, const int64_t *, int64_t);
@@ -144,6 +145,8 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   }
 #endif
 }
+
+static int anydml_inside(const char *at, int type, int64_t n, int64_t size) { return anydml_chosen->inside(at, type, n, size); }
 
 static const char *anydml_isa(void) { return anydml_chosen->name; }
 

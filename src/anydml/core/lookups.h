@@ -74,6 +74,21 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
 ANYDML_RESOLVE(i4, int32_t, 1) ANYDML_RESOLVE(i8, int64_t, 1) ANYDML_RESOLVE(u4, uint32_t, 0) ANYDML_RESOLVE(u8, uint64_t, 0) ANYDML_RESOLVE(u1, uint8_t, 0)
 #undef ANYDML_RESOLVE
 
+/* Whether indices that follow each other lie on an axis; those with a sign count from either end. Without branches: what
+ * is unsigned and far outside is negative here, and so are sums that are too large. */
+static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
+  const uint64_t low = type < 0 ? (uint64_t)size : 0, most = (uint64_t)size - 1;
+  uint64_t wrong = 0;
+#define ANYDML_INSIDE(type) for (int64_t i = 0; i < n; i++) { \
+    type v; memcpy(&v, at + i * (int64_t)sizeof v, sizeof v); \
+    wrong |= ((uint64_t)v + low) | (most - (uint64_t)v); }
+  if (type == 4) ANYDML_INSIDE(uint32_t)
+  else if (type == -4) ANYDML_INSIDE(int32_t)
+  else ANYDML_INSIDE(uint64_t)
+#undef ANYDML_INSIDE
+  return (int64_t)wrong >= 0;
+}
+
 typedef struct {
   int64_t to[ANYDML_SEGMENT], from[ANYDML_SEGMENT];
   int64_t at[ANYDML_LOOKUPS][ANYDML_NESTED];

@@ -9,6 +9,7 @@ import os
 import cython
 from cython.cimports.anydml.core.kernels import (
     anydml_choose,
+    anydml_inside,
     anydml_isa,
     anydml_plan,
     anydml_run,
@@ -329,6 +330,11 @@ def written_by(m, count):
 def plan(stage, m, count, written):
     """Choose steps for the first moves, all of which may be done at once; how many moves they do."""
     return anydml_plan(stage, m, count, written)
+
+
+def inside(at, type, n, size):
+    """Whether n indices that follow each other lie on an axis of a size, counted from either end."""
+    return anydml_inside(at, type, n, size)
 
 
 def name_of(step):
