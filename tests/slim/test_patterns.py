@@ -97,7 +97,7 @@ PATTERNS = {
         <int64[5] n = {1, 2, 4, 2, 2}, int64[4] m = {1, 8, 2, 2}>
         { a = Concat <axis = 1> (x, y) b = Reshape (a, n) c = Transpose <perm = [0, 2, 1, 3, 4]> (b)
           d = Reshape (c, m) p, q = Split <axis = 1, num_outputs = 2> (d) }""",
-        ["Reshape", "Reshape", "Concat", "Reshape", "Slice", "Slice"],
+        ["Reshape", "Reshape", "Concat", "Reshape", "Split"],
     ),
     "padding that is cut off": (
         """g (float[4] x) => (float[4] z) <int64[2] n = {1, 1}, int64[1] one = {1}, int64[1] five = {5}>

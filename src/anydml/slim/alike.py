@@ -22,16 +22,28 @@ def sizes_of(names: Sequence[str]) -> list[Mapping[str, int]]:
     return [{name: SIZES[(k + n) % len(SIZES)] for n, name in enumerate(names)} for k in range(len(SIZES))]
 
 
-def are_alike(before: ModelProto, after: ModelProto, folder: Folder | None) -> bool:
-    """Whether all fingerprints are the same; not where there are none, as with too many elements."""
+def are_alike(
+    before: ModelProto,
+    after: ModelProto,
+    folder: Folder | None,
+    pairs: Sequence[tuple[Following, Following]] | None = None,
+) -> bool:
+    """Whether all fingerprints are the same; not where there are none, as with too many elements.
+
+    Args:
+        before: a model.
+        after: the other one.
+        folder: where external data lies.
+        pairs: both as they were followed; None follows them for small sizes.
+    """
     old = {tensor.name: tensor for tensor in before.graph.initializer}
     if any(old.get(tensor.name, tensor) != tensor for tensor in after.graph.initializer):
         return False
+    if pairs is None:
+        several = sizes_of(size_names(before))
+        pairs = [(Following(before, sizes), Following(after, sizes)) for sizes in several]
+    first, second = Constants(folder, before), Constants(folder, after)
     try:
-        return all(
-            fingerprints(Following(before, sizes), Constants(folder, before))
-            == fingerprints(Following(after, sizes), Constants(folder, after))
-            for sizes in sizes_of(size_names(before))
-        )
+        return all(fingerprints(a, first) == fingerprints(b, second) for a, b in pairs)
     except NoFingerprintError:
         return False

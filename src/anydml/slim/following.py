@@ -7,23 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from anydml.errors import BindingError, DescError, ModelError
-from anydml.moves.compose import Composer, operand_of
-from anydml.moves.move import Outside
 from anydml.moves.pieces import NotComposableError
-from anydml.moves.value import Value, join
+from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.directml.following import FOLLOWED, can_be_followed
 from anydml.onnx.directml.inference import inferred
 from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
-from anydml.onnx.moving import Looking, NotKnownError, Write, packed
+from anydml.onnx.moving import Looking, NotKnownError, packed
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
-from anydml.onnx.values import Array, Sizes, Tensor
+from anydml.onnx.values import Sizes, Tensor
+from anydml.slim.composing import MOST_PIECES, Composing
 from anydml.slim.parts import Parts, parts_of
 from anydml.slim.walking import captured
 
@@ -49,9 +47,6 @@ MOVES = frozenset(
     ]
 )
 """Operators of ONNX's own domain that move elements by numbers that are known."""
-
-MOST_PIECES = 256
-"""Of a form."""
 
 WORK = 4096
 """Pieces of all forms that are composed, and 16 more for each node."""
@@ -103,15 +98,17 @@ class Following:
         names: of the values that forms are made of, by the numbers of their operands.
         uses: how often each value is read.
         nodes: of the main graph, with names; None where anydml does not have the operator.
+        opset: of ONNX's own domain.
         outputs: of the main graph.
         output_names: their names.
     """
 
     def __init__(self, model: ModelProto, sizes: Mapping[str, int]) -> None:
         self._opsets = opsets_of(model.opset_import)
+        self.opset = self._opsets.get("", 0)
         self._sizes = sizes
         self._budget = Budget()
-        self._composing = _Composing()
+        self._composing = Composing()
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
         self._operands: dict[str, Value] = {}
         self.values: dict[str, Followed] = {}
@@ -290,102 +287,3 @@ def size_names(model: ModelProto) -> list[str]:
             if not dim.HasField("dim_value"):
                 found[dim.dim_param or free_name(value.name, axis)] = None
     return [*found]
-
-
-class _Composer(Composer):
-    """One that stores nothing in between, and knows the indices of a Gather."""
-
-    def __init__(self) -> None:
-        super().__init__("slim")
-        self._indices: dict[int, Array] = {}
-
-    def known(self, array: Array) -> Value:
-        """Indices."""
-        value = self.constant("indices", array)
-        found = operand_of(value)
-        if found is not None:
-            self._indices[found[0]] = array
-        return value
-
-    def stored(self, value: Value, reason: str) -> Value:
-        """Nothing is."""
-        raise NotComposableError(reason)
-
-    def moved(self, *_: Any, **__: Any) -> list[Value]:
-        """Nothing is."""
-        raise NotComposableError("it is written in several steps")
-
-    def overwritten(self, *_: Any) -> Value:
-        """Nothing is."""
-        raise NotComposableError("it is written over")
-
-    def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
-        """By known indices: slices, one after the other."""
-        found = operand_of(indices)
-        array = None if found is None else self._indices.get(found[0])
-        if array is None or not array.size:
-            raise NotComposableError("its indices are not known")
-        size, parts = value.sizes[axis], []
-        for start, count, step in _rows((array.reshape(-1) % size).tolist()):
-            starts, sizes, steps = [0] * len(value.sizes), [*value.sizes], [1] * len(value.sizes)
-            starts[axis], sizes[axis], steps[axis] = start, count, step
-            parts.append(value.slice(starts, sizes, steps))
-            if sum(len(part.pieces) for part in parts) > MOST_PIECES:
-                raise NotComposableError("it has too many pieces")
-        return join(parts, axis).reshape((*value.sizes[:axis], *array.shape, *value.sizes[axis + 1 :]))
-
-
-def _rows(indices: Sequence[int]) -> Iterable[tuple[int, int, int]]:
-    """Indices as few rows: first, count, step."""
-    first = 0
-    while first < len(indices):
-        end, step = first + 1, 1
-        if end < len(indices) and indices[end] != indices[first]:
-            step = indices[end] - indices[first]
-            while end < len(indices) and indices[end] - indices[end - 1] == step:
-                end += 1
-            if end - first == 2 and abs(step) != 1:
-                end, step = first + 1, 1
-        yield indices[first], end - first, step
-        first = end
-
-
-class _Composing(Looking):
-    """Nodes get values by forms, and what they make of them is composed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._own = _Composer()
-
-    @property
-    def composer(self) -> _Composer:
-        """One for the whole graph."""
-        return self._own
-
-    def stored(self, *tensors: Tensor) -> bool:
-        """Whether all are known."""
-        return all(tensor.array is not None for tensor in tensors)
-
-    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
-        """Forms, and indices."""
-        return [self._value(tensor) for tensor in tensors]
-
-    def _value(self, tensor: Tensor) -> Value:
-        if tensor.value is not None:
-            return tensor.value
-        if tensor.array is None:
-            raise NotComposableError("its indices are not known")
-        return self._own.known(tensor.array)
-
-    def source(self, array: Array) -> Value:
-        """Indices that a node has made."""
-        return self._own.known(array)
-
-    def pattern(self, element: Array) -> bytes:
-        """An element's bytes."""
-        return element.reshape(1).tobytes()
-
-    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
-        if write is not None:
-            raise NotComposableError("it is written over")
-        return Tensor(dtype, value.sizes, None, value)

@@ -10,6 +10,7 @@ import numpy as np
 from anydml.slim.finding import Finder
 from anydml.slim.following import Followed, Following
 from anydml.slim.sizes import StandIns
+from anydml.slim.splitting import with_splits
 from anydml.slim.steps import NODE, SLOW, Cost, Step, Steps, cost, every, is_slow
 from anydml.slim.walking import captured
 
@@ -21,6 +22,9 @@ GROWING = frozenset(("CenterCropPad", "Expand", "Pad", "Tile"))
 
 MOST_MIXED = 1 << 14
 """Steps that are looked at, so that the results of a region share more of them."""
+
+SPLIT_SIZES = 13
+"""Opset from which on Split takes its sizes as an input."""
 
 PARTS = 2000
 """Parts of values of several for which steps are looked for, and one more for each node of the model."""
@@ -88,7 +92,7 @@ class Plan:
         self._left = PARTS + len(following.nodes)
         self._originals: dict[str, Step] = {}
         self._region_of: dict[int, Region] = {}
-        self._kept_names = kept
+        self._kept_names, self._opset = kept, following.opset
         self.regions = self._regions()
         for region in self.regions:
             self._choose(region)
@@ -170,6 +174,9 @@ class Plan:
             other, price = self._mixed(names, {name: old[name] for name in names})
             if price < best:
                 new, best = other, price
+            if self._opset >= SPLIT_SIZES:
+                new = with_splits(self.steps, new)
+                best = cost(*new.values())
             best = best if best.moved <= region.before.moved else region.before
             if best < region.before:
                 chosen, region.after = new, best
@@ -193,9 +200,11 @@ class Plan:
         """Operators of the nodes of some steps."""
         found: dict[object, str] = {}
         for step in every(steps.values()):
-            if step.kind:
+            if step.kind == "Split":
+                found[id(step.inputs[0])] = step.kind
+            elif step.kind:
                 found[id(step)] = step.kind
-            elif not isinstance(step.numbers, str):
+            elif not isinstance(step.numbers, str) and step.numbers[0] != "Split":
                 found[step.numbers[0]] = self.following.nodes[step.numbers[0]][1].op_type
         return [kind for kind in found.values() if kind != "Constant"]
 

@@ -63,6 +63,7 @@ class Slimmed:
         before: the model as it was followed.
         stages: from the model to the new one.
         after: what all movement costs in the end.
+        found: the new model as it was followed, for all stand-ins of sizes.
     """
 
     model: ModelProto
@@ -71,6 +72,7 @@ class Slimmed:
     before: Following | None = None
     stages: list[Stage] = field(default_factory=list)
     after: list[Cost] = field(default_factory=list)
+    found: list[Following] = field(default_factory=list)
 
     @property
     def changed(self) -> list[Region]:
@@ -112,12 +114,12 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
     result = current = _composed(model, folder, several)
     for what, rewriting in REWRITINGS:
         constants = Constants(folder, current.model)
-        rewritten = rewriting(current.model, Following(current.model, several[0].sizes), several[0], constants)
+        rewritten = rewriting(current.model, current.found[0], several[0], constants)
         if rewritten is None:
             continue
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
         before, after = moved(current.after), moved(found.after)
-        if after < before and are_alike(current.model, found.model, folder):
+        if after < before and _are_alike(current, found, folder, names):
             result.stages.append(Stage(current.model, found.model, what, (before, after)))
             current = found
     result.model, result.after = current.model, current.after
@@ -134,14 +136,24 @@ def _composed(model: ModelProto, folder: Folder | None, several: Sequence[StandI
         costs = [region.after for region in plan.regions]
         before = [region.before for region in plan.regions]
         if costs == before:
-            return Slimmed(model, plan.regions, [], followings[0], [], costs)
+            return Slimmed(model, plan.regions, [], followings[0], [], costs, followings)
         written = Writer(model, plan, several[0], constants).written()
-        wrong = _wrong(written, followings, several, constants)
+        constants.add(written)
+        found = [Following(written, each.sizes) for each in several]
+        pairs = zip(followings, found, strict=True)
+        wrong = {name for old, new in pairs for name in differing(old, new, constants.read)}
         if not wrong:
             stage = Stage(model, written, "", (moved(before), moved(costs)))
-            return Slimmed(written, plan.regions, [], followings[0], [stage], costs)
+            return Slimmed(written, plan.regions, [], followings[0], [stage], costs, found)
         kept |= wrong
-    return Slimmed(model, plan.regions, ["nothing is changed: it could not be proved"], followings[0], [], before)
+    note = "nothing is changed: it could not be proved"
+    return Slimmed(model, plan.regions, [note], followings[0], [], before, followings)
+
+
+def _are_alike(before: Slimmed, after: Slimmed, folder: Folder | None, names: Sequence[str]) -> bool:
+    """Whether two models compute the same, for small sizes where sizes only have names."""
+    pairs = None if names else [(before.found[0], after.found[0])]
+    return are_alike(before.model, after.model, folder, pairs)
 
 
 def moved(costs: Sequence[Cost]) -> int:
@@ -161,18 +173,6 @@ def listed(kinds: list[str]) -> str:
     """Operators, and how often each."""
     counts = Counter(kinds)
     return ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in counts.items()) or "no node"
-
-
-def _wrong(
-    written: ModelProto, followings: Sequence[Following], several: Sequence[StandIns], constants: Constants
-) -> set[str]:
-    """Names of values that are others in the new model."""
-    constants.add(written)
-    return {
-        name
-        for before, stand_ins in zip(followings, several, strict=True)
-        for name in differing(before, Following(written, stand_ins.sizes), constants.read)
-    }
 
 
 def _constants(model: ModelProto) -> list[int]:

@@ -119,6 +119,25 @@ class Steps:
             return step
         return self._step("Slice", (step,), sizes, tuple(parts), 2 * math.prod(sizes) * width, NODE)
 
+    def split(self, step: Step, axis: int, lengths: Sequence[int], width: int) -> list[Step]:
+        """Parts, one after the other along an axis, by one node."""
+        moved = 2 * step.count * width
+        node = self._step("", [step], (), ("Split", axis, tuple(lengths)), moved, NODE)
+        return [self.part(node, k) for k in range(len(lengths))]
+
+    def part(self, node: Step, number: int) -> Step:
+        """An output of a Split."""
+        _, axis, lengths = node.numbers
+        sizes = node.inputs[0].sizes
+        own = (*sizes[:axis], lengths[number], *sizes[axis + 1 :])
+        return self._step("Split", [node], own, (axis, lengths, number), 0, 0)
+
+    def with_inputs(self, step: Step, inputs: Sequence[Step]) -> Step:
+        """The same of other inputs, which have the same shapes."""
+        if all(a is b for a, b in zip(step.inputs, inputs, strict=True)):
+            return step
+        return self._step(step.kind, inputs, step.sizes, step.numbers, step.moved, step.nodes)
+
     def expand(self, step: Step, sizes: Sequence[int], width: int) -> Step:
         """Broadcast to a shape of the same rank."""
         moved = (step.count + math.prod(sizes)) * width

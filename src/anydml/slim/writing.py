@@ -44,6 +44,7 @@ class Writer:
         self._tensors: dict[str, TensorProto] = {}
         self._constants: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._names: dict[int, str] = {}
+        self._splits: dict[int, list[str]] = {}
         self._kept: dict[int, list[str]] = {}
         wanted = {id(plan.step(name)): name for region in plan.regions for name in region.results}
         self._wanted = {**wanted, **{id(plan.step(name)): name for name in self._following.output_names
@@ -122,6 +123,8 @@ class Writer:
         asked = self._wanted.get(id(step), "")
         if step.kind == "":
             found = str(step.numbers) if isinstance(step.numbers, str) else self._node(step)
+        elif step.kind == "Split":
+            found = self._part(step, name)
         elif step.kind == "Constant":
             found = self._constant(step.numbers, self._array(step.numbers))
         else:
@@ -131,6 +134,23 @@ class Writer:
             self._add_step(step, inputs, found)
         self._names[id(step)] = found
         return found
+
+    def _part(self, step: Step, name: str) -> str:
+        """An output of a Split, whose node is written with the first of them."""
+        (node,) = step.inputs
+        axis, lengths, number = step.numbers
+        if id(node) not in self._splits:
+            source = self._step(node.inputs[0], name)
+            outputs = []
+            for k in range(len(lengths)):
+                asked = self._wanted.get(id(self._plan.steps.part(node, k)), "")
+                outputs.append(asked if asked and asked not in self._made else self._fresh.new(name, "part"))
+                self._made.add(outputs[-1])
+            sizes = self._integers(name, lengths)
+            label = self._fresh.new(name, "Split")
+            self._nodes.append(helper.make_node("Split", [source, sizes], outputs, label, axis=axis))
+            self._splits[id(node)] = outputs
+        return self._splits[id(node)][int(number)]
 
     def _node(self, step: Step) -> str:
         """A node that stays; its data may come from elsewhere."""

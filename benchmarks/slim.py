@@ -1,0 +1,226 @@
+"""What `anydml slim` leaves of models' movement, beside onnxslim, onnxsim and ONNX Runtime's own optimisation.
+
+Bytes and nodes are those that ONNX Runtime reports when it runs the files as they are; times are those of sessions with
+all its optimisations. Needs torch, transformers, onnxscript, onnxslim and onnxsim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from anydml.slim import slim
+from benchmarks.slim_models import MODELS
+
+FREE = frozenset(["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+GROWING = frozenset(["CenterCropPad", "Expand", "Pad", "Tile", "ReorderInput", "ReorderOutput"])
+PICKING = frozenset(
+    ["Concat", "DepthToSpace", "Gather", "Slice", "SpaceToDepth", "Split", "Transpose", "TransposeBatchNormalization"]
+)
+
+Feeds = dict[str, Any]
+Contender = Callable[[Path, Path], None]
+
+
+def anydml_slim(source: Path, target: Path) -> None:
+    onnx.save(slim(onnx.load(source)).model, target)
+
+
+def onnx_slim(source: Path, target: Path) -> None:
+    import onnxslim
+
+    onnx.save(onnxslim.slim(onnx.load(source)), target)
+
+
+def onnx_simplifier(source: Path, target: Path) -> None:
+    import onnxsim
+
+    onnx.save(onnxsim.simplify(onnx.load(source))[0], target)
+
+
+def ort_saved(source: Path, target: Path) -> None:
+    options = _options(onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    options.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+CONTENDERS: dict[str, Contender] = {
+    "anydml": anydml_slim,
+    "onnxslim": onnx_slim,
+    "onnxsim": onnx_simplifier,
+    "ORT": ort_saved,
+}
+
+
+def _options(level: Any) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+def feeds(path: Path) -> Feeds:
+    """Random inputs, as large as the file says; 2 where it does not."""
+    random, found = np.random.default_rng(0), {}
+    for value in onnx.load(path).graph.input:
+        sizes = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        if dtype.kind in "iub":
+            found[value.name] = random.integers(0, 2, sizes).astype(dtype)
+        else:
+            found[value.name] = random.standard_normal(sizes).astype(dtype)
+    return found
+
+
+def movement(path: Path, given: Feeds, folder: Path) -> tuple[int, int, list[Any]]:
+    """Bytes that a model's movement nodes read and write when it runs as it is, how many they are, and its results."""
+    options = _options(onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    options.enable_profiling = True
+    options.profile_file_prefix = str(folder / "profile")
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    results = session.run(None, given)
+    log = Path(session.end_profiling())
+    moved = nodes = 0
+    for event in json.loads(log.read_text()):
+        name = event.get("args", {}).get("op_name", "")
+        if not event.get("name", "").endswith("_kernel_time") or name not in FREE | GROWING | PICKING:
+            continue
+        nodes += 1
+        if name in FREE:
+            continue
+        outputs = sum(map(_bytes, event["args"]["output_type_shape"]))
+        moved += 2 * outputs if name in PICKING else outputs + _bytes(event["args"]["input_type_shape"][0])
+    log.unlink()
+    return moved, nodes, results
+
+
+def _bytes(tensor: dict[str, list[int]]) -> int:
+    ((kind, sizes),) = tensor.items()
+    width = {"bool": 8, "float": 32, "double": 64, "float16": 16}.get(kind) or int(re.sub(r"\D", "", kind) or 8)
+    return math.prod(sizes) * width // 8
+
+
+def ratio(first: Path, second: Path, given: Feeds, seconds: float = 1.5) -> float:
+    """The second model's time by the first's: the median of pairs of runs."""
+    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    sessions = [
+        onnxruntime.InferenceSession(str(path), _options(level), providers=["CPUExecutionProvider"])
+        for path in (first, second)
+    ]
+    pairs: list[float] = []
+    for session in sessions:
+        session.run(None, given)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(pairs) < 11:
+        order = (0, 1) if len(pairs) % 2 else (1, 0)
+        taken = [0.0, 0.0]
+        for k in order:
+            start = time.thread_time()
+            sessions[k].run(None, given)
+            taken[k] = time.thread_time() - start
+        pairs.append(taken[1] / taken[0])
+    return statistics.median(pairs)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what others print."""
+    with open(os.devnull, "w", encoding="utf-8") as nothing, contextlib.redirect_stdout(nothing):
+        yield
+
+
+def measured(path: Path, folder: Path, timed: bool) -> dict[str, Any]:
+    """What each leaves of a model."""
+    given = feeds(path)
+    moved, nodes, expected = movement(path, given, folder)
+    row: dict[str, Any] = {"model": [moved, nodes], "nodes": len(onnx.load(path).graph.node)}
+    for name, contender in CONTENDERS.items():
+        target = folder / f"{path.stem}.{name}.onnx"
+        start = time.perf_counter()
+        try:
+            with quiet():
+                contender(path, target)
+            taken = time.perf_counter() - start
+            moved, nodes, results = movement(target, given, folder)
+        except Exception as error:
+            row[name] = type(error).__name__
+            continue
+        row[name] = [moved, nodes, round(taken, 2)]
+        if name == "anydml":
+            row["equal"] = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(expected, results, strict=True))
+            row["far"] = max(float(np.max(np.abs(a - b), initial=0)) for a, b in zip(expected, results, strict=True))
+            if timed:
+                row["time"] = round(ratio(path, target, given), 3)
+    return row
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    """As Markdown, with the geometric means of what is left beside the best of the others."""
+    lines = ["| model | as exported | anydml | onnxslim | onnxsim | ORT | time |", "|---|--:|--:|--:|--:|--:|--:|"]
+    by_bytes, by_nodes = [], []
+    for name, row in rows.items():
+        cells = [_cell(row.get(each)) for each in ("model", *CONTENDERS)]
+        lines.append(f"| {name} | {' | '.join(cells)} | {row.get('time', '')} |")
+        others = [row[each] for each in CONTENDERS if each != "anydml" and isinstance(row.get(each), list)]
+        if isinstance(row.get("anydml"), list) and others:
+            by_bytes.append((row["anydml"][0] + 1) / (min(each[0] for each in others) + 1))
+            by_nodes.append((row["anydml"][1] + 1) / (min(each[1] for each in others) + 1))
+    found = f"of the best of the others: bytes {_mean(by_bytes):.2f}, nodes {_mean(by_nodes):.2f}"
+    return "\n".join([*lines, "", found])
+
+
+def _cell(found: Any) -> str:
+    return f"{found[0] / 1024:.0f} KiB, {found[1]}" if isinstance(found, list) else str(found or "")
+
+
+def _mean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("build/slim"), help="where the models are kept")
+    parser.add_argument("--only", nargs="*", help="names of models")
+    parser.add_argument("--no-times", action="store_true", help="compare bytes and nodes only")
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    rows = {}
+    for name in given.only or MODELS:
+        path = given.folder / f"{name.replace(' ', '_')}.onnx"
+        if not path.exists():
+            # Each in a process of its own, so that one's trace is not in another's memory.
+            done = subprocess.run(
+                [sys.executable, "-m", "benchmarks.slim_models", name, str(path)],
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode:
+                print(f"{name}: cannot be exported: {done.stderr.strip().splitlines()[-1][:200]}", file=sys.stderr)
+                continue
+        rows[name] = measured(path, given.folder, not given.no_times)
+        print(f"{name}: {rows[name]}", file=sys.stderr, flush=True)
+    print(table(rows))
+    if given.json:
+        given.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
