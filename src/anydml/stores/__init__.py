@@ -2,6 +2,7 @@
 
 from anydml.stores.converting import convert
 from anydml.stores.functions import plan
+from anydml.stores.loading import LoadPlan, plan_load
 from anydml.stores.opening import open  # read as anydml.stores.open
 from anydml.stores.plans import GridPlan, Plan
 from anydml.stores.rechunking import rechunk
@@ -15,6 +16,7 @@ from anydml.stores.zarr_target import ZarrTarget
 __all__ = [
     "Checkpoint",
     "GridPlan",
+    "LoadPlan",
     "Plan",
     "Store",
     "Target",
@@ -24,6 +26,7 @@ __all__ = [
     "create",
     "open",
     "plan",
+    "plan_load",
     "rechunk",
     "reshard",
     "verify",

@@ -162,12 +162,12 @@ def _ranks(
     """A file for each rank."""
     known = {name: axes.of(name, len(each.shape), str(out)) for name, each in tensors.items()}
     for rank in range(count):
-        own = {name: _share(composer, name, each, known[name], rank, count) for name, each in tensors.items()}
+        own = {name: share(composer, name, each, known[name], rank, count) for name, each in tensors.items()}
         said = {RANK: str(rank), RANKS: str(count), RANK_AXES: recorded(known)}
         yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
 
 
-def _share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: int, count: int) -> Described:
+def share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: int, count: int) -> Described:
     """A rank's part of a tensor."""
     if axis.axis is None or count == 1:
         return tensor

@@ -1,0 +1,184 @@
+"""`plan_load`: which bytes of which files become a rank's tensors, as data for other programs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import ModelError
+from anydml.moves import Access, Move, Program
+from anydml.stores.axes import Axis
+from anydml.stores.checkpoint_files import input_of, share
+from anydml.stores.resharding import change_of
+from anydml.stores.sources import read_sources
+from anydml.stores.store import Store
+from anydml.text import counted
+from anydml.tracing.ndarray import TracedNdarray
+from anydml.tracing.trace import Trace
+
+MOST_RUNS = 1 << 24
+"""Of a plan: each takes some 30 bytes."""
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Run(NamedTuple):
+    """Bytes of a file that follow each other in a tensor, too.
+
+    Attributes:
+        path: the file.
+        offset: of the first byte in the file.
+        tensor: its name.
+        start: of the first byte in the tensor, which lies in C order.
+        length: bytes.
+    """
+
+    path: Path
+    offset: int
+    tensor: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, eq=False)
+class LoadPlan:
+    """Where the bytes of tensors lie. Nothing has been read.
+
+    Attributes:
+        tensors: shapes and dtypes by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> plan = stores.plan_load("whole.safetensors")
+        >>> plan.tensors
+        {'w': ((4, 2), dtype('float32'))}
+    """
+
+    tensors: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+    _program: Program
+    _inputs: Sequence[Store]
+
+    def descriptors(self) -> Iterator[Run]:
+        """The runs of every tensor, in the order of tensors."""
+        names = [*self.tensors]
+        for move, store, number in self._moves():
+            offsets = (_offsets(move.reads, move.sizes) + store.offset).tolist()
+            for offset, start in zip(offsets, _offsets(move.destination, move.sizes).tolist(), strict=True):
+                yield Run(store.path, offset, names[number], start, move.element_size)
+
+    def ranges(self) -> dict[Path, list[tuple[int, int]]]:
+        """By file the first byte, and the one after the last, of all intervals that are read, sorted and merged."""
+        starts: dict[Path, list[Offsets]] = {}
+        ends: dict[Path, list[Offsets]] = {}
+        for move, store, _ in self._moves():
+            first = _offsets(move.reads, move.sizes) + store.offset
+            starts.setdefault(store.path, []).append(first)
+            ends.setdefault(store.path, []).append(first + move.element_size)
+        return {path: _merged(np.concatenate(own), np.concatenate(ends[path])) for path, own in starts.items()}
+
+    def to_json(self) -> str:
+        """Tensors, ranges, and descriptors as lists of file, offset, tensor, start and length, by numbers."""
+        ranges = self.ranges()
+        files, names = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
+        content = {
+            "files": [{"path": str(path), "ranges": [*map(list, own)]} for path, own in ranges.items()],
+            "tensors": [
+                {"name": name, "shape": [*shape], "dtype": dtype.name} for name, (shape, dtype) in self.tensors.items()
+            ],
+            "descriptors": [
+                [files[run.path], run.offset, names[run.tensor], run.start, run.length] for run in self.descriptors()
+            ],
+        }
+        return json.dumps(content, ensure_ascii=False)
+
+    def _moves(self) -> Iterator[tuple[Move, Store, int]]:
+        """Moves, which input each reads, and the number of the tensor that it writes."""
+        for move in self._program.moves:
+            yield move, self._inputs[move.reads.operand], move.destination.operand - len(self._inputs)
+
+
+def plan_load(
+    model: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    rank: int = 0,
+    ranks: int = 1,
+    layout: str | os.PathLike[str] | None = None,
+    follow: bool = True,
+) -> LoadPlan:
+    """Plan which bytes a tensor-parallel rank loads of a checkpoint.
+
+    Args:
+        model: a checkpoint, as `anydml.stores.reshard` reads it; or several, one for each rank that wrote it.
+        rank: which one loads, from 0.
+        ranks: how many share the tensors.
+        layout: rules and axes, as those of `anydml.stores.reshard`.
+        follow: as `anydml.stores.open`.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ModelError: the checkpoint or the layout is broken, an axis is not known or cannot be shared, or there are more
+            runs than `MOST_RUNS`.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("whole.safetensors", shape={"lm_head.weight": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"lm_head.weight": w}).plan(stores.open("w.npy"), files).run()
+        >>> plan = stores.plan_load("whole.safetensors", rank=1, ranks=2)
+        >>> [(run.tensor, run.start, run.length) for run in plan.descriptors()]
+        [('lm_head.weight', 0, 16)]
+    """
+    if not 0 <= rank < ranks:
+        raise ModelError(f"plan_load: rank is {rank}, where 0 to {ranks - 1} are expected")
+    paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
+    trace = Trace("plan_load", TracedNdarray)
+    composer = trace.composer
+    change, axes = change_of(trace, layout)
+    found, _ = read_sources(paths, axes, follow)
+    inputs: list[Store] = []
+    made = change({name: input_of(composer, tensor, inputs) for name, tensor in found.items()})
+    tensors: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+    for name, whole in made.items():
+        axis = axes.of(name, len(whole.shape), str(paths[0])) if ranks > 1 else Axis(None)
+        each = share(composer, name, whole, axis, rank, ranks)
+        composer.output(name, each.value)
+        tensors[name] = each.shape, each.dtype
+    program = composer.program()
+    sources = [move.source for move in program.moves]
+    if any(not isinstance(source, Access) or source.lookups for source in sources) or program.scratch_bytes:
+        raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
+    runs = sum(math.prod(move.sizes) for move in program.moves)
+    if runs > MOST_RUNS:
+        raise ModelError(f"plan_load: the tensors are {counted(runs, 'run')} of bytes; {MOST_RUNS} are the most")
+    return LoadPlan(tensors, program, inputs)
+
+
+def _offsets(access: Access, sizes: Sequence[int]) -> Offsets:
+    """The first byte of each element of a move, in the order of its coordinates."""
+    found = np.full((1,) * len(sizes), access.offset, np.int64)
+    for k, (size, stride) in enumerate(zip(sizes, access.strides, strict=True)):
+        shape = [1] * len(sizes)
+        shape[k] = size
+        found = found + (np.arange(size, dtype=np.int64) * stride).reshape(shape)
+    return found.reshape(-1)
+
+
+def _merged(starts: Offsets, ends: Offsets) -> list[tuple[int, int]]:
+    """Intervals, sorted, with those together that touch or overlap."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], np.maximum.accumulate(ends[order])
+    is_first = np.concatenate([[True], starts[1:] > ends[:-1]])
+    firsts = np.flatnonzero(is_first)
+    lasts = np.append(firsts[1:] - 1, len(starts) - 1)
+    return [*zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)]
