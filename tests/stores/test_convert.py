@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import struct
 
 import pytest
 from documents import ROOT
@@ -134,6 +135,32 @@ def test_an_expert_that_is_missing_is_refused(mixtral):
     with pytest.raises(ModelError, match=r"gives .*down_proj.* of shape \[3, .*config.json is of another model"):
         stores.convert(mixtral / "original", mixtral / "out")
     assert not (mixtral / "out").exists()
+
+
+def test_models_of_any_size_are_planned(tmp_path):
+    """384 experts of the sizes of the largest models, 34 GB of holes in a file."""
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=160, hidden_size=7168, moe_intermediate_size=2048, num_hidden_layers=1, num_attention_heads=64,
+        num_key_value_heads=8, num_experts=384, architectures=["Qwen3MoeForCausalLM"],
+    )  # fmt: skip
+    config.save_pretrained(tmp_path / "in")
+    header, end = {}, 0
+    shapes = {"gate_proj": [2048, 7168], "up_proj": [2048, 7168], "down_proj": [7168, 2048]}
+    for k in range(384):
+        for part, shape in shapes.items():
+            begin, end = end, end + 2 * shape[0] * shape[1]
+            name = f"model.layers.0.mlp.experts.{k}.{part}.weight"
+            header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
+    content = json.dumps(header).encode()
+    with open(tmp_path / "in" / "model.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(content)) + content)
+        file.truncate(8 + len(content) + end)
+    plan = stores.convert(tmp_path / "in", tmp_path / "out")
+    assert {target.name.rpartition(".")[2]: target.shape for target in plan.outputs} == {
+        "gate_up_proj": (384, 4096, 7168),
+        "down_proj": (384, 7168, 2048),
+    }
+    assert plan.totals.bytes_written == end
 
 
 class Doubled(transformers.core_model_loading.ConversionOps):

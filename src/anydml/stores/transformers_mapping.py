@@ -7,7 +7,7 @@ operations are called with traced tensors, so that what they move becomes part o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -203,8 +203,8 @@ class Architecture:
         Raises:
             ModelError: they differ, or no small tensors suit the converter.
         """
-        for cut in CUTS:
-            small = [[(pattern, cut(shape)) for shape in every] for pattern, every in shapes.items()]
+        for axes in CUTS:
+            small = [[(pattern, _cut(shape, axes)) for shape in every] for pattern, every in shapes.items()]
             flat = [each for every in small for each in every]
             ends = np.cumsum([math.prod(shape) for _, shape in flat], dtype=np.int64)
             if ends[-1] > MOST_CHECKED:
@@ -259,20 +259,17 @@ class Architecture:
         return {name: each[0] if isinstance(each, list) else each for name, each in found.items()}
 
 
-def _last(shape: Sizes) -> Sizes:
-    return (*shape[:-1], min(shape[-1], CUT)) if len(shape) > 1 else shape
+def _cut(shape: Sizes, axes: Sequence[int]) -> Sizes:
+    """A shape with few elements along some axes, if it has more than one."""
+    sizes = [*shape]
+    for axis in axes if len(shape) > 1 else ():
+        sizes[axis] = min(sizes[axis], CUT)
+    return tuple(sizes)
 
 
-def _first(shape: Sizes) -> Sizes:
-    return (min(shape[0], CUT), *shape[1:]) if len(shape) > 1 else shape
-
-
-def _whole(shape: Sizes) -> Sizes:
-    return shape
-
-
-CUTS: Sequence[Callable[[Sizes], Sizes]] = (_last, _first, _whole)
-"""How shapes become small ones; an operation that takes a size from the configuration suits some of them alone."""
+CUTS: Sequence[Sequence[int]] = ((-1,), (0, -1), (0,), ())
+"""Axes along which shapes are cut to small ones; an operation that takes a size from the configuration suits some of
+them alone."""
 
 
 def _grouped(groups: dict[str, Group], first: str, converter: Any, pattern: str, name: str) -> None:
