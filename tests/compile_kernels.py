@@ -13,7 +13,6 @@ import tempfile
 import numpy as np
 import triton
 from compiling import compile_quickly
-from measured import unmeasured
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -115,9 +114,7 @@ def kernels_of(moves):
         alignment = Alignment(each.moves)
         planned = plan(each, alignment.vector(addresses), alignment.loads(addresses))
         given = arguments(planned, addresses, 1 << 39)
-        with unmeasured():
-            compiled = move_tiles.warmup(**given, **OPTIONS, grid=(1,))
-        yield compiled
+        yield move_tiles.warmup(**given, **OPTIONS, grid=(1,))
 
 
 def facts(kernel):

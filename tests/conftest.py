@@ -10,7 +10,6 @@ import sys
 import time
 
 import pytest
-from measured import Repetitions
 from pace import in_order, is_left_out, keep_quick
 
 with contextlib.suppress(ModuleNotFoundError):
@@ -22,8 +21,6 @@ with contextlib.suppress(ModuleNotFoundError):
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """NumPy's threads for linear algebra, which no test asks for, are two fifths of what importing it costs a process."""
-
-REPETITIONS = Repetitions()
 
 
 def keep_bytecode(cache):
@@ -54,8 +51,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Let the garbage collector pass over what stays to the end, and coverage over what is no test."""
-    REPETITIONS.between()
+    """Let the garbage collector pass over what stays to the end."""
     gc.freeze()
     gc.enable()
 
@@ -69,8 +65,7 @@ def pytest_unconfigure():
 def pytest_runtest_call(item):
     """Keep slow tests out of the quick ones, where those are asked for: others may run on any machine."""
     start = time.thread_time()
-    with REPETITIONS.measured(item.nodeid):
-        result = yield
+    result = yield
     if item.config.option.markexpr == "quick":
         keep_quick(item, time.thread_time() - start)
     return result

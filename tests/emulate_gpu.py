@@ -14,7 +14,6 @@ import numpy as np
 import ptx
 from compile_kernels import TARGETS, NoDevice
 from cuda_calls import gather, join, slice_, split
-from measured import unmeasured
 from random_descs import OPERATORS, expected_outputs, fill_inputs, padded_strides, random_desc
 from random_programs import random_program
 from triton.runtime import driver
@@ -49,8 +48,7 @@ class Loaded:
             scratch = [0] * (len(self.code.parameters) - len(numbers))
             assert len(scratch) in (1, 2)
             counts["launches"] += 1
-            with unmeasured():
-                self.code.launch(grid[0], [*numbers, *scratch], gpu)
+            self.code.launch(grid[0], [*numbers, *scratch], gpu)
 
         return start
 
@@ -76,17 +74,13 @@ class Upload:
 def pretend():
     """Make the engine launch on `gpu`."""
     driver.set_active(NoDevice(TARGETS["sm_90"]))
-    compile_kernel, warmup = launch._compile, launch.move_tiles.warmup
-
-    def warmup_unmeasured(*args, **kwargs):
-        with unmeasured():
-            return warmup(*args, **kwargs)
+    compile_kernel = launch._compile
 
     def load(plan, named, number):
         compiled = compile_kernel(plan, named, number)
         return codes.setdefault(id(compiled), Loaded(compiled))
 
-    launch._compile, launch.move_tiles.warmup = load, warmup_unmeasured
+    launch._compile = load
     launch.Upload = operands.upload = Upload
     operands.reserve = lambda size, number: Upload(np.full(size, 0xEE, np.uint8), number)
     engine.is_captured = lambda number: False

@@ -3,20 +3,13 @@
 It replaces the functions of Triton's language before a launch and puts them back after it, which takes longer than a
 small launch; it lists all of its types whenever it wants the NumPy type of one; it looks for a common type of operands
 that have the same, and makes tensors of the numbers in a kernel's source, and types of blocks, again and again; and it
-computes whether an integer overflowed even where, without `debug`, it then does not ask. Coverage would follow each of
-the hundreds of calls that one operation takes, of which it measures none: it is stopped while a kernel is interpreted.
+computes whether an integer overflowed even where, without `debug`, it then does not ask.
 """
 
 import contextlib
 import dataclasses
 import functools
 import inspect
-
-try:
-    from measured import unmeasured
-except ModuleNotFoundError:
-    # `python -m tests.fuzz` has the root on its path, not this folder.
-    from .measured import unmeasured
 
 from anydml.engines.cuda.available import is_interpreted
 
@@ -130,7 +123,7 @@ def patched_once():
     from triton.runtime import interpreter
 
     patch, builder, numpy_type = interpreter._patch_lang, interpreter.interpreter_builder, interpreter._get_np_dtype
-    options, scopes, launch = builder.options, {}, interpreter.GridExecutor.__call__
+    options, scopes = builder.options, {}
     patch_one = interpreter._patch_attr
     type_of_one = functools.cache(numpy_type)
 
@@ -150,11 +143,6 @@ def patched_once():
     def type_of(kind):
         return numpy_type(kind) if kind.scalar.is_ptr() else type_of_one(kind.scalar)
 
-    @functools.wraps(launch)
-    def launch_unmeasured(executor, *args, **kwargs):
-        with unmeasured():
-            return launch(executor, *args, **kwargs)
-
     semantic = type(getattr(interpreter, "interpreter_semantic", None))
     quicker = [
         (language.block_type, "__init__", making_blocks(language)),
@@ -163,7 +151,6 @@ def patched_once():
         (interpreter, "_patch_lang", patch_once),
         (interpreter, "_patch_attr", patch_inner),
         (interpreter, "_get_np_dtype", type_of),
-        (interpreter.GridExecutor, "__call__", launch_unmeasured),
     ]
     if hasattr(semantic, "binary_op_type_checking_impl"):  # Triton 3.3 has functions instead.
         align = aligning(semantic.binary_op_type_checking_impl, language.tensor)

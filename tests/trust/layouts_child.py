@@ -1,6 +1,6 @@
 """Makes calls of new layouts, and says how much memory the process has, again and again.
 
-    python -m trust.layouts_child numpy|torch|fused|bound COUNT
+    python -m trust.layouts_child numpy|torch|fused|pinned|bound COUNT
 
 No two calls have the same sizes and strides. It prints the resident bytes at eight moments, the last at the end.
 """
@@ -71,9 +71,17 @@ def _calls(indices: Any) -> list[Callable[[Any], object]]:
 
 
 def on_fused() -> Callable[[int, int, int], None]:
-    """One fused function."""
-    flat = np.arange(SIDE * SIDE, dtype=np.float32)
-    fused = dml.fuse(lambda x: np.concatenate([x, x[::-1]]).T)
+    """One fused function, which is traced once."""
+    return _on_fused(lambda x: np.concatenate([x, x[::-1]]).T)
+
+
+def on_pinned() -> Callable[[int, int, int], None]:
+    """One that is traced again for other sizes, since it needs them as numbers."""
+    return _on_fused(lambda x: np.concatenate([x, x[::-1]])[: int(x.shape[0]), : int(x.shape[1])].T)
+
+
+def _on_fused(function: Callable[[Any], Any]) -> Callable[[int, int, int], None]:
+    flat, fused = np.arange(SIDE * SIDE, dtype=np.float32), dml.fuse(function)
 
     def call(rows: int, columns: int, step: int) -> None:
         fused(np.ndarray((rows, columns), flat.dtype, flat, 0, (step * columns * 4, step * 4)))
@@ -104,7 +112,7 @@ def resident() -> int:
 def main() -> None:
     """Call, and print."""
     kind, count = sys.argv[1], int(sys.argv[2])
-    call = {"numpy": on_numpy, "torch": on_torch, "fused": on_fused, "bound": on_bound}[kind]()
+    call = globals()[f"on_{kind}"]()
     # What is imported and compiled for large work at all is there before.
     for k in range(100):
         call(39, 800 - k, 30)

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["numpy", "torch", "fused", "bound"])
+@pytest.mark.parametrize("kind", ["numpy", "torch", "fused", "pinned", "bound"])
 def test_memory_is_level(kind):
     if kind == "torch":
         pytest.importorskip("torch")

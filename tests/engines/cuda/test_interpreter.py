@@ -1,9 +1,5 @@
 """What tests leave out of Triton's interpreter: the language is patched once, and afterwards it is as it was."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import cuda_calls
 import numpy as np
 import pytest
@@ -97,49 +93,3 @@ def test_operands_become_alike_as_the_interpreter_makes_them(number):
         assert all_of_them() == expected
         # The second time, numbers have been made tensors.
         assert all_of_them() == expected
-
-
-def test_what_comes_after_is_measured(tmp_path):
-    code = tmp_path / "measured.py"
-    code.write_text(MEASURED, encoding="utf-8")
-    command = [sys.executable, "-m", "coverage", "run", "--rcfile=", f"--data-file={tmp_path / 'data'}"]
-    subprocess.run([*command, f"--include={code}", str(code)], cwd=Path(__file__).parents[2], check=True, timeout=600)
-    from coverage import CoverageData
-
-    data = CoverageData(str(tmp_path / "data"))
-    data.read()
-    lines = MEASURED.splitlines()
-    expected = {number for number, line in enumerate(lines, 1) if line.endswith("# measured")}
-    left_out = {number for number, line in enumerate(lines, 1) if line.endswith("# left out")}
-    found = set(data.lines(str(code)))
-    assert found >= expected
-    if sys.version_info < (3, 12):
-        # Newer versions measure without a function that is called for every call.
-        assert not found & left_out
-
-
-MEASURED = """
-import os, sys
-sys.path.insert(0, os.getcwd())
-from measured import unmeasured
-def inner(fails):
-    value = 1  # left out
-    if fails:  # left out
-        raise ValueError  # left out
-    return value  # left out
-def outer(fails):
-    before = 1  # measured
-    try:  # measured
-        with unmeasured():
-            inner(fails)
-    except ValueError:  # measured
-        before = 2  # measured
-    return before  # measured
-def caller():
-    for k in range(50):  # measured
-        outer(k % 2)  # measured
-    done = True  # measured
-    return done  # measured
-caller()  # measured
-last = 1  # measured
-"""
