@@ -5,12 +5,13 @@ from functools import partial
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from how_many import how_many
 from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 
 import anydml as dml
 
-settings.register_profile("anydml", deadline=None, derandomize=True, max_examples=150)
+settings.register_profile("anydml", deadline=None, derandomize=True, max_examples=how_many(40))
 settings.load_profile("anydml")
 
 dtypes = st.one_of(

@@ -1,5 +1,7 @@
 """The functions against NumPy, for every dtype, in every layout, new and into `out`."""
 
+import itertools
+
 import numpy as np
 import pytest
 from odd_arrays import DTYPES, STRINGS_AND_OBJECTS, content, odd, random_array, same
@@ -42,22 +44,20 @@ def both_ways(rng, run, expected):
 
 
 @every_dtype
-@pytest.mark.parametrize("sizes", [[1, 2, 3], [6], [0, 6, 0], [2, 2, 2]])
-def test_split(dtype, sizes):
-    for rng, x, axis in arrays_of(dtype):
+def test_split(dtype):
+    for (rng, x, axis), sizes in itertools.product(arrays_of(dtype), ([1, 2, 3], [6], [0, 6, 0], [2, 2, 2])):
         expected = np.split(x, np.cumsum(sizes)[:-1], axis)
         for where in (axis, axis - x.ndim):
-            both_ways(rng, lambda out, x=x, where=where: dml.split(x, sizes, where, out=out), expected)
+            both_ways(rng, lambda out, x=x, w=where, s=sizes: dml.split(x, s, w, out=out), expected)
             split = np.array(sizes, np.int64)
             both_ways(rng, lambda out, x=x, w=where, s=split: dml.split_training(x, s, w, out=out), expected)
 
 
 @every_dtype
-@pytest.mark.parametrize("sections", [1, 2, 3, 6])
-def test_equal_parts(dtype, sections):
-    for rng, x, axis in arrays_of(dtype):
+def test_equal_parts(dtype):
+    for (rng, x, axis), sections in itertools.product(arrays_of(dtype), (1, 2, 3, 6)):
         expected = np.split(x, sections, axis)
-        both_ways(rng, lambda out, x=x, a=axis: dml.split(x, sections, a, out=out), expected)
+        both_ways(rng, lambda out, x=x, a=axis, n=sections: dml.split(x, n, a, out=out), expected)
         for split in (None, [], np.array([], np.int64)):
             parts = dml.split_training(x, split, axis, sections)
             assert [*map(content, parts)] == [*map(content, expected)]
@@ -118,18 +118,18 @@ def test_slice1(dtype):
 
 
 @every_dtype
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (0,), (4, 0), (1, 1, 2)])
-def test_gather(dtype, shape):
-    for rng, x, axis in arrays_of(dtype):
+def test_gather(dtype):
+    shapes = (), (1,), (5,), (2, 3), (0,), (4, 0), (1, 1, 2)
+    for (rng, x, axis), shape in itertools.product(arrays_of(dtype), shapes):
         indices = np.array(rng.integers(-6, 6, shape))
         expected = np.take(x, indices.ravel(), axis).reshape(x.shape[:axis] + shape + x.shape[axis + 1 :])
-        for given in (indices, odd(rng, indices), indices.astype(np.int8), indices.astype(">i4")):
-            for mode in ("clamp", "error"):
+        every = indices, odd(rng, indices), indices.astype(np.int8), indices.astype(">i4")
+        for given, mode in zip(every, ("clamp", "error") * 2, strict=True):
 
-                def gather(out, x=x, given=given, axis=axis, mode=mode):
-                    return [dml.gather(x, given, axis, out_of_range=mode, out=out and out[0])]
+            def gather(out, x=x, given=given, axis=axis, mode=mode):
+                return [dml.gather(x, given, axis, out_of_range=mode, out=out and out[0])]
 
-                both_ways(rng, gather, [expected])
+            both_ways(rng, gather, [expected])
 
 
 @pytest.mark.parametrize("kinds", [("U1", "U4"), ("S5", "S2"), (">U3", "U3"), ("U2", ">U5")])

@@ -4,12 +4,13 @@ import collections
 
 import numpy as np
 import pytest
+from how_many import how_many
 from random_descs import OPERATORS, expected_outputs, fill_inputs, is_read_flat, padded_strides, random_desc
 
 import anydml as dml
 
 CHUNKS = 24
-DESCS_PER_CHUNK = 100
+DESCS_PER_CHUNK = how_many(40)
 DEVICES = ("cpu", "reference")
 
 

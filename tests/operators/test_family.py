@@ -5,12 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 from fuzz.forced import CPU_WAYS, forced
+from how_many import how_many
 from random_descs import padded_strides
 from random_family import FAMILY, fill_indices
 
 import anydml as dml
 
-CASES = 100
+CASES = how_many(40)
 DEVICES = ("reference", "numpy", "cpu")
 
 

@@ -41,24 +41,35 @@ def has_compiler():
 
 
 FIRST = [*{case.name: case for case in reversed(CASES)}.values()]
+OTHERS = [case for case in CASES if case not in FIRST]
 
 
-@pytest.mark.parametrize(
-    "case, dynamic", [*((case, True) for case in CASES), *((case, False) for case in FIRST)], ids=str
-)
-def test_compiled_without_graph_breaks(case, dynamic):
+@pytest.mark.parametrize("cases, dynamic", [(FIRST, True), (OTHERS, False)], ids=["dynamic", "static"])
+def test_compiled_without_graph_breaks(cases, dynamic):
     results = []
     for is_compiled in (True, False):
-        call, data = of_data(case, case.make(requires_grad=True))
+        calls, data = zip(*(of_data(case, case.make(requires_grad=True)) for case in cases), strict=True)
 
-        def twice(*tensors, call=call):
-            return [tensor * 2 for tensor in call(*[tensor.sin() for tensor in tensors])]
+        def twice(data, calls=calls):
+            return [
+                [tensor * 2 for tensor in call(*[tensor.sin() for tensor in tensors])]
+                for call, tensors in zip(calls, data, strict=True)
+            ]
 
         run = torch.compile(twice, fullgraph=True, dynamic=dynamic, backend="aot_eager") if is_compiled else twice
-        found = run(*data)
-        sum((tensor * tensor).sum() for tensor in found).backward()
-        results.append([*found, *(tensor.grad for tensor in data)])
-    same(*results)
+        found = run(data)
+        sum((tensor * tensor).sum() for tensor in leaves(found)).backward()
+        results.append([[*each, *(tensor.grad for tensor in own)] for each, own in zip(found, data, strict=True)])
+    for case, compiled, plain in zip(cases, *results, strict=True):
+        assert_same(case, compiled, plain)
+
+
+def assert_same(case, found, expected):
+    """Say which case of many it is."""
+    try:
+        same(found, expected)
+    except AssertionError as error:
+        raise AssertionError(f"{case}: {error}") from error
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -73,26 +73,31 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("call", PLAIN.values(), ids=PLAIN)
-def test_the_plain_functions_are_compiled_as_the_operators_are(call):
+def test_the_plain_functions_are_compiled_as_the_operators_are():
+    """All of them are one program: most of the time goes into beginning one."""
     x = torch.randn(3, 4)
-    expected = call(dml, x)
+    expected = [call(dml, x) for call in PLAIN.values()]
 
     def plain(x):
-        return call(dml, x)
+        return [call(dml, x) for call in PLAIN.values()]
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # PyTorch says so of Python 3.13.0 alone.
         warnings.filterwarnings("ignore", "Guards may run slower", RuntimeWarning)
-        for fullgraph in (True, False):
-            for dynamic in (True, False):
-                torch.compiler.reset()
-                compiled = torch.compile(plain, fullgraph=fullgraph, dynamic=dynamic, backend="aot_eager")
-                same(compiled(x), expected)
+        for dynamic in (True, False):
+            torch.compiler.reset()
+            compiled = torch.compile(plain, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+            same(compiled(x), expected)
         for strict in (True, False):
             program = torch.export.export(Module(plain), (x,), strict=strict)
-            assert "anydml." in str(program.graph)
+            operators = {
+                str(node.target).split(".")[1] for node in program.graph.nodes if "anydml." in str(node.target)
+            }
+            assert operators == {
+                "split", "split_training", "join", "concat_training", "slice", "slice1", "gather", "flip", "roll",
+                "repeat",
+            }  # fmt: skip
             same(program.module()(x), expected)
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("expecttest")  # PyTorch's samples need it
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402  # where there is PyTorch
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-SAMPLES = how_many(10)
+SAMPLES = how_many(4)
 DTYPES = torch.float32, torch.int64
 
 MOVING = """

@@ -147,7 +147,7 @@ def test_refused(name):
 @pytest.mark.parametrize("other", [(0, 0), (1, -2), (-1, 2), (-2, 1)], ids=str)
 def test_pads_that_cut_off(mode, other):
     x = torch.arange(24.0).reshape(1, 1, 4, 6)
-    for first in itertools.product(range(-5, 6), repeat=2):
+    for first in itertools.product((-5, -2, 0, 1, 5), repeat=2):
 
         def function(x, pads=(*first, *other)):
             return F.pad(x, pads, mode)

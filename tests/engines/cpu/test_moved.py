@@ -70,7 +70,7 @@ def test_fills_write_every_element_and_nothing_else(dtype, kernels):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_one_element_each(dtype, kernels):
     rng = np.random.default_rng(4)
-    for rank, width in itertools.product((1, 2, 3), (1, 16, 130, 700, 9000)):
+    for rank, width in [(1, 9000), (2, 1), (2, 700), (3, 16), (3, 130)]:
         shape = (*rng.integers(1, 7, rank).tolist(), width)
         whole = random_array(rng, [size + rng.integers(0, 4) for size in shape], dtype)
         x = random_array(rng, [2 * size for size in shape[:-1]], dtype)[(slice(None, None, -2),) * rank]

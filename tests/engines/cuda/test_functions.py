@@ -14,7 +14,7 @@ from anydml.memory.device_array import as_array
 
 # PyTorch has no elements of other sizes.
 ELEMENT_SIZES = (1, 2, 4, 8, 16) if ON_GPU else (1, 2, 3, 4, 6, 8, 12, 16, 24, 40)
-COUNTS = (1, 3, 33, 300)
+COUNTS = (3, 300)
 INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
 
 
@@ -51,8 +51,10 @@ def unequal(count, total):
     return np.diff([0, *cuts, total]).tolist()
 
 
-@pytest.mark.parametrize("size", ELEMENT_SIZES)
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("size", "axis"),
+    [(size, axis) for k, size in enumerate(ELEMENT_SIZES) for axis in range(3) if axis == k % 3 or size == 4],
+)
 def test_split_and_join_of_every_element_size(size, axis, offsets):
     x = elements((5, 7, 9), size)
     for sizes in ([x.shape[axis]], [2, 0, 1, x.shape[axis] - 3], [1] * x.shape[axis]):
