@@ -1,6 +1,5 @@
 """PyTorch's own samples of its operators that move: fused, they give what PyTorch gives, bit for bit."""
 
-import itertools
 import re
 import types
 
@@ -16,7 +15,7 @@ pytest.importorskip("expecttest")  # PyTorch's samples need it
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402  # where there is PyTorch
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-SAMPLES = how_many(4)
+SAMPLES = how_many(6)
 DTYPES = torch.float32, torch.int64
 
 MOVING = """
@@ -85,9 +84,11 @@ def contents(tree):
 
 
 def samples(op, most):
+    """So many of each dtype, from the first to the last."""
     for dtype in DTYPES:
         if dtype in op.dtypes:
-            yield from itertools.islice(op.sample_inputs("cpu", dtype), most)
+            every = [*op.sample_inputs("cpu", dtype)]
+            yield from every[:: -(-len(every) // most)]
 
 
 def outcome(function, *arguments):
