@@ -220,3 +220,11 @@ def test_signs_move_into_constants():
         a = Slice (x, half, end, one) b = Slice (x, zero, half, one) c = Neg (a) d = Concat <axis = 1> (c, b)
         z = Mul (d, s) }"""
     assert rewritten(text, "signs move into constants") == ["Reshape", "Gather", "Reshape", "Mul"]
+
+
+def test_what_is_there_for_its_size_alone_goes():
+    text = """g (float[N,2,3] x) => (float[N,3,2] z) <int64[1] zero = {0}, int64[2] n = {3, 2}> {
+        a = Transpose <perm = [0, 2, 1]> (x) b = Transpose <perm = [2, 1, 0]> (a) c = Transpose <perm = [2, 1, 0]> (b)
+        d = Shape (b) one = Constant <value_ints = [2]> () e = Gather <axis = 0> (d, one)
+        f = Concat <axis = 0> (e, n) z = Reshape (c, f) }"""
+    assert sorted(kinds(text)) == ["Transpose"]

@@ -112,6 +112,12 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
     result = current = _composed(model, folder, several)
+    if names and result.stages:
+        # Values that were there for their sizes alone are needed no more.
+        again = _composed(result.model, folder, several)
+        if moved(again.after) < moved(result.after):
+            result.stages += again.stages
+            current = again
     for what, rewriting in REWRITINGS:
         constants = Constants(folder, current.model)
         rewritten = rewriting(current.model, current.found[0], several[0], constants)
