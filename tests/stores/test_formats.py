@@ -152,7 +152,9 @@ class TestTorch:
         (parts / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": files}))
         for folder in (whole, parts):
             assert_equal(dict(sorted(read(folder).items())), wanted)
-            stores.reshard([folder], tmp_path / f"{folder.name}-out").run()
+            plan = stores.reshard([folder], tmp_path / f"{folder.name}-out")
+            assert not any('.bin"' in remark for remark in plan.remarks)
+            plan.run()
             assert stores.verify(folder, tmp_path / f"{folder.name}-out") is None
             assert (tmp_path / f"{folder.name}-out" / "config.json").exists()
 

@@ -86,6 +86,8 @@ def plan_checkpoint(
         if len(parts) > 1:
             others[out / f"model{INDEX}"] = index_of(parts)
     copied, left = extras_beside(inputs[0]) if extras else ([], [])
+    read = {store.path.name for store in stores}
+    left = [each for each in left if each not in read]
     if is_file:
         copied, left = [], [*(each.name for each in copied), *left]
     others |= {out / each.name: each for each in copied}
