@@ -109,3 +109,21 @@ def test_signs_are_followed_through_products():
     before = parser.parse_model(text)
     assert are_alike(before, parser.parse_model(other), None)
     assert not are_alike(before, parser.parse_model(wrong), None)
+
+
+def test_constants_of_any_size_are_compared():
+    weights = np.arange(1 << 21, dtype=np.float32).reshape(1 << 10, -1)
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[1,2048] x, float[1024,2048] w) => (float[1,1024] z)
+        { a = Transpose <perm = [1, 0]> (w) z = MatMul (x, a) }"""
+    before = parser.parse_model(text)
+    del before.graph.input[1]
+    before.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    slimmed = slim(before)
+    (tensor,) = slimmed.model.graph.initializer
+    np.testing.assert_array_equal(numpy_helper.to_array(tensor), weights.T)
+    proved(before, slimmed)
+    wrong = weights.T.copy()
+    wrong[5, 7] += 1
+    tensor.CopyFrom(numpy_helper.from_array(wrong, tensor.name))
+    with pytest.raises(ModelError, match="is not the same"):
+        proved(before, slimmed)

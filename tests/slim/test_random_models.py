@@ -14,7 +14,7 @@ from slim.random_movement import drawn
 from anydml.slim import slim
 
 SETTINGS = settings(
-    max_examples=how_many(120), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=how_many(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -73,7 +73,7 @@ class _Fingerprints:
                 raise NoFingerprintError(name)
             self._ask(value.tensor.size)
             if name in self._constants and value.is_constant:
-                self._known[name] = _of_array(self._constants.read(name))
+                self._known[name] = of_array(self._constants.read(name))
             else:
                 self._known[name] = _numbered(_seed(name), value.sizes)
         return self._known[name]
@@ -87,7 +87,7 @@ class _Fingerprints:
         if all(tensor is not None and tensor.array is not None for tensor in known):
             for name, tensor in zip((name for name in proto.output if name), known, strict=True):
                 assert tensor is not None, "it is known"
-                self._known[name] = _of_array(np.asarray(tensor.array))
+                self._known[name] = of_array(np.asarray(tensor.array))
             return
         if None in known:
             raise NoFingerprintError(proto.op_type)
@@ -103,7 +103,7 @@ class _Fingerprints:
             tensor = values[name].tensor if name else None
             array = None if tensor is None else tensor.array
             if array is not None and proto.op_type == "Pad" and k == 1:
-                array = _of_array(array).view(np.int64)
+                array = of_array(array).view(np.int64)
             given.append(array)
         if proto.op_type in ("Pad", "CenterCropPad") and len(given) < 3:
             return self._unknown(proto)
@@ -214,7 +214,7 @@ def _numbered(seed: int, sizes: Sequence[int]) -> Marks:
     return _spread(_spread(np.arange(count, dtype=np.uint64) * _ODD + start)).reshape(sizes)
 
 
-def _of_array(array: Any) -> Marks:
+def of_array(array: Any) -> Marks:
     """Of elements that are known: of their bytes, and their type."""
     if array.dtype.hasobject:
         raise NoFingerprintError("strings")

@@ -15,6 +15,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.graph import plain_domain
 from anydml.onnx.operators import run_node
 from anydml.onnx.values import Array
+from anydml.slim.fingerprints import of_array
 from anydml.slim.following import Following
 from anydml.slim.parts import Part, Parts, places
 from anydml.slim.walking import captured
@@ -79,6 +80,9 @@ def _same(before: Following, old: str, after: Following, new: str, labels: _Labe
         named = _named(before, ours)
         if named is not None and named == _named(after, theirs):
             return True
+        known = labels.constant(before, ours), labels.constant(after, theirs)
+        if known[0] is not None and known[1] is not None:
+            return known[0].tobytes() == known[1].tobytes()
     left, right = labels.of(before, old), labels.of(after, new)
     return left is not None and right is not None and np.array_equal(left, right)
 
@@ -109,6 +113,18 @@ class _Labels:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[str, Array] = {}
         self._left = MOST_LABELS
+
+    def constant(self, following: Following, parts: Parts) -> Array | None:
+        """The elements of a value that is one part of a constant; None where it is not."""
+        name = following.names.get(parts[0].source, "") if len(parts) == 1 else ""
+        if not name or not following.values[name].is_constant:
+            return None
+        flat = np.ascontiguousarray(self._constant(name)).reshape(-1)[parts[0].offset :]
+        sizes, strides = [run.size for run in parts[0].runs], [run.stride * flat.itemsize for run in parts[0].runs]
+        if any(stride < 0 for stride in strides):
+            return None
+        # Runs are by falling steps, and the part is all there is.
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, strides, writeable=False))
 
     def of(self, following: Following, name: str) -> Array | None:
         """The labels of a value's elements, in its shape; None where there are too many, or they cannot be moved."""
@@ -155,10 +171,7 @@ class _Labels:
     def _constants(self, name: str) -> Array:
         """The labels of a constant's elements."""
         if name not in self._known:
-            flat = np.ascontiguousarray(self._constant(name)).reshape(-1)
-            rows, which = np.unique(flat.view(np.uint8).reshape(flat.size, -1), axis=0, return_inverse=True)
-            numbers = np.array([self._number(bytes(row)) for row in rows]) * PLACES
-            self._known[name] = numbers[which.reshape(-1)]
+            self._known[name] = of_array(self._constant(name)).reshape(-1).view(np.int64)
         return self._known[name]
 
     def _number(self, key: Hashable) -> int:
