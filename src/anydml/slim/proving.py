@@ -119,10 +119,12 @@ class _Labels:
         name = following.names.get(parts[0].source, "") if len(parts) == 1 else ""
         if not name or not following.values[name].is_constant:
             return None
-        flat = np.ascontiguousarray(self._constant(name)).reshape(-1)[parts[0].offset :]
-        sizes, strides = [run.size for run in parts[0].runs], [run.stride * flat.itemsize for run in parts[0].runs]
-        if any(stride < 0 for stride in strides):
+        array = np.ascontiguousarray(self._constant(name)).reshape(-1)
+        part = parts[0]
+        if part.size > array.size or any(run.stride < 0 for run in part.runs):
             return None
+        flat = array[part.offset :]
+        sizes, strides = [run.size for run in part.runs], [run.stride * flat.itemsize for run in part.runs]
         # Runs are by falling steps, and the part is all there is.
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, strides, writeable=False))
 
