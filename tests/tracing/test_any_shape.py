@@ -184,3 +184,34 @@ def test_a_function_of_open_sizes_is_the_same_function():
 def helper(x):
     """Another function, whose builtins are Python's."""
     return x[: len(x)]
+
+
+COVERED = {
+    "as it lies": lambda x, m: np.tril(x),
+    "turned": lambda x, m: np.tril(x).T,
+    "in part": lambda x, m: np.tril(x)[1:, ::-1],
+    "twice": lambda x, m: (np.tril(x), np.tril(x)[::2]),
+    "both": lambda x, m: (np.tril(x), np.triu(x)),
+    "beside another": lambda x, m: np.concatenate([x, np.triu(x)]),
+    "by a mask": lambda x, m: np.where(m, x, np.flip(x, 0)),
+    "covered again": lambda x, m: np.where(m, np.tril(x), x),
+}
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_what_lies_over_something_else(name):
+    """It may be made in the result's own memory, or needs memory of its own, by what else is read of it."""
+    function, rng = COVERED[name], np.random.default_rng(5)
+    fused = dml.fuse(function)
+    for rows, columns in ((4, 6), (7, 3), (1, 5), (6, 1), (2, 2), (300, 400)):
+        x = rng.integers(-9, 9, (rows, columns)).astype(np.float32)
+        mask = x > 2
+        expected = function(x, mask)
+        results = [fused(x, mask)]
+        single = not isinstance(expected, tuple)
+        for order in "CF":
+            given = [np.empty(each.shape, each.dtype, order) for each in ([expected] if single else expected)]
+            results.append(fused(x, mask, out=given[0] if single else tuple(given)))
+        for found in results:
+            for one, other in zip([found] if single else found, [expected] if single else expected, strict=True):
+                assert np.array_equal(one, other)

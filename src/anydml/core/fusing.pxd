@@ -18,7 +18,7 @@ cdef class Call:
     cdef Tape tape
     cdef int64_t first
     cdef Form form
-    cdef tuple constants, scratch, results
+    cdef tuple constants, scratch, lent, results
     cdef object tree
     cdef bint is_one
     cdef object run(self, Given *given, int64_t *found, object out)

@@ -81,16 +81,28 @@ class Call:
         form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
         scratch: registers of how many bytes each has.
+        lent: numbers of the new results in whose memory each may lie; −1 where it needs its own.
         results: of `Result`.
         tree: the structure that is given back, with a `Slot` for each result.
     """
 
-    def __cinit__(self, tape: Tape, first: int64_t, form: Form, constants: tuple, scratch: tuple, results: tuple, tree):
+    def __cinit__(
+        self,
+        tape: Tape,
+        first: int64_t,
+        form: Form,
+        constants: tuple,
+        scratch: tuple,
+        lent: tuple,
+        results: tuple,
+        tree,
+    ):
         self.tape = tape
         self.first = first
         self.form = form
         self.constants = constants
         self.scratch = scratch
+        self.lent = lent
         self.results = results
         self.tree = tree
         self.is_one = isinstance(tree, Slot)
@@ -156,10 +168,14 @@ class Call:
             at[j] = address(array)
             j += 1
         for k in range(len(self.scratch)):
-            size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
-            array = new_array(1, cython.address(size), WORD)
-            held.append(array)
-            at[j] = address(array)
+            number: cython.int = self.lent[k]
+            if out is None and number >= 0:
+                at[j] = views[number].data
+            else:
+                size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
+                array = new_array(1, cython.address(size), WORD)
+                held.append(array)
+                at[j] = address(array)
             j += 1
         moves: cython.pointer(Move) = cython.cast(
             cython.pointer(Move),
@@ -173,10 +189,9 @@ class Call:
             )
             if filled < 0:
                 return None
-            if donated.low < donated.high:
-                filled = without_staying(moves, filled)
-                if mixes(moves, filled, donated):
-                    return None
+            filled = without_staying(moves, filled)
+            if donated.low < donated.high and mixes(moves, filled, donated):
+                return None
             run(moves, filled)
             if refused:
                 return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anydml.core import forms, fusing, tapes
-from anydml.moves import Program, simplify
+from anydml.moves import Fill, Move, Program, simplify
 from anydml.moves.numbers import with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
@@ -38,9 +38,10 @@ class Plan:
         self._tape = tape = Tape(trace.scope)
         self._shapes = [tuple(map(tape.register, result.array.shape)) for result in traced.results]
         self._first = len(tape.steps)
+        self._strides = []
         for result in traced.results:
             strides = [trace.scope.variable(0) for _ in result.array.shape]
-            tape.later(strides)
+            self._strides.append(tape.later(strides))
             trace.composer.output(f"result {result.number}", result.array.value, strides)
         self.program = trace.composer.program(is_simple=False)
         # Every number has its register, whichever way calls go.
@@ -117,9 +118,38 @@ class Plan:
             return fusing.Slot(leaf.number) if isinstance(leaf, Result) else leaf
 
         tree = rebuilt(traced.tree, place, "")
+        operands = self.program.operands
+        lent = tuple([self._lent(number) for number, each in enumerate(operands) if each.role == "scratch"])
         try:
             tape = tapes.Tape(self._tape.given, self._tape.steps, self._first)
         except OverflowError:
             return None
-        constants = tuple(self.program.constants)
-        return fusing.Call(tape, self._first, form, constants, tuple(self._scratch), tuple(results), tree)
+        constants, scratch = tuple(self.program.constants), tuple(self._scratch)
+        return fusing.Call(tape, self._first, form, constants, scratch, lent, tuple(results), tree)
+
+    def _lent(self, scratch: int) -> int:
+        """The result that scratch is copied to as it lies, and for nothing else; −1 where there is none."""
+        operands, register = self.program.operands, self._tape.register
+        outputs = [number for number, each in enumerate(operands) if each.role == "output"]
+        moves = self.program.moves
+        reading = [move for move in moves if scratch in _read(move)]
+        written = [move.destination.operand for move in moves]
+        if len(reading) != 1 or isinstance(reading[0].source, Fill) or scratch in written[moves.index(reading[0]) :]:
+            return -1
+        ((sizes, to, _, element),) = reading
+        source = reading[0].reads
+        if to.lookups or source.lookups or source.operand != scratch or to.operand not in outputs:
+            return -1
+        if written.count(to.operand) > 1:
+            return -1
+        number = outputs.index(to.operand)
+        packed = Layout.packed(sizes, element).strides
+        wanted = [*self._shapes[number], *self._strides[number], *map(register, packed), register(0), register(0)]
+        found = [*map(register, (*sizes, *to.strides, *source.strides, to.offset, source.offset))]
+        return number if found == wanted else -1
+
+
+def _read(move: Move) -> set[int]:
+    """The operands that a move reads."""
+    sources = [] if isinstance(move.source, Fill) else [move.source.operand]
+    return {*sources, *[lookup.operand for lookup in move.every_lookup()]}
