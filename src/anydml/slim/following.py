@@ -48,7 +48,7 @@ MOVES = frozenset(
 )
 """Operators of ONNX's own domain that move elements by numbers that are known."""
 
-WORK = 4096
+WORK = 2048
 """Pieces of all forms that are composed, and 16 more for each node."""
 
 MOST_FORMS = 4

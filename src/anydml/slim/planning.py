@@ -26,7 +26,7 @@ MOST_MIXED = 1 << 14
 SPLIT_SIZES = 13
 """Opset from which on Split takes its sizes as an input."""
 
-PARTS = 2000
+PARTS = 1000
 """Parts of values of several for which steps are looked for, and one more for each node of the model."""
 
 WORKED_OUT = NODE // 2
