@@ -20,12 +20,12 @@ FEW = {
     r"(num_experts_per_tok|moe_k|moe_topk|moe_top_k|top_k_experts|num_selected_experts|experts_per_token)": 2,
     r"(n_group|topk_group|num_expert_groups?|num_expert_group)": 1,
     r"(first_k_dense_replace|moe_layer_start_index|num_dense_layers)": 1,
-    r"(.*vocab_size.*|vocab_size)": 160,
+    r".*vocab_size.*": 160,
     r"(max_position_embeddings|n_positions|max_source_positions|max_target_positions)": 128,
 }
 WIDTHS = re.compile(
     r"(.*hidden_size|.*intermediate_size|d_model|.*ffn_dim|.*_embd|.*embed_dim|.*embedding_dim|dim|d_ff|n_inner|"
-    r"num_.*heads|n_heads?|.*_dim_model|projection_dim|.*_hidden_dim|hidden_dim|mlp_dim|.*head_dim_unused|out_hidden_size)"
+    r"num_.*heads|n_heads?|.*_dim_model|projection_dim|.*_hidden_dim|hidden_dim|mlp_dim|out_hidden_size)"
 )
 GIVEN = {
     "siglip_vision_model": {"num_attention_heads": 4},
