@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,8 +117,11 @@ def _open_like(target: Path, beside: Path) -> BinaryIO:
     try:
         mode = stat.S_IMODE(old.st_mode) & 0o777
         new = beside.stat()
-        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid) and not (
-            _try(os.chown, beside, old.st_uid, old.st_gid) or _try(os.chown, beside, -1, old.st_gid)
+        is_others = (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid)
+        if (
+            sys.platform != "win32"
+            and is_others
+            and not (_try(os.chown, beside, old.st_uid, old.st_gid) or _try(os.chown, beside, -1, old.st_gid))
         ):
             # The group is another one, and gets no more than everybody.
             mode = mode & 0o707 | (mode & 0o007) << 3
@@ -133,7 +137,7 @@ def _open_like(target: Path, beside: Path) -> BinaryIO:
 
 def _copy_attributes(target: Path, beside: Path) -> bool:
     """Copy the access list and the user's own attributes; whether there was no access list, or it came along."""
-    if not hasattr(os, "listxattr"):
+    if sys.platform != "linux":
         return True
     whole = True
     try:

@@ -75,18 +75,18 @@ def ask_for_huge_pages(address: int, size: int) -> None:
     if size < HUGE or (advise := _advise()) is None:
         return
     first, end = -(-address // mmap.PAGESIZE), (address + size) // mmap.PAGESIZE
-    advise(first * mmap.PAGESIZE, (end - first) * mmap.PAGESIZE, mmap.MADV_HUGEPAGE)
+    advise(first * mmap.PAGESIZE, (end - first) * mmap.PAGESIZE)
 
 
 @cache
-def _advise() -> Callable[[int, int, int], int] | None:
-    """The system's madvise; None where it knows no huge pages."""
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
+def _advise() -> Callable[[int, int], int] | None:
+    """The system's madvise, asked for huge pages; None where it knows none."""
+    if sys.platform != "linux":
         return None
     advise: Any = ctypes.CDLL(None).madvise
     advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    found: Callable[[int, int, int], int] = advise
-    return found
+    huge = mmap.MADV_HUGEPAGE
+    return lambda address, size: advise(address, size, huge)
 
 
 def address_of(array: Array) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 NO_LIMIT = 2**62
@@ -46,9 +47,11 @@ def _text(path: str) -> str:
 
 
 def _physical() -> int | None:
+    if sys.platform == "win32":
+        return None
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
+    except (ValueError, OSError):
         return None
 
 
@@ -120,7 +123,7 @@ def _left(group: str, limit_file: str, used_file: str, unused: str) -> int | Non
 def _address_space() -> int | None:
     """What this process's limit on address space leaves."""
     limit = _address_space_limit()
-    if limit is None:
+    if limit is None or sys.platform == "win32":
         return None
     try:
         import resource
@@ -133,11 +136,13 @@ def _address_space() -> int | None:
 
 
 def _address_space_limit() -> int | None:
+    if sys.platform == "win32":
+        return None
     try:
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     except (ImportError, AttributeError, OSError):
-        # Another system than Unix.
+        # A Unix without such limits.
         return None
     return None if limit == resource.RLIM_INFINITY else limit

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -50,7 +51,7 @@ class Journal:
         self._count = self._bytes = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
         try:
-            if fcntl is not None:
+            if sys.platform != "win32" and fcntl is not None:
                 try:
                     fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -144,7 +145,7 @@ def locked(path: Path, is_shared: bool) -> Iterator[None]:
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY) if fcntl is not None else None
     try:
-        if descriptor is not None:
+        if sys.platform != "win32" and descriptor is not None:
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
         yield

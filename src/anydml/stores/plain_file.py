@@ -88,7 +88,7 @@ class PlainFile:
 
     def _read(self, view: memoryview, at: int) -> int:
         if hasattr(os, "preadv"):
-            return os.preadv(self.descriptor, [view], at)
+            return int(os.preadv(self.descriptor, [view], at))
         with self._turn:
             os.lseek(self.descriptor, at, os.SEEK_SET)
             data = os.read(self.descriptor, len(view))
@@ -97,7 +97,7 @@ class PlainFile:
 
     def _write(self, view: memoryview, at: int) -> int:
         if hasattr(os, "pwrite"):
-            return os.pwrite(self.descriptor, view, at)
+            return int(os.pwrite(self.descriptor, view, at))
         with self._turn:
             os.lseek(self.descriptor, at, os.SEEK_SET)
             return os.write(self.descriptor, view)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import warnings
 
 from anydml.core import pool
@@ -14,10 +15,9 @@ MOST = 1024
 
 def available_cores() -> int:
     """The cores that this process may use."""
-    try:
+    if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
+    return os.cpu_count() or 1
 
 
 def _default_threads() -> int:
