@@ -25,6 +25,7 @@ cdef class Call:
 
 cdef class Calls:
     cdef dict found
+    cdef list records
     cdef int64_t bytes
 
 cdef int fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1

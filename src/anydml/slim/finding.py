@@ -54,7 +54,7 @@ class Finder:
         if (len(parts) > 1 and len(sources) == 1 and -1 not in sources) or (
             len(parts) == 1 and any(run.stride < 0 for run in parts[0].runs)
         ):
-            yield from self._gathered(parts, sizes)
+            yield from self._picked(parts, sizes)
         if 1 < len(parts) <= MOST_PARTS and depth < DEEPEST:
             yield from self._padded(parts, sizes, depth)
             yield from self._concatenated(parts, sizes, depth)
@@ -167,7 +167,7 @@ class Finder:
                 return (bound // unit, unit)
         return None
 
-    def _gathered(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:
+    def _picked(self, parts: Parts, sizes: tuple[int, ...]) -> Iterator[Step]:
         """Rows of a source in another order, the same for each of the outermost."""
         source = self._step_of(parts[0].source)
         count, total = math.prod(sizes), source.count
@@ -202,7 +202,7 @@ class Finder:
         for own in self._rows_of(source, outer, there, row) or [(tuple(shape), axis)]:
             table = self._reshaped(source, own[0])
             if table is not None:
-                picked_rows = self._steps.gather(table, own[1], indices.tolist(), self._width)
+                picked_rows = self._steps.picked(table, own[1], indices.tolist(), self._width)
                 made = self._reshaped(picked_rows, sizes)
                 if made is not None:
                     yield made

@@ -143,7 +143,7 @@ class Steps:
         moved = (step.count + math.prod(sizes)) * width
         return step if step.sizes == tuple(sizes) else self._step("Expand", (step,), sizes, None, moved, NODE)
 
-    def gather(self, step: Step, axis: int, indices: Sequence[int], width: int) -> Step:
+    def picked(self, step: Step, axis: int, indices: Sequence[int], width: int) -> Step:
         """Along an axis, what indices say."""
         sizes = (*step.sizes[:axis], len(indices), *step.sizes[axis + 1 :])
         moved = 2 * math.prod(sizes) * width

@@ -9,11 +9,11 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from anydml.arrays.quick import BRIDGES, TRACED, is_recorded
+from anydml.arrays.quick import BRIDGES, RECORDS
 from anydml.arrays.receive import check_place, guest_of
 from anydml.core import fusing
 from anydml.engines import array_engine
@@ -92,7 +92,34 @@ def planned_by(plan: Callable[..., Any]) -> None:
     _PLAN[:] = [plan]
 
 
-class Fused:
+class _Slow:
+    """A function that is called where there is no compiled code."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
+        """Results as the function's."""
+        return self.slowly(arguments, keywords, out)
+
+    def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """By what subclasses say."""
+        raise NotImplementedError
+
+    def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """What compiled code gives for a call; None where it does nothing."""
+
+    def keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Any) -> None:
+        """Have compiled code do such calls."""
+
+
+if TYPE_CHECKING or fusing is None:  # noqa: SIM108  types are checked of what Python has
+    _Calls = _Slow
+else:
+    _Calls = fusing.Calls
+
+
+class Fused(_Calls):
     """A function that `fuse` made.
 
     Examples:
@@ -101,6 +128,11 @@ class Fused:
         array([2, 5])
     """
 
+    def __new__(cls, function: Callable[..., Any]) -> Self:
+        """With what says whether calls are recorded."""
+        # Compiled classes take what they are made of here.
+        return super().__new__(cls, *(() if fusing is None else (RECORDS,)))
+
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
@@ -108,18 +140,11 @@ class Fused:
         self._plans: dict[Hashable, list[Plan]] = {}
         self._kept = 0
         self._fixed = ProgramCache()
-        self._calls: Any = None if fusing is None else fusing.Calls()
         self._turn = threading.RLock()
         _ALL.add(self)
 
-    def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
-        """Results as the function's."""
-        # What traces Python must not meet compiled code.
-        is_seen = self._calls is not None and not (TRACED and is_recorded())
-        if is_seen:
-            found = self._calls.take(arguments, keywords, out)
-            if found is not None:
-                return found
+    def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
+        """A call that compiled code does not do: the first of its kind, and what is unusual."""
         if BRIDGES and out is None:
             found = bridged(self, arguments, keywords)
             if found is not MISSED:
@@ -133,9 +158,9 @@ class Fused:
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
         plan, registers, is_new = self._plan(key, call, arguments, keywords)
-        if is_new and is_seen and (done := plan.in_core(call.adapters)) is not None:
-            self._calls.keep(arguments, keywords, done)
-            found = self._calls.take(arguments, keywords, out)
+        if is_new and (done := plan.in_core(call.adapters)) is not None:
+            self.keep(arguments, keywords, done)
+            found = self.take(arguments, keywords, out)
             if found is not None:
                 return found
         fixed = self._fixed_by(plan, registers)
