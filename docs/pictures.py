@@ -105,10 +105,21 @@ def gather_outside() -> str:
     return picture(desc, [np.array([10, 11, 12], np.float32), np.array([0, -1, 2, 99, -99], np.int64)])
 
 
+def heads() -> str:
+    """A fused function: rows become heads of rows."""
+    function = dml.fuse(lambda x: x.reshape(len(x), 2, -1).swapaxes(0, 1))
+    x = np.arange(12).reshape(3, 4)
+    explained = dml.explain(function, x)
+    labels = follow(explained.sections[0]).labels
+    for cell, value in enumerate(function(x).reshape(-1)):
+        assert float(labels[1, cell]) == value, f"element {cell} of the heads"
+    return explained.svg()
+
+
 def pictures() -> dict[str, str]:
     """Every picture, by the name of its file."""
     drawn = {f"{name}.svg": example(name) for name in EXAMPLES}
-    return drawn | {"gather_outside.svg": gather_outside()}
+    return drawn | {"gather_outside.svg": gather_outside(), "heads.svg": heads()}
 
 
 if __name__ == "__main__":
