@@ -14,6 +14,7 @@ cdef bint stays(const Move *m) noexcept nogil
 cdef bint meets(const Move *m, const Move *other) noexcept nogil
 cdef Span writes(const Move *m) noexcept nogil
 cdef Span reads(const Move *m) noexcept nogil
+cdef Span spanned(const Move *m, const char *first, const int64_t *strides, int into) noexcept nogil
 cdef void add_lookups(Span *span, const Move *m, int into) noexcept nogil
 cdef void add(Span *span, int64_t reach) noexcept nogil
 cdef bint meet(Span span, Span other) noexcept nogil

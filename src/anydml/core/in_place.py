@@ -91,25 +91,23 @@ def meets(m, other):
 
 def writes(m):
     """The bytes between the first and the last that a move may write."""
-    d: cython.int
-    span: Span
-    span.low = cython.cast(int64_t, m.to)
-    span.high = span.low + m.element
-    for d in range(m.rank):
-        add(cython.address(span), m.a[d] * (m.n[d] - 1))
-    add_lookups(cython.address(span), m, -2)
-    return span
+    return spanned(m, m.to, m.a, -2)
 
 
 def reads(m):
     """Likewise those that it may read."""
+    return spanned(m, m.source, m.b, -1)
+
+
+def spanned(m, first, strides, into):
+    """The bytes that one end of a move spans: from its first element on, by these strides and lookups."""
     d: cython.int
     span: Span
-    span.low = cython.cast(int64_t, m.source)
+    span.low = cython.cast(int64_t, first)
     span.high = span.low + m.element
     for d in range(m.rank):
-        add(cython.address(span), m.b[d] * (m.n[d] - 1))
-    add_lookups(cython.address(span), m, -1)
+        add(cython.address(span), strides[d] * (m.n[d] - 1))
+    add_lookups(cython.address(span), m, into)
     return span
 
 
