@@ -1,14 +1,11 @@
 """Chains of moves whose shapes are new in each call: ``python -m benchmarks.fused --streams``.
 
-As `benchmarks.streams`, for fused functions: each call has a size that its process has not seen. ``torch.compile`` has
-dynamic sizes, and compiles before the clock starts.
+As `benchmarks.streams`, for fused functions: each call has a size that its process has not seen. Everybody's first few
+calls are made before the clock starts: ``torch.compile``, which has dynamic sizes, compiles in them.
 """
 
 from __future__ import annotations
 
-import random
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,11 +16,10 @@ import anydml as dml
 from benchmarks import fused_cases
 from benchmarks.report import geometric_mean
 from benchmarks.sizes import size_text
+from benchmarks.streams import Array, Run, check, timed
 
 SIZES = (4 << 10, 58 << 10, 1 << 20, 4 << 20)
 CALLS, WARM = 40, 3
-
-Array = np.ndarray[Any, Any]
 
 
 class Stream(NamedTuple):
@@ -158,50 +154,53 @@ def _new(results: Any) -> Any:
     return tuple(map(np.ascontiguousarray, results)) if isinstance(results, tuple) else np.ascontiguousarray(results)
 
 
-def _tensors(arguments: tuple[Any, ...]) -> list[Any]:
-    def tensor(each: Any) -> Any:
-        if isinstance(each, list):
-            return [tensor(one) for one in each]
-        return _torch().from_numpy(each) if isinstance(each, np.ndarray) else each
+def _new_tensors(results: Any) -> Any:
+    return tuple(each.contiguous() for each in results) if isinstance(results, tuple) else results.contiguous()
 
-    return [tensor(each) for each in arguments]
+
+def _tensors(given: Any) -> Any:
+    """Arguments with tensors that have the memory of arrays."""
+    if isinstance(given, (list, tuple)):
+        return type(given)(map(_tensors, given))
+    return _torch().from_numpy(given) if isinstance(given, np.ndarray) else given
+
+
+def _arrays(given: Any) -> list[Array]:
+    if isinstance(given, (list, tuple)):
+        return [array for each in given for array in _arrays(each)]
+    return [given] if isinstance(given, np.ndarray) else []
 
 
 def measured(name: str, size: int, compiles: bool) -> dict[str, float]:
     """Median seconds of a call, by name; everybody's results are NumPy's."""
-    torch, stream = _torch(), STREAMS[name]
+    stream = STREAMS[name]
     fused = dml.fuse(stream.numpy)
 
     def eager(*tensors: Any) -> Any:
-        found = stream.torch(*tensors)
-        return tuple(each.contiguous() for each in found) if isinstance(found, tuple) else found.contiguous()
+        return _new_tensors(stream.torch(*tensors))
 
-    runs: dict[str, Callable[..., Any]] = {"anydml": fused, "numpy": lambda *x: _new(stream.numpy(*x)), "torch": eager}
-    if compiles:
-        torch.compiler.reset()
-        runs["torch.compile"] = torch.compile(eager, dynamic=True)
+    # Whatever was compiled for another stream is forgotten.
+    _torch().compiler.reset()
+    compiled = _torch().compile(eager, dynamic=True) if compiles else None
+
+    def runs_of(arguments: tuple[Any, ...]) -> dict[str, Run]:
+        tensors = _tensors(arguments)
+        runs: dict[str, Run] = {
+            "anydml": lambda: fused(*arguments),
+            "numpy": lambda: _new(stream.numpy(*arguments)),
+            "torch": lambda: eager(*tensors),
+        }
+        return {**runs, "torch.compile": lambda: compiled(*tensors)} if compiled else runs
+
     first = max(2, size // stream.unit)
     calls = [stream.make(first + k) for k in range(WARM + CALLS)]
-    times: dict[str, list[float]] = {each: [] for each in runs}
-    order, names = random.Random(3), [*runs]
-    for number, arguments in enumerate(calls):
-        order.shuffle(names)
-        tensors, right = _tensors(arguments), runs["numpy"](*arguments)
-        for each in names:
-            given = tensors if each.startswith("torch") else arguments
-            start = time.perf_counter()
-            found = runs[each](*given)
-            seconds = time.perf_counter() - start
-            if number >= WARM:
-                times[each].append(seconds)
-            for one, other in zip(_listed(found), _listed(right), strict=True):
-                if not np.array_equal(np.asarray(one), other):
-                    raise SystemExit(f"{name}: the result of {each} differs from NumPy's")
-    return {each: statistics.median(values) for each, values in times.items()}
-
-
-def _listed(results: Any) -> list[Any]:
-    return [*results] if isinstance(results, tuple) else [results]
+    every = [(runs_of(arguments), _arrays(arguments)) for arguments in calls]
+    for runs, _ in every[:WARM]:
+        check(name, runs)
+    found = timed(every[WARM:])
+    for runs, _ in every[WARM:]:
+        check(name, runs)
+    return found
 
 
 def main(compiles: bool) -> int:

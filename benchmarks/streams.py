@@ -37,6 +37,7 @@ PEERS = {"numpy": ("numpy", "torch"), "torch": ("torch",)}
 """Who does the same, by whose arrays ours are: tensors are PyTorch's alone."""
 
 Run = Callable[[], Any]
+Array = np.ndarray[Any, Any]
 
 
 def runs_of(work: Work, door: str) -> dict[str, Run]:
@@ -57,7 +58,7 @@ def runs_of(work: Work, door: str) -> dict[str, Run]:
 
 
 def check(case: str, runs: dict[str, Run]) -> None:
-    """Everybody's results are NumPy's.
+    """See that everybody's results are NumPy's.
 
     Raises:
         SystemExit: somebody's are not.
@@ -77,7 +78,16 @@ def measured(case: str, works: list[Work], door: str) -> dict[str, float]:
     """Median seconds of a call, by name."""
     *every, last = [(runs_of(work, door), work.arrays) for work in works]
     check(case, last[0])
-    times: dict[str, list[float]] = {name: [] for name in last[0]}
+    return timed(every)
+
+
+def timed(every: list[tuple[dict[str, Run], list[Array]]]) -> dict[str, float]:
+    """Median seconds of calls that everybody makes in turns, by name.
+
+    Args:
+        every: what everybody does in each call, and the arrays that are read before it.
+    """
+    times: dict[str, list[float]] = {name: [] for name in every[0][0]}
     order = random.Random(3)
     for first in range(0, len(every), TURN):
         names = [*times]
