@@ -20,7 +20,6 @@ cdef extern from *:
         char byteorder
     PyArrayDescr *description "anydml_descr"(object x)
     bint is_alike "anydml_is_alike"(object x, PyObject *descr)
-    bint PyArray_IsIntegerScalar(object x)
 
 cdef enum:
     RANK = 64  # dimensions that NumPy's arrays have at most
@@ -51,8 +50,5 @@ cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) 
 cdef int tell(object out, const Kind *k) except -1
 cdef object packing(const Kind *k)
 cdef bint apart(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
-cdef int numbers(object given, int64_t *found, int most) except -2
-cdef int number(object given, int64_t *found) except -1
-cdef int one(object given, int64_t *found) except -1
 cdef int64_t elements(int rank, const int64_t *n) noexcept nogil
 cdef void look(object x, View *v)

@@ -12,10 +12,7 @@ from cython.cimports.anydml.core.tensors import (
     look_at,
     new_tensor,
 )
-from cython.cimports.cpython.list import PyList_CheckExact
-from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.ref import PyObject
-from cython.cimports.cpython.tuple import PyTuple_Check
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.numpy import (
     PyArray_BYTES,
@@ -239,45 +236,6 @@ def packing(k):
     if k.library == cython.NULL:
         return cython.cast(object, k.descr)
     return cython.cast(Library, k.library).dtypes[k.dtype.code << 8 | k.dtype.bits]
-
-
-def number(given, found):
-    """An integer of Python's or NumPy's; returns 1 for all else."""
-    overflow: cython.int = 0
-    if not isinstance(given, int):
-        if not PyArray_IsIntegerScalar(given):
-            return 1
-        given = given.__index__()
-    found[0] = PyLong_AsLongLongAndOverflow(given, cython.address(overflow))
-    return overflow != 0
-
-
-def one(given, found):
-    """An integer where a list of them would do, too; returns 1 for all else: bools are neither."""
-    return isinstance(given, bool) or number(given, found)
-
-
-def numbers(given, found, most):
-    """The integers of a list or tuple, and how many there are; −1 for all else, or where there are more than `most`."""
-    count: cython.int = 0
-    if PyTuple_Check(given):
-        values: tuple = cython.cast(tuple, given)
-        if len(values) > most:
-            return -1
-        for each in values:
-            if number(each, found + count):
-                return -1
-            count += 1
-        return count
-    if PyList_CheckExact(given):
-        listed: list = cython.cast(list, given)
-        for each in listed:
-            # The list may grow while its elements are looked at.
-            if count == most or number(each, found + count):
-                return -1
-            count += 1
-        return count
-    return -1
 
 
 def elements(rank, n):

@@ -1,7 +1,6 @@
 # Elements that are known, around others or in their place.
 from libc.stdint cimport int64_t
-from anydml.core.arrays cimport Kind, View
-from anydml.core.batch cimport Batch
+from anydml.core.calls cimport Call
 
 cdef extern from *:
     """
@@ -19,7 +18,8 @@ cdef extern from *:
     int pack "anydml_pack"(void *descr, char *at, object value) except -1
 
 cdef bint is_plain(object value) except -1
-cdef bytes pattern_of(const Kind *k, object value)
-cdef int surround(Batch *batch, const View *to, int64_t element, const int64_t *start, const int64_t *n, const int64_t *step, const char *pattern) except -1
-cdef int extend(Batch *batch, const View *to, int64_t element, const int64_t *start, const int64_t *n, object mode) except -1
-cdef int put_run(Batch *batch, const View *to, int64_t element, int d, const int64_t *start, const int64_t *n, int64_t *run) except -1
+cdef bytes opened_with(Call *c, object x, object value)
+cdef bytes opened_with_zero(Call *c, object x)
+cdef int surround(Call *c, const int64_t *start, const int64_t *n, const int64_t *step) except -1
+cdef int extend(Call *c, const int64_t *start, object mode) except -1
+cdef int put_run(Call *c, int d, const int64_t *start, const int64_t *run) except -1

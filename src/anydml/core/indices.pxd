@@ -8,5 +8,4 @@ cdef bint are_inside(const View *v, int type, int64_t size) noexcept nogil
 cdef bint is_inside(const char *at, int type, int64_t size) noexcept nogil
 cdef bint are_coordinates_inside(const View *v, int type, const int64_t *sizes) noexcept nogil
 cdef void place(const char *at, int type, int64_t size, int64_t *offset) noexcept nogil
-cdef bint is_text(object given) noexcept
 cdef bint are_accepted(object word, object other, const View *v, int type, const int64_t *sizes, bint are_coordinates) except -1

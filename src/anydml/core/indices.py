@@ -6,6 +6,7 @@ Each gives None for what Python has to do, or refuse.
 
 import cython
 import numpy as np
+from cython.cimports.anydml.core.arguments import is_text
 from cython.cimports.anydml.core.arrays import View
 from cython.cimports.anydml.core.moving import inside
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
@@ -35,11 +36,6 @@ def as_indices(given):
         wide = np.int64 if dtype.itemsize < 4 else dtype.newbyteorder("=")
         return np.broadcast_to(each_once(given).astype(wide), given.shape)
     return given
-
-
-def is_text(given):
-    """Whether a word is a text: whatever else there is compares as it likes, and could change arrays that were read."""
-    return type(given) is str
 
 
 def is_inside(at, type, size):

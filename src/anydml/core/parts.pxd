@@ -1,6 +1,6 @@
 # One array into several along an axis, and several into one.
 from libc.stdint cimport int64_t
-from anydml.core.arrays cimport Kind, View
+from anydml.core.calls cimport Call
 
 cdef struct Part:
     char *data
@@ -8,7 +8,8 @@ cdef struct Part:
     const int64_t *s    # strides, in units of bytes
     int64_t unit
 
+cdef int64_t size_of(int64_t equal, tuple sizes, int i) except? -1
+cdef int fit(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
+cdef object cut(Call *c, int64_t axis, int count, int64_t equal, tuple sizes, object out)
+cdef object joined(object arrays, object axis, object out, bint is_new)
 cdef object put_together(Part *part, tuple arrays, object axis, object out, bint is_new)
-cdef object cut(const Kind *k, const View *x, int64_t axis, int count, int64_t equal, tuple sizes, object out)
-cdef int fit(const Kind *k, const View *x, int64_t axis, int count, int64_t equal, tuple sizes, tuple out) except -1
-cdef object joined(tuple arrays, object axis, object out, bint is_new)

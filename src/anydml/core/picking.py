@@ -5,45 +5,31 @@ Each gives None for what Python has to do, or refuse.
 """
 
 import cython
-from cython.cimports.anydml.core.arrays import RANK, View, apart, number, read, read_indices
-from cython.cimports.anydml.core.batch import REFUSE, Batch, add, add_looking, begin, look_up, run_all
-from cython.cimports.anydml.core.indices import are_accepted, as_indices, is_text, place
+from cython.cimports.anydml.core.arguments import axis_of, is_text, number
+from cython.cimports.anydml.core.arrays import RANK, View, apart, read_indices
+from cython.cimports.anydml.core.calls import REFUSE, Call, done, look_up, looked_up, move, opened, result
+from cython.cimports.anydml.core.indices import are_accepted, as_indices, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
-from cython.cimports.anydml.core.views import axis_of, result
 from cython.cimports.libc.stdint import int64_t
 
 FEW = cython.declare(cython.int, 8)
 """Indices each of which is a move of its own: as many columns are woven at once."""
 
 
-def opened(c, x, indices):
-    """Read an array and its indices; gives the indices as they are looked at, to be held until all is done."""
-    if read(x, cython.address(c.x), cython.address(c.kind)):
+def opened_by(c, x, indices):
+    """Begin a call on an array and indices; gives those as they are looked at, to be held until all is done."""
+    if opened(c, x):
         return None
     indices = as_indices(indices)
-    if read_indices(indices, cython.address(c.kind), cython.address(c.indices), cython.address(c.type)):
-        return None
-    return indices
+    return None if read_indices(indices, c.kind, c.indices, cython.address(c.type)) else indices
 
 
 def begun(c, out, rank, n):
-    """Where the result of a shape goes, with no moves yet: a new array, or the caller's, if that lies apart."""
-    to: cython.pointer(View) = cython.address(c.to)
-    found = result(cython.address(c.kind), cython.address(c.x), out, rank, n, to)
-    if found is not None and out is not None:
-        if not apart(to, c.kind.element, cython.address(c.indices), abs(c.type)):
-            return None
-    begin(cython.address(c.batch))
-    return found
-
-
-def looked_up(c, found, source, rank, n, a, b, looks, strides):
-    """Do what was begun, last the move whose lookups were given last."""
-    batch: cython.pointer(Batch) = cython.address(c.batch)
-    if add_looking(batch, c.to.data, source, c.kind.element, rank, n, a, b, looks, strides):
+    """As `result`, also apart from the indices."""
+    found = result(c, out, rank, n)
+    if found is not None and out is not None and not apart(c.to, c.kind.element, c.indices, abs(c.type)):
         return None
-    run_all(batch)
-    return None if batch.refused else found
+    return found
 
 
 def outside_of(c, word, sizes, are_coordinates, is_late):
@@ -53,120 +39,101 @@ def outside_of(c, word, sizes, are_coordinates, is_late):
     """
     if is_late and is_text(word) and word == "error":
         return REFUSE
-    v: cython.pointer(cython.const[View]) = cython.address(c.indices)
-    return ANYDML_CLAMP if are_accepted(word, "clamp", v, c.type, sizes, are_coordinates) else -2
+    return ANYDML_CLAMP if are_accepted(word, "clamp", c.indices, c.type, sizes, are_coordinates) else -2
 
 
-def add_plane(c, into, source, along):
-    """A copy of all that one index picks; returns as `add`."""
-    n: int64_t[64]
-    a: int64_t[64]
-    b: int64_t[64]
+def move_plane(c, into, source, along):
+    """Add a copy of all that one index picks."""
     d: cython.int
     rank: cython.int = 0
     for d in range(c.x.rank):
         if d != along:
-            n[rank] = c.x.n[d]
-            a[rank] = c.to.s[d if d < along else d - 1 + c.indices.rank]
-            b[rank] = c.x.s[d]
+            c.n[rank] = c.x.n[d]
+            c.a[rank] = c.to.s[d if d < along else d - 1 + c.indices.rank]
+            c.b[rank] = c.x.s[d]
             rank += 1
-    return add(cython.address(c.batch), into, source, c.kind.element, rank, n, a, b)
+    return move(c, into, source, rank, c.n, c.a, c.b)
 
 
 def gather(x, indices, axis, out_of_range, out):
     """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
-    c: Call
-    v: cython.pointer(View) = cython.address(c.x)
-    w: cython.pointer(View) = cython.address(c.indices)
+    c: Call[1]
+    v: cython.pointer(View) = c.x
+    w: cython.pointer(View) = c.indices
     along: int64_t
-    n: int64_t[64]
-    b: int64_t[64]
     s: int64_t[64]
     d: cython.int
     at: int64_t
-    into: cython.p_char
-    strides: cython.pointer(cython.const[int64_t])[1]
-    indices = opened(cython.address(c), x, indices)
+    indices = opened_by(c, x, indices)
     if indices is None or axis_of(axis, v.rank, cython.address(along)) or v.rank - 1 + w.rank > RANK:
         return None
     rank: cython.int = v.rank - 1 + w.rank
     total: int64_t = 1
     for d in range(rank):
         if along <= d < along + w.rank:
-            n[d] = w.n[d - along]
+            c.n[d] = w.n[d - along]
             s[d] = w.s[d - along]
-            b[d] = 0
-            total *= n[d]
+            c.b[d] = 0
+            total *= c.n[d]
         else:
-            n[d] = v.n[d if d < along else d - w.rank + 1]
-            b[d] = v.s[d if d < along else d - w.rank + 1]
+            c.n[d] = v.n[d if d < along else d - w.rank + 1]
+            c.b[d] = v.s[d if d < along else d - w.rank + 1]
             s[d] = 0
-    few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
-    outside: cython.int = outside_of(
-        cython.address(c), out_of_range, cython.address(v.n[along]), False, out is None and not few
-    )
-    if outside == -2 or (total and not v.n[along]):
+    size: int64_t = v.n[along]
+    is_few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
+    outside: cython.int = outside_of(c, out_of_range, v.n + along, False, out is None and not is_few)
+    if outside == -2 or (total and not size):
         return None
-    found = begun(cython.address(c), out, rank, n)
+    found = begun(c, out, rank, c.n)
     if found is None:
         return None
-    if few:
+    if is_few:
         # Copies of planes: those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
-            place(w.data + d * (w.s[0] if w.rank else 0), c.type, v.n[along], cython.address(at))
-            into = c.to.data + d * (c.to.s[along] if w.rank else 0)
-            if add_plane(cython.address(c), into, v.data + at * v.s[along], along):
-                return None
-        run_all(cython.address(c.batch))
-        return found
-    look_up(cython.address(c.batch), w.data, c.type, v.n[along], v.s[along], outside, -1)
-    strides[0] = s
-    return looked_up(cython.address(c), found, v.data, rank, n, c.to.s, b, 1, strides)
+            place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at))
+            move_plane(c, c.to.data + d * (c.to.s[along] if w.rank else 0), v.data + at * v.s[along], along)
+        return done(c, found)
+    look_up(c, w.data, size, v.s[along], outside, -1)
+    return looked_up(c, found, v.data, rank, c.n, c.to.s, c.b, s)
 
 
 def gather_elements(x, indices, axis, out_of_range, out):
     """``result[c] = x[c with c[axis] := indices[c]]``."""
-    c: Call
-    v: cython.pointer(View) = cython.address(c.x)
-    w: cython.pointer(View) = cython.address(c.indices)
+    c: Call[1]
+    v: cython.pointer(View) = c.x
+    w: cython.pointer(View) = c.indices
     along: int64_t
-    b: int64_t[64]
     d: cython.int
     total: int64_t = 1
-    strides: cython.pointer(cython.const[int64_t])[1]
-    indices = opened(cython.address(c), x, indices)
+    indices = opened_by(c, x, indices)
     if indices is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
         return None
     for d in range(v.rank):
         if d != along and w.n[d] > v.n[d]:
             return None
-        b[d] = 0 if d == along else v.s[d]
+        c.b[d] = 0 if d == along else v.s[d]
         total *= w.n[d]
-    outside: cython.int = outside_of(cython.address(c), out_of_range, cython.address(v.n[along]), False, out is None)
+    outside: cython.int = outside_of(c, out_of_range, v.n + along, False, out is None)
     if outside == -2 or (total and not v.n[along]):
         return None
-    found = begun(cython.address(c), out, w.rank, w.n)
+    found = begun(c, out, w.rank, w.n)
     if found is None:
         return None
-    look_up(cython.address(c.batch), w.data, c.type, v.n[along], v.s[along], outside, -1)
-    strides[0] = w.s
-    return looked_up(cython.address(c), found, v.data, w.rank, w.n, c.to.s, b, 1, strides)
+    look_up(c, w.data, v.n[along], v.s[along], outside, -1)
+    return looked_up(c, found, v.data, w.rank, w.n, c.to.s, c.b, w.s)
 
 
 def gather_nd(x, indices, batch_dims, out_of_range, out):
     """``result[b, c] = x[b, *indices[b, c]]``."""
-    c: Call
-    v: cython.pointer(View) = cython.address(c.x)
-    w: cython.pointer(View) = cython.address(c.indices)
+    c: Call[1]
+    v: cython.pointer(View) = c.x
+    w: cython.pointer(View) = c.indices
     first: int64_t
-    n: int64_t[64]
-    b: int64_t[64]
     s: int64_t[64]
     d: cython.int
     own: cython.int
     is_empty: cython.bint = False
-    strides: cython.pointer(cython.const[int64_t])[16]
-    indices = opened(cython.address(c), x, indices)
+    indices = opened_by(c, x, indices)
     if indices is None or number(batch_dims, cython.address(first)) or not w.rank or w.n[w.rank - 1] > 16:
         return None
     length: cython.int = w.n[w.rank - 1]
@@ -181,21 +148,19 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
             return None
     for d in range(rank):
         own = d - last + first + length
-        n[d] = w.n[d] if d < last else v.n[own]
+        c.n[d] = w.n[d] if d < last else v.n[own]
         s[d] = w.s[d] if d < last else 0
-        b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
-        is_empty = is_empty or not n[d]
+        c.b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
+        is_empty = is_empty or not c.n[d]
     for d in range(length):
         if not is_empty and not v.n[first + d]:
             return None
-    outside: cython.int = outside_of(cython.address(c), out_of_range, v.n + first, True, out is None)
+    outside: cython.int = outside_of(c, out_of_range, v.n + first, True, out is None)
     if outside == -2:
         return None
-    found = begun(cython.address(c), out, rank, n)
+    found = begun(c, out, rank, c.n)
     if found is None:
         return None
     for d in range(length):
-        at: cython.p_char = w.data + d * w.s[last]
-        look_up(cython.address(c.batch), at, c.type, v.n[first + d], v.s[first + d], outside, -1)
-        strides[d] = s
-    return looked_up(cython.address(c), found, v.data, rank, n, c.to.s, b, length, strides)
+        look_up(c, w.data + d * w.s[last], v.n[first + d], v.s[first + d], outside, -1)
+    return looked_up(c, found, v.data, rank, c.n, c.to.s, c.b, s)

@@ -1,7 +1,7 @@
 # Elements put where indices point, or chosen by a mask.
 from libc.stdint cimport int64_t
 from anydml.core.arrays cimport View
-from anydml.core.picking cimport Call
+from anydml.core.calls cimport Call
 
 cdef object put_into(Call *c, object x, object out)
 cdef int spread(const View *v, int rank, const int64_t *n, int64_t *s) noexcept nogil

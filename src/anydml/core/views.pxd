@@ -1,9 +1,4 @@
-# One array in another order, direction, place or number.
+# One array in another order, direction or place.
 from libc.stdint cimport int64_t
-from anydml.core.arrays cimport Kind, View
 
-cdef object moved(const Kind *k, const View *x, object out, int rank, const int64_t *n, const char *source, const int64_t *b)
-cdef int axis_of(object given, int rank, int64_t *axis) except -1
-cdef int marked(object axes, int rank, bint *along) except -1
-cdef object result(const Kind *k, const View *x, object out, int rank, const int64_t *n, View *v)
-cdef bint is_product(int64_t n, int64_t times) noexcept nogil
+cdef int windows(int rank, const int64_t *sizes, object offsets, object lengths, object strides, int64_t *first, int64_t *step, int64_t *count) except -1

@@ -1,0 +1,14 @@
+# Integers, axes and words of a call.
+from libc.stdint cimport int64_t
+
+cdef extern from "numpy/arrayobject.h":
+    bint PyArray_IsIntegerScalar(object x)
+
+cdef int numbers(object given, int64_t *found, int most) except -2
+cdef int number(object given, int64_t *found) except -1
+cdef int one(object given, int64_t *found) except -1
+cdef bint from_either_end(int64_t *axis, int rank) noexcept nogil
+cdef int axis_of(object given, int rank, int64_t *axis) except -1
+cdef int marked(object axes, int rank, bint *along) except -1
+cdef bint is_text(object given) noexcept
+cdef bint is_product(int64_t n, int64_t times) noexcept nogil

@@ -1,0 +1,115 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What calls have in common: an array is read, a result made, moves are collected and run together."""
+
+import cython
+from cython.cimports.anydml.core.arrays import apart, make, read, target, tell
+from cython.cimports.anydml.core.moving import (
+    ANYDML_CLAMP,
+    Lookup,
+    Move,
+    continues,
+    run,
+    simplify,
+    simplify_looking,
+)
+from cython.cimports.libc.stdint import int64_t
+
+
+def opened(c, x):
+    """Begin a call on an array; returns as `read`."""
+    c.count = c.looks = c.is_unfit = c.refused = 0
+    return read(x, c.x, c.kind)
+
+
+def result(c, out, rank, n):
+    """Where a result of x's kind goes: a new array, or the caller's, if that lies apart from x; else None."""
+    if out is None:
+        return make(c.kind, rank, n, c.to)
+    if target(out, c.kind, rank, n, c.to) or not apart(c.to, c.kind.element, c.x, c.kind.element):
+        return None
+    tell(out, c.kind)
+    return out
+
+
+def move(c, to, source, rank, n, a, b):
+    """Add a move of a box without lookups."""
+    return _added(c, simplify(_next(c, to, source, 0), rank, n, a, b))
+
+
+def fill_box(c, to, rank, n, a):
+    """Add a move of the element that is known to everywhere in a box."""
+    return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS))
+
+
+def look_up(c, at, size, stride, outside, into):
+    """A lookup of the move by `looked_up`, in the order in which they are looked up.
+
+    Where an index lies outside that `outside` refuses, there is no result in the end.
+    """
+    look: cython.pointer(Lookup) = c.lookups + c.looks
+    look.at = at
+    look.type = c.type
+    look.size = size
+    look.stride = stride
+    look.outside = ANYDML_CLAMP if outside == REFUSE else outside
+    look.refused = cython.address(c.refused) if outside == REFUSE else cython.NULL
+    look.into = into
+    c.looks += 1
+
+
+def looked_up(c, found, source, rank, n, a, b, s):
+    """The result, when all is moved; last a move by all lookups, which have the same strides."""
+    k: cython.int
+    strides: cython.pointer(cython.const[int64_t])[16]
+    m: cython.pointer(Move) = _next(c, c.to.data, source, 0)
+    m.lookup = c.lookups
+    m.lookups = c.looks
+    for k in range(c.looks):
+        strides[k] = s
+    _added(c, simplify_looking(m, rank, n, a, b, strides))
+    return done(c, found)
+
+
+def _next(c, to, source, pattern):
+    """The next move, without its box."""
+    m: cython.pointer(Move) = c.moves + c.count
+    m.to = to
+    m.source = source
+    m.element = c.kind.element
+    m.pattern = pattern
+    m.lookups = 0
+    return m
+
+
+def _added(c, simplified):
+    """Count the move that was made last, unless it moves nothing, or the one before it does it, too."""
+    if simplified:
+        c.is_unfit |= simplified < 0
+    elif not c.count or not continues(c.moves + c.count - 1, c.moves + c.count):
+        c.count += 1
+        if c.count == MOST:
+            return _run(c)
+    return 0
+
+
+def _run(c):
+    """Do what was added, and begin anew."""
+    if not c.is_unfit:
+        run(c.moves, c.count)
+    c.count = 0
+    return 0
+
+
+def done(c, found):
+    """The result, when all is moved; None where Python has to move it, or to refuse an index."""
+    _run(c)
+    return None if c.is_unfit or c.refused else found
+
+
+def moved(c, out, rank, n, source, b):
+    """``result[c] = *(source + Σ c·b)`` for every coordinate of the result's shape n."""
+    found = result(c, out, rank, n)
+    if found is not None:
+        move(c, c.to.data, source, rank, n, c.to.s, b)
+        found = done(c, found)
+    return found
