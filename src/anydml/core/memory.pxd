@@ -1,13 +1,38 @@
 # New arrays, and the blocks that large ones lie in.
+from libc.stdint cimport int64_t
 from numpy cimport dtype, npy_intp
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Empty(int rank, npy_intp *shape, dtype kind, int order)
 
+cdef extern from *:
+    int leading_zeros "__builtin_clzll"(unsigned long long number) nogil
+
+cdef enum:
+    SHELVES = 256
+
+cdef struct Block:  # what stands in the 64 bytes before a block's own bytes
+    Block *under    # the one that waited before it on its shelf
+    size_t size     # bytes after the header
+    int64_t since   # nanoseconds
+    int64_t shelf   # -1 where the bytes are malloc's
+    int64_t unused[4]
+
+cdef struct Waiting:
+    Block *shelves[256]  # the last one of each size
+    size_t bytes         # that they take,
+    size_t limit         # and may take
+    bint is_watched      # whether a thread looks at them from time to time
+
 cdef object new_array(int rank, npy_intp *shape, dtype kind)
 cdef int shelf_of(size_t size) noexcept nogil
 cdef size_t size_on(int shelf) noexcept nogil
+cdef Block *taken(Block **first) noexcept nogil
+cdef Block *surplus(size_t most, int64_t before) noexcept nogil
+cdef void give(Block *block) noexcept nogil
 cdef void trim(size_t most) noexcept nogil
+cdef Block *small(size_t size) noexcept nogil
+cdef Block *large(size_t size) noexcept nogil
 cdef void *watch(void *nothing) noexcept nogil
 cdef void *allocate(void *nothing, size_t size) noexcept nogil
 cdef void *allocate_zeros(void *nothing, size_t count, size_t size) noexcept nogil

@@ -12,20 +12,8 @@ knows nothing of Python gives back what has waited long, and ends when nothing w
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.pages import (
-    MOST,
-    Block,
-    Waiting,
-    give_pages,
-    leading_zeros,
-    lock,
-    now,
-    sleep,
-    start,
-    take_pages,
-    unlock,
-    watch_forks,
-)
+from cython.cimports.anydml.core.pages import MOST, give_pages, lock, sleep, take_pages, unlock, watch_forks
+from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.libc.stdint import int64_t
@@ -56,76 +44,51 @@ def size_on(shelf):
     return cython.cast(cython.size_t, 9 + shelf % 8) << (14 + shelf // 8)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put(block: cython.pointer(Block)) -> cython.void:
-    """Let a block wait. The mutex is held."""
-    top: cython.pointer(Block) = waiting.shelves[block.shelf]
-    block.under = top
-    block.over = cython.NULL
-    if top:
-        top.over = block
-    waiting.shelves[block.shelf] = block
-    block.older = waiting.newest
-    block.newer = cython.NULL
-    if waiting.newest:
-        waiting.newest.newer = block
-    else:
-        waiting.oldest = block
-    waiting.newest = block
-    waiting.bytes += block.size
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remove(block: cython.pointer(Block)) -> cython.void:
-    """Let it wait no longer. The mutex is held."""
-    if block.over:
-        block.over.under = block.under
-    else:
-        waiting.shelves[block.shelf] = block.under
-    if block.under:
-        block.under.over = block.over
-    if block.newer:
-        block.newer.older = block.older
-    else:
-        waiting.newest = block.older
-    if block.older:
-        block.older.newer = block.newer
-    else:
-        waiting.oldest = block.newer
+def taken(first):
+    """Take the first block of a list from its shelf, which has one. The mutex is held."""
+    block: cython.pointer(Block) = first[0]
+    first[0] = block.under
     waiting.bytes -= block.size
+    return block
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def surplus(most: cython.size_t, before: int64_t) -> cython.pointer(Block):
-    """Remove those that waited longest, until the rest takes no more than this and waits since then or later.
+def surplus(most, before):
+    """Take blocks until the rest needs no more bytes than this, and waits since then or later.
 
-    The mutex is held. They come as a list by `under`, to be given back without it.
+    Those of sizes that nobody gave back for longest go first. The mutex is held: what is given comes as a list, to be
+    given back to the system without it.
     """
-    block: cython.pointer(Block)
     found: cython.pointer(Block) = cython.NULL
-    while waiting.oldest and (waiting.bytes > most or waiting.oldest.since < before):
-        block = waiting.oldest
-        remove(block)
+    block: cython.pointer(Block)
+    first: cython.pointer(cython.pointer(Block))
+    oldest: cython.pointer(cython.pointer(Block))
+    k: cython.int
+    while waiting.bytes > most:
+        oldest = cython.NULL
+        for k in range(SHELVES):
+            first = waiting.shelves + k
+            if first[0] and (not oldest or first[0].since < oldest[0].since):
+                oldest = first
+        block = taken(oldest)
         block.under = found
         found = block
+    for k in range(SHELVES if before else 0):
+        first = waiting.shelves + k
+        while first[0] and first[0].since >= before:
+            first = cython.address(first[0].under)
+        while first[0]:
+            block = taken(first)
+            block.under = found
+            found = block
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def give(block: cython.pointer(Block)) -> cython.void:
+def give(block):
     """Give a list of blocks back to the system."""
     under: cython.pointer(Block)
     while block:
         under = block.under
-        give_pages(block)
+        give_pages(cython.cast(cython.p_char, block + 1), block.size)
         block = under
 
 
@@ -146,16 +109,13 @@ def watch(nothing):
         sleep(LOOK)
         lock()
         found = surplus(waiting.limit, now() - IDLE)
-        waiting.is_watched = goes_on = waiting.oldest != cython.NULL
+        waiting.is_watched = goes_on = waiting.bytes > 0
         unlock()
         give(found)
     return cython.NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def small(size: cython.size_t) -> cython.pointer(Block):
+def small(size):
     """A block of malloc's: of an array that was large and is resized."""
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), malloc(cython.sizeof(Block) + size))
     if block:
@@ -164,26 +124,25 @@ def small(size: cython.size_t) -> cython.pointer(Block):
     return block
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def large(size: cython.size_t) -> cython.pointer(Block):
+def large(size):
     """A block that waited, or a new one."""
     if size > MOST:
         return cython.NULL
     shelf: cython.int = shelf_of(size)
+    block: cython.pointer(Block) = cython.NULL
     lock()
-    block: cython.pointer(Block) = waiting.shelves[shelf]
-    if block:
-        remove(block)
+    if waiting.shelves[shelf]:
+        block = taken(waiting.shelves + shelf)
     unlock()
     if block:
         return block
-    block = take_pages(size_on(shelf))
-    if not block:
+    pages: cython.p_char = take_pages(size_on(shelf))
+    if not pages:
         trim(0)
-        block = take_pages(size_on(shelf))
-    if block:
+        pages = take_pages(size_on(shelf))
+    if pages:
+        block = cython.cast(cython.pointer(Block), pages) - 1
+        block.size = size_on(shelf)
         block.shelf = shelf
     return block
 
@@ -227,18 +186,16 @@ def release(nothing, bytes_, size):
         free(block)
         return
     block.since = now()
-    found: cython.pointer(Block)
+    found: cython.pointer(Block) = cython.NULL
     is_first: cython.bint
     lock()
-    if block.size > waiting.limit:
-        found = block
-        found.under = cython.NULL
-        is_first = False
-    else:
-        put(block)
+    block.under = waiting.shelves[block.shelf]
+    waiting.shelves[block.shelf] = block
+    waiting.bytes += block.size
+    if waiting.bytes > waiting.limit:
         found = surplus(waiting.limit, 0)
-        is_first = not waiting.is_watched
-        waiting.is_watched = True
+    is_first = not waiting.is_watched and waiting.bytes > 0
+    waiting.is_watched |= is_first
     unlock()
     give(found)
     if is_first and start(watch):

@@ -34,6 +34,8 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   work(plan, first, last);
 }
 static void anydml_set_threads(int threads) {}
+static int64_t anydml_now(void) { return 0; }
+static int anydml_start(void *(*run)(void *)) { return -1; }
 static int anydml_watch_forks(void) { return 0; }
 static int anydml_threads(void) { return 1; }
 static int anydml_workers(void) { return 0; }
@@ -183,8 +185,9 @@ static void anydml_in_child(void) {
   pthread_cond_init(&anydml_crew.quiet, NULL);
 }
 
-/* Start workers that are missing; where the system gives no more, those that there are will do. */
-static void anydml_start(void) {
+/* A thread that takes no signals, which are the program's own threads', and of which nobody hears again; 0, or an
+ * error. */
+static int anydml_start(void *(*run)(void *)) {
   sigset_t all, before;
   pthread_attr_t attributes;
   pthread_t thread;
@@ -192,17 +195,22 @@ static void anydml_start(void) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, ANYDML_STACK);
-  /* Signals are the program's own threads'. */
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread, &attributes, run, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+/* Start workers that are missing; where the system gives no more, those that there are will do. */
+static void anydml_start_workers(void) {
   while (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) {
     ANYDML_ADD(alive, 1);
-    if (pthread_create(&thread, &attributes, anydml_serve, NULL)) {
+    if (anydml_start(anydml_serve)) {
       int alive = ANYDML_ADD(alive, -1);
       __atomic_store_n(&anydml_crew.wanted, alive, __ATOMIC_SEQ_CST);
     }
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
 }
 
 /* Close the job, and wait for the claims that workers are at. */
@@ -228,7 +236,7 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
     work(plan, first, last);
     return;
   }
-  if (ANYDML_LOAD(alive) < ANYDML_LOAD(wanted)) anydml_start();
+  anydml_start_workers();
   anydml_crew.job = (anydml_job){work, plan, first, last, step, (last - first + step - 1) / step, effort, anydml_core()};
   __atomic_store_n(&anydml_crew.claimed, 0, __ATOMIC_SEQ_CST);
   __atomic_store_n(&anydml_crew.helped, 0, __ATOMIC_RELAXED);
