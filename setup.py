@@ -31,6 +31,11 @@ LINKED = {
     "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
 }
 
+# As in C: nothing is checked that the sources do not check, and division rounds to 0.
+DIRECTIVES = {"language_level": 3, "cdivision": True} | dict.fromkeys(
+    ("boundscheck", "wraparound", "initializedcheck"), False
+)
+
 
 class Build(build_ext):
     """Builds modules by Cython and a C compiler, with the same options on every machine."""
@@ -55,7 +60,8 @@ class Build(build_ext):
             self.compile = [*compiler, *given("ARCHFLAGS"), *FLAGS, *includes, *given("CFLAGS"), "-shared"]
             self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
             # All in one process: Cython's start takes as long as most of its work.
-            made = cythonize(self.extensions, include_path=["src"], build_dir=self.build_temp, force=self.force)
+            options = {"compiler_directives": DIRECTIVES, "build_dir": self.build_temp, "force": self.force}
+            made = cythonize(self.extensions, include_path=["src"], **options)
             sources = {each.name: each.sources for each in made}
             for each in self.extensions:
                 each.sources = sources[each.name]

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Integers, axes and words of a call, as Python gives them."""
 
 import cython

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What a call is given, read where it lies, and what it gives: whatever is unusual is left to Python."""
 
 import cython

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """`diagonal_matrix` and `unfold`: many boxes of one result, each filled or moved.
 
 Each gives None for what Python has to do, or refuse.

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What calls have in common: an array is read, a result made, moves are collected and run together."""
 
 import cython

@@ -36,6 +36,7 @@ static void anydml_lay(anydml_step *s, const anydml_move *m, int d1, int d0) {
       s->rank++;
     }
   s->work = anydml_planes;
+  s->look = NULL;
   s->streamed = 0;
 }
 
@@ -115,7 +116,7 @@ static void anydml_choose_look(anydml_step *s, const anydml_move *m, int streame
   int into = 0;
   for (int k = 0; k < m->lookups; k++) into |= m->lookup[k].into == -2;
   anydml_lay(s, m, r > 1 ? r - 2 : -1, r - 1);
-  s->work = anydml_chosen->look;
+  s->look = anydml_chosen->look;
   s->streamed = streamed && !into;
   if (into) {
     /* What may be written twice is written in order. */

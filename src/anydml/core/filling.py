@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions whose results have elements that are known: around an array, in its gaps, or in its place.
 
 Each gives None for what Python has to do, or refuse.

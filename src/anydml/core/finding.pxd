@@ -1,5 +1,6 @@
 # Where elements are not zero.
 from libc.stdint cimport int64_t, uint64_t
+from anydml.core.pool cimport Work
 
 cdef extern from "finding.h" nogil:
     int64_t ANYDML_PIECE
@@ -16,4 +17,4 @@ cdef extern from "finding.h" nogil:
     void anydml_count(const void *plan, int64_t first, int64_t last) noexcept
     void anydml_coordinates(const void *plan, int64_t first, int64_t last) noexcept
 
-cdef int look_through(const Search *search, int64_t pieces, bint is_second) except -1
+cdef int look_through(const Search *search, int64_t pieces, Work work) except -1

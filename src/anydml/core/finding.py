@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Where elements are not zero: how many there are of them is known once all were looked at."""
 
 import cython
@@ -50,7 +49,7 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
     if search.rows == cython.NULL:
         raise MemoryError
     try:
-        look_through(cython.address(search), pieces, False)
+        look_through(cython.address(search), pieces, anydml_count)
         for k in range(pieces):
             found = search.rows[k]
             search.rows[k] = total
@@ -61,29 +60,18 @@ def coordinates(x: ndarray, kept: uint64_t, kind: dtype):
         made: ndarray = new_array(2, shape, kind)
         search.to = PyArray_BYTES(made)
         if total:
-            look_through(cython.address(search), pieces, True)
+            look_through(cython.address(search), pieces, anydml_coordinates)
         return made
     finally:
         PyMem_Free(search.rows)
 
 
-def look_through(search, pieces, is_second):
+def look_through(search, pieces, work):
     """Do one of the passes: with every thread that is free, where it is much."""
     effort: int64_t = search.total * search.size
     if effort <= HELD_EFFORT:
-        if is_second:
-            anydml_coordinates(search, 0, pieces)
-        else:
-            anydml_count(search, 0, pieces)
+        work(search, 0, pieces)
         return 0
     with cython.nogil:
-        if effort < SHARED_EFFORT:
-            if is_second:
-                anydml_coordinates(search, 0, pieces)
-            else:
-                anydml_count(search, 0, pieces)
-        elif is_second:
-            share(anydml_coordinates, search, 0, pieces, CLAIM, effort)
-        else:
-            share(anydml_count, search, 0, pieces, CLAIM, effort)
+        share(work, search, 0, pieces, CLAIM if effort >= SHARED_EFFORT else pieces, effort)
     return 0

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Indices: arrays of integers, and whether they lie on their axes.
 
 Each gives None for what Python has to do, or refuse.

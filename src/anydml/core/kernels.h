@@ -60,10 +60,10 @@ typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, turn[9];
+  anydml_look look;
   void (*run)(char *, const char *, int64_t);
   int (*inside)(const char *, int, int64_t, int64_t);
-  void (*copies)(char *, int64_t, const int64_t *, const char *, const int64_t *, int64_t, int64_t);
-  void (*beside)(const anydml_step *, int64_t, int64_t), (*look)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
+  void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
   void (*weave_vector)(const anydml_weave *, int, int, char *, int64_t, const char *const *, const int64_t *, int64_t);
   void (*weave_blocks)(const anydml_weave *, char *const *, const char *const *, int64_t, int), (*weave_whole)(const anydml_weave *, char *const *, const char *const *, int64_t, int);
   int window;              /* bytes that weave_vector takes at a time */

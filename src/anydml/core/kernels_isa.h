@@ -14,7 +14,7 @@ static const anydml_kernels K(kernels) = {
   .fill = K(fill), .spread = K(spread), .mirror = K(mirror),
   .turn = {[1] = K(turn1), [2] = K(turn2), [4] = K(turn4), [8] = K(turn8)},
   .turn_past = K(turn_past),
-  .run = K(copy), .beside = K(beside), .copies = K(copies),
+  .run = K(copy), .beside = K(beside),
   .look = K(look), .inside = K(inside), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
 #undef ANYDML_X86

@@ -100,11 +100,21 @@ static inline void K(steady)(int64_t *sum, int64_t b1, int64_t n1, int64_t b0, i
     for (int64_t i = 0; i < n0; i++) sum[i] = i1 * b1 + i * b0;
 }
 
+/* Strides of a lookup's indices from line to line of a plane, and along a line. */
+static inline int64_t K(across)(const anydml_move *m, const anydml_lookup *l) { return m->rank > 1 ? l->b[m->rank - 2] : 0; }
+static inline int64_t K(along)(const anydml_move *m, const anydml_lookup *l) { return m->rank ? l->b[m->rank - 1] : 0; }
+
+/* Where the index of a line and an element of the plane at the coordinates c lies. */
+static inline const char *K(index_at)(const anydml_step *s, const anydml_lookup *l, const int64_t *c, int64_t i1, int64_t i0) {
+  const char *at = l->at + i1 * K(across)(s->move, l) + i0 * K(along)(s->move, l);
+  for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
+  return at;
+}
+
 /* The offsets of n1 lines of n0 coordinates, from those at the coordinates c on; whether some are skipped. */
 static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, int64_t i1, int64_t i0, int64_t n1, int64_t n0, int has_tos) {
   const anydml_move *m = s->move;
   const int64_t n = n1 * n0;
-  const int outer = s->rank, d1 = m->rank > 1 ? m->rank - 2 : -1, d0 = m->rank - 1;
   int skips = 0, nested = 0;
   for (int k = 0; k < m->lookups; k++) {
     skips |= m->lookup[k].outside == ANYDML_SKIP;
@@ -118,9 +128,8 @@ static int K(offsets_of)(const anydml_step *s, K(offsets) *o, const int64_t *c, 
   if (skips) memset(o->skipped, 0, (size_t)n);
   for (int k = 0; k < m->lookups; k++) {
     const anydml_lookup *l = m->lookup + k;
-    int64_t b1 = d1 >= 0 ? l->b[d1] : 0, b0 = d0 >= 0 ? l->b[d0] : 0;
-    const char *at = l->at + i1 * b1 + i0 * b0;
-    for (int d = 0; d < outer; d++) at += c[d] * l->b[d];
+    const int64_t b1 = K(across)(m, l), b0 = K(along)(m, l);
+    const char *at = K(index_at)(s, l, c, i1, i0);
     int64_t *sum = l->into == -1 ? o->from : l->into == -2 ? o->to : o->at[(int)l->into];
     const int64_t *inner = nested >> k & 1 ? o->at[k] : NULL;
     uint8_t *skipped = skips ? o->skipped : NULL;
@@ -157,91 +166,10 @@ static void K(copies_streamed)(K(sink) *sink, const char *from, const int64_t *f
   }
 }
 
-/* Elements of lines where a mask's byte is 0: others are written back as they are. */
-#define ANYDML_CHOOSE(e, word) \
-static void K(choose##e)(char *to, const char *from, int64_t b, const char *mask, int64_t n) { \
-  enum { N = K(W) / e }; \
-  typedef word vector __attribute__((vector_size(K(W)), aligned(1), may_alias)); \
-  typedef int8_t bytes __attribute__((vector_size(N), aligned(1), may_alias)); \
-  word still; memcpy(&still, from, e); \
-  const vector all = still - (vector){0}; \
-  int64_t i = 0; \
-  for (; i + N <= n; i += N) { \
-    bytes zero = (bytes)(*(const bytes *)(mask + i) == 0); \
-    vector chosen = __builtin_convertvector(zero, vector), old = *(vector *)(to + i * e); \
-    vector source = b ? *(const vector *)(from + i * e) : all; \
-    *(vector *)(to + i * e) = (source & chosen) | (old & ~chosen); \
-  } \
-  for (; i < n; i++) if (!mask[i]) memcpy(to + i * e, from + i * b, e); \
-}
-ANYDML_CHOOSE(1, int8_t) ANYDML_CHOOSE(2, int16_t) ANYDML_CHOOSE(4, int32_t) ANYDML_CHOOSE(8, int64_t)
-#undef ANYDML_CHOOSE
-
-static int K(chosen)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
-  const anydml_move *m = s->move;
-  const anydml_lookup *l = m->lookup;
-  const int64_t e = s->element;
-  if (m->lookups != 1 || l->type != 1 || l->outside != ANYDML_SKIP || l->size != 1 || l->into != -1 || !m->rank) return 0;
-  const int64_t mask0 = l->b[m->rank - 1], mask1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
-  if (s->a0 != e || (s->b0 != e && s->b0) || mask0 != 1 || (e != 1 && e != 2 && e != 4 && e != 8)) return 0;
-  const char *mask = l->at + i1 * mask1 + i0;
-  for (int d = 0; d < s->rank; d++) mask += c[d] * l->b[d];
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1, mask += mask1) switch (e) {
-    case 1: K(choose1)(to, from, s->b0, mask, n0); break;
-    case 2: K(choose2)(to, from, s->b0, mask, n0); break;
-    case 4: K(choose4)(to, from, s->b0, mask, n0); break;
-    default: K(choose8)(to, from, s->b0, mask, n0); break;
-  }
-  return 1;
-}
-
-/* Elements of lines by one index each, which nothing else depends on. */
-#define ANYDML_PICK_BY(type, wraps, size_of, step) { _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++) { \
-    type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
-    int64_t x = (int64_t)v + (wraps ? (int64_t)v >> 63 & size : 0); \
-    if (__builtin_expect((uint64_t)x >= (uint64_t)size, 0)) { \
-      x = wraps && x < 0 ? 0 : size - 1; \
-      if (l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
-    } \
-    ANYDML_ALONE(x); \
-    memcpy(to + i * size_of, from + x * (step), size_of); } }
-#define ANYDML_PICK_OF(type, wraps, size_of) if (size_of <= 8 && stride == size_of) ANYDML_PICK_BY(type, wraps, size_of, size_of) else ANYDML_PICK_BY(type, wraps, size_of, stride)
-#define ANYDML_PICKS(e) static void K(pick##e)(char *to, const char *from, const anydml_lookup *l, const char *at, int64_t n) { \
-  const int64_t size = l->size, stride = l->stride; \
-  switch (l->type) { \
-    case -4: ANYDML_PICK_OF(int32_t, 1, e) break; \
-    case 4: ANYDML_PICK_OF(uint32_t, 0, e) break; \
-    case 8: ANYDML_PICK_OF(uint64_t, 0, e) break; \
-    default: ANYDML_PICK_OF(int64_t, 1, e) \
-  } }
-ANYDML_PICKS(1) ANYDML_PICKS(2) ANYDML_PICKS(3) ANYDML_PICKS(4) ANYDML_PICKS(6) ANYDML_PICKS(8)
-ANYDML_PICKS(12) ANYDML_PICKS(16) ANYDML_PICKS(24) ANYDML_PICKS(32) ANYDML_PICKS(48) ANYDML_PICKS(64)
-ANYDML_PICKS(128) ANYDML_PICKS(256)
-#undef ANYDML_PICKS
-#undef ANYDML_PICK_OF
-#undef ANYDML_PICK_BY
-
-static void (*const K(picks)[257])(char *, const char *, const anydml_lookup *, const char *, int64_t) = {
-  [1] = K(pick1), [2] = K(pick2), [3] = K(pick3), [4] = K(pick4), [6] = K(pick6), [8] = K(pick8),
-  [12] = K(pick12), [16] = K(pick16), [24] = K(pick24), [32] = K(pick32), [48] = K(pick48), [64] = K(pick64), [128] = K(pick128), [256] = K(pick256)};
-
-static int K(picked)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
-  const anydml_move *m = s->move;
-  const anydml_lookup *l = m->lookup;
-  const int64_t e = s->element;
-  if (m->lookups != 1 || s->pattern || l->outside != ANYDML_CLAMP || l->into != -1 || !m->rank || s->b0 || s->a0 != e || l->type == 1) return 0;
-  if (l->b[m->rank - 1] != (l->type < 0 ? -l->type : l->type) || n0 < 4 || e > 256 || !K(picks)[e]) return 0;
-  const int64_t b1 = m->rank > 1 ? l->b[m->rank - 2] : 0;
-  /* Lines that share indices are resolved once. */
-  if (n1 > 1 && !b1) return 0;
-  const char *at = l->at + i1 * b1 + i0 * l->b[m->rank - 1];
-  for (int d = 0; d < s->rank; d++) at += c[d] * l->b[d];
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1, at += b1) K(picks)[e](to, from, l, at, n0);
-  return 1;
-}
+#include "picks.h"
 
 /* A part of a plane. */
-static void K(look_part)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
   const anydml_move *m = s->move;
   const int64_t e = s->element;
   int nested = 0, has_tos = 0, is_shared = m->rank > 1, is_far = 0;
@@ -251,7 +179,7 @@ static void K(look_part)(const anydml_step *s, const int64_t *c, int64_t i1, int
     const anydml_lookup *l = m->lookup + k;
     nested |= l->into >= 0;
     has_tos |= l->into == -2 || l->outside == ANYDML_SKIP;
-    is_shared &= m->rank > 1 && !l->b[m->rank - 2];
+    is_shared &= !K(across)(m, l);
     is_far |= (l->stride < 0 ? -l->stride : l->stride) * l->size > ANYDML_FAR;
   }
   /* Lines of a destination without lookups follow a stride as a whole, or are taken one by one. */
@@ -301,29 +229,6 @@ static void K(look_part)(const anydml_step *s, const int64_t *c, int64_t i1, int
     }
   }
   if (end) K(sink_close)(&sink);
-}
-
-static void K(look)(const anydml_step *s, int64_t first, int64_t last) {
-  int64_t c[ANYDML_RANK], parts = s->c1 * s->c0;
-  if (parts == 1) {
-    int64_t begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes;
-    char *to = s->to;
-    const char *from = s->from;
-    anydml_seek(s, begin, c, &to, &from);
-    for (;;) {
-      K(look_part)(s, c, 0, 0, to, from, s->n1, s->n0);
-      if (++begin >= end) break;
-      anydml_next(s, c, &to, &from);
-    }
-  } else
-    for (int64_t unit = first; unit < last; unit++) {
-      char *to = s->to;
-      const char *from = s->from;
-      int64_t number = unit / parts, part = unit - number * parts, i1 = part / s->c0 * s->p1, i0 = part % s->c0 * s->p0;
-      anydml_seek(s, number, c, &to, &from);
-      K(look_part)(s, c, i1, i0, to + i1 * s->a1 + i0 * s->a0, from + i1 * s->b1 + i0 * s->b0,
-                   s->p1 < s->n1 - i1 ? s->p1 : s->n1 - i1, s->p0 < s->n0 - i0 ? s->p0 : s->n0 - i0);
-    }
 }
 #undef ANYDML_INDEX_0
 #undef ANYDML_INDEX_1

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: freethreading_compatible=True
 """New arrays. Large ones lie in blocks that were used before: the first touch of pages costs more than most moves.
 

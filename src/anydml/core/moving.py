@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Moves in their simplest form: the one shape that kernels are written for, and as few as do the same."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions that cut one array along an axis, and that join several.
 
 Each gives None for what Python has to do, or refuse.

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions that pick elements by indices, and what all calls that look elements up have in common.
 
 Each gives None for what Python has to do, or refuse.

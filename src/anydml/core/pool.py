@@ -1,4 +1,3 @@
-# cython: language_level=3
 """One pool of threads for all compiled work (see pool.h)."""
 
 import cython

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions that put elements where indices point, or choose them by a mask.
 
 Each gives None for what Python has to do, or refuse.

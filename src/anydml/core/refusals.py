@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Indices that may not be outside of their axes: looked for before anything is written."""
 
 import cython

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions whose one array goes to several places, or around: rolled, repeated, and as blocks of pixels.
 
 Each gives None for what Python has to do, or refuse.

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What a call's arguments are: as bytes what one trace is for, and the numbers that calls of it may differ in.
 
 `anydml.tracing.call` sees the same, in the same order.

@@ -9,7 +9,7 @@ static void anydml_together(anydml_stage *stage) {
   if (many < 2) return;
   for (int k = 0; k < many; k++) {
     const anydml_step *s = stage->step + k;
-    if (s->work != anydml_planes || s->units != stage->step->units || s->n0 != stage->step->n0 || s->n1 != stage->step->n1) return;
+    if (s->work != anydml_planes || s->look || s->units != stage->step->units || s->n0 != stage->step->n0 || s->n1 != stage->step->n1) return;
   }
   for (int k = 0; k < many; k++) {
     anydml_step *s = stage->step + k;
@@ -108,7 +108,7 @@ static void anydml_run(const anydml_move *m, int64_t count) {
 /* What a step's kernel is called. */
 static const char *anydml_step_name(const anydml_step *s) {
   const anydml_kernels *k = anydml_chosen;
-  if (s->work == k->look) return s->move->pattern ? "scattered fill" : "look-up";
+  if (s->work == anydml_planes && s->look) return s->move->pattern ? "scattered fill" : "look-up";
   if (s->work == k->weave) return "weave";
   if (s->work == k->turn_past) return "turn";
   if (s->work == anydml_runs) return "runs";

@@ -16,9 +16,13 @@ typedef struct anydml_step anydml_step;
 /* n1 lines of n0 elements. */
 typedef void (*anydml_plane)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0);
 
+/* The same by lookups: from line i1 and element i0 on of the plane at the coordinates c. */
+typedef void (*anydml_look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0);
+
 struct anydml_step {
   void (*work)(const anydml_step *s, int64_t first, int64_t last);
   anydml_plane plane;
+  anydml_look look;               /* instead of `plane`, of moves with lookups; else NULL */
   const anydml_move *move;        /* the first of those that it does */
   int64_t count;                  /* how many it does */
   int64_t units;
@@ -64,6 +68,11 @@ static inline void anydml_next(const anydml_step *s, int64_t *c, char **to, cons
   }
 }
 
+static inline void anydml_part(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+  if (s->look) s->look(s, c, i1, i0, to, from, n1, n0);
+  else s->plane(s, to, from, n1, n0);
+}
+
 /* Units of a step that is done plane by plane. */
 static void anydml_planes(const anydml_step *s, int64_t first, int64_t last) {
   int64_t c[ANYDML_RANK], parts = s->c1 * s->c0;
@@ -73,7 +82,7 @@ static void anydml_planes(const anydml_step *s, int64_t first, int64_t last) {
     int64_t begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes;
     anydml_seek(s, begin, c, &to, &from);
     for (;;) {
-      s->plane(s, to, from, s->n1, s->n0);
+      anydml_part(s, c, 0, 0, to, from, s->n1, s->n0);
       if (++begin >= end) break;
       anydml_next(s, c, &to, &from);
     }
@@ -85,8 +94,8 @@ static void anydml_planes(const anydml_step *s, int64_t first, int64_t last) {
       anydml_seek(s, number, c, &to, &from);
       i1 *= s->p1;
       i0 *= s->p0;
-      s->plane(s, to + i1 * s->a1 + i0 * s->a0, from + i1 * s->b1 + i0 * s->b0,
-               s->p1 < s->n1 - i1 ? s->p1 : s->n1 - i1, s->p0 < s->n0 - i0 ? s->p0 : s->n0 - i0);
+      anydml_part(s, c, i1, i0, to + i1 * s->a1 + i0 * s->a0, from + i1 * s->b1 + i0 * s->b0,
+                  s->p1 < s->n1 - i1 ? s->p1 : s->n1 - i1, s->p0 < s->n0 - i0 ? s->p0 : s->n0 - i0);
     }
 }
 #endif

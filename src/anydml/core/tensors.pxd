@@ -2,23 +2,30 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-cdef extern from "dlpack.h":
-    ctypedef struct DType "anydml_dl_type":
-        uint8_t code
-        uint8_t bits
-        uint16_t lanes
-    ctypedef struct DLTensor "anydml_dl_tensor":
-        void *data
-        int32_t device
-        int32_t number
-        int32_t ndim
-        DType dtype
-        int64_t *shape
-        int64_t *strides
-        uint64_t byte_offset
-    ctypedef struct Api "anydml_dl_api":
-        uint32_t major
-        int (*look)(void *, DLTensor *)
+# A library's table and its arrays, as DLPack's specification has them (dlpack.h, version 1).
+cdef struct DType:
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+
+cdef struct DLTensor:
+    void *data
+    int32_t device
+    int32_t number
+    int32_t ndim
+    DType dtype
+    int64_t *shape
+    int64_t *strides  # in elements
+    uint64_t byte_offset
+
+cdef struct Api:
+    uint32_t major
+    uint32_t minor
+    void *previous
+    void *allocate
+    void *take
+    void *give
+    int (*look)(void *, DLTensor *) noexcept
 
 cdef extern from *:
     """

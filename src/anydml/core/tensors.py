@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """PyTorch's tensors in host memory, by DLPack's table of C functions."""
 
 import cython

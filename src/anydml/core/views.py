@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The functions that move one array as a view of it lies: in another order, direction or place.
 
 Each gives None for what Python has to do, or refuse.
