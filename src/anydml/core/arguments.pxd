@@ -4,10 +4,17 @@ from libc.stdint cimport int64_t
 cdef extern from "numpy/arrayobject.h":
     bint PyArray_IsIntegerScalar(object x)
 
+# Bring an axis that counts from either end to 0 to rank - 1; returns 1 where it is none.
+cdef inline bint from_either_end(int64_t *axis, int rank) noexcept nogil:
+    if axis[0] < -rank or axis[0] >= rank:
+        return 1
+    if axis[0] < 0:
+        axis[0] += rank
+    return 0
+
 cdef int numbers(object given, int64_t *found, int most) except -2
 cdef int number(object given, int64_t *found) except -1
 cdef int one(object given, int64_t *found) except -1
-cdef bint from_either_end(int64_t *axis, int rank) noexcept nogil
 cdef int axis_of(object given, int rank, int64_t *axis) except -1
 cdef int marked(object axes, int rank, bint *along) except -1
 cdef bint is_text(object given) noexcept

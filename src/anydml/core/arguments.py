@@ -50,15 +50,6 @@ def numbers(given, found, most):
     return -1
 
 
-def from_either_end(axis, rank):
-    """Bring an axis that counts from either end to 0 to rank − 1; returns 1 where it is none."""
-    if axis[0] < -rank or axis[0] >= rank:
-        return 1
-    if axis[0] < 0:
-        axis[0] += rank
-    return 0
-
-
 def axis_of(given, rank, axis):
     """An axis from 0 to rank − 1; returns 1 where it is none."""
     return number(given, axis) or from_either_end(axis, rank)

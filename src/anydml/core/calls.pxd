@@ -19,8 +19,10 @@ cdef struct Call:
     int64_t n[130]   # room for a box: its sizes,
     int64_t a[130]   # its strides at the destination,
     int64_t b[130]   # and at the source
-    bint is_unfit    # whether a move has too many dimensions
-    int32_t refused  # whether an index was outside that may not be
+    bint is_given    # whether that is the caller's
+    bint is_unfit    # whether a move has too many dimensions, or no element to look up
+    int refusing     # lookups, a bit each, whose indices have to be inside before anything is written
+    int32_t refused  # whether an index was found outside that may not be
     int count        # moves that were not run yet
     int looks        # lookups of the last one
     Move moves[32]

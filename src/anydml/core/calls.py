@@ -7,6 +7,7 @@ from cython.cimports.anydml.core.moving import (
     Lookup,
     Move,
     continues,
+    refuses,
     run,
     simplify,
     simplify_looking,
@@ -16,7 +17,7 @@ from cython.cimports.libc.stdint import int64_t
 
 def opened(c, x):
     """Begin a call on an array; returns as `read`."""
-    c.count = c.looks = c.is_unfit = c.refused = 0
+    c.count = c.looks = c.is_given = c.is_unfit = c.refused = c.refusing = 0
     return read(x, c.x, c.kind)
 
 
@@ -24,9 +25,9 @@ def result(c, out, rank, n):
     """Where a result of x's kind goes: a new array, or the caller's, if that lies apart from x; else None."""
     if out is None:
         return make(c.kind, rank, n, c.to)
+    c.is_given = True
     if target(out, c.kind, rank, n, c.to) or not apart(c.to, c.kind.element, c.x, c.kind.element):
         return None
-    tell(out, c.kind)
     return out
 
 
@@ -51,8 +52,13 @@ def look_up(c, at, size, stride, outside, into):
     look.size = size
     look.stride = stride
     look.outside = ANYDML_CLAMP if outside == REFUSE else outside
-    look.refused = cython.address(c.refused) if outside == REFUSE else cython.NULL
+    # A new result may be written before all indices were looked at.
+    look.refused = cython.address(c.refused) if outside == REFUSE and not c.is_given else cython.NULL
     look.into = into
+    if outside == REFUSE and c.is_given:
+        c.refusing |= 1 << c.looks
+    # Nothing is inside an axis without elements.
+    c.is_unfit |= size == 0 and look.outside == ANYDML_CLAMP
     c.looks += 1
 
 
@@ -65,7 +71,10 @@ def looked_up(c, found, source, rank, n, a, b, s):
     m.lookups = c.looks
     for k in range(c.looks):
         strides[k] = s
-    _added(c, simplify_looking(m, rank, n, a, b, strides))
+    simplified: cython.int = simplify_looking(m, rank, n, a, b, strides)
+    if c.refusing and simplified == 0 and refuses(m, c.refusing):
+        return None
+    _added(c, simplified)
     return done(c, found)
 
 
@@ -101,8 +110,12 @@ def _run(c):
 
 def done(c, found):
     """The result, when all is moved; None where Python has to move it, or to refuse an index."""
+    if c.is_unfit:
+        return None
+    if c.is_given:
+        tell(found, c.kind)
     _run(c)
-    return None if c.is_unfit or c.refused else found
+    return None if c.refused else found
 
 
 def moved(c, out, rank, n, source, b):

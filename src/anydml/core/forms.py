@@ -10,11 +10,11 @@ from cython.cimports.anydml.core.moving import (
     Move,
     continues,
     moved,
+    refuses,
     simplify,
     simplify_looking,
 )
 from cython.cimports.anydml.core.program import depth, is_fill, new, operand
-from cython.cimports.anydml.core.refusals import first_outside
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 
@@ -114,7 +114,7 @@ class Form:
         rank: cython.int
         looks: cython.int
         result: cython.int
-        is_refused: cython.bint
+        refusing: cython.int
         for _ in range(self.count):
             rank = cython.cast(cython.int, code[0])
             looks = cython.cast(cython.int, code[7])
@@ -153,11 +153,12 @@ class Form:
             if result < 0:
                 return -1
             if result == 0:
-                for k in range(looks):
+                refusing = 0
+                for k in range(looks if refused == cython.NULL else 0):
                     # Its numbers lie before those of the next move.
-                    is_refused = refused == cython.NULL and code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0
-                    if is_refused and first_outside(m, k) != cython.NULL:
-                        return -1
+                    refusing |= (code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0) << k
+                if refusing and refuses(m, refusing):
+                    return -1
                 if m == moves or not continues(m - 1, m):
                     m += 1
                     look += looks

@@ -5,6 +5,8 @@
  *     written = anydml_written(moves, count)
  *     done = anydml_plan(&stage, moves, count, written)   the first `done` moves, which may run at once
  *     anydml_work(&stage, first, last)                some of its `stage.units` units, by any thread
+ *
+ *     anydml_check(&move)                             no more than to look whether indices are outside
  */
 #ifndef ANYDML_KERNELS_H
 #define ANYDML_KERNELS_H
@@ -60,9 +62,8 @@ typedef struct {
   const char *name;
   int64_t width;           /* bytes of a vector */
   anydml_plane elements[ANYDML_ELEMENT + 1], rows, rows_streamed, rows_packed, elements_packed, fill, spread, mirror, turn[9];
-  anydml_look look;
+  anydml_look look, check;
   void (*run)(char *, const char *, int64_t);
-  int (*inside)(const char *, int, int64_t, int64_t);
   void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
   void (*weave_vector)(const anydml_weave *, int, int, char *, int64_t, const char *const *, const int64_t *, int64_t);
   void (*weave_blocks)(const anydml_weave *, char *const *, const char *const *, int64_t, int), (*weave_whole)(const anydml_weave *, char *const *, const char *const *, int64_t, int);
@@ -145,8 +146,6 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   }
 #endif
 }
-
-static int anydml_inside(const char *at, int type, int64_t n, int64_t size) { return anydml_chosen->inside(at, type, n, size); }
 
 static const char *anydml_isa(void) { return anydml_chosen->name; }
 

@@ -9,5 +9,5 @@ cdef extern from "kernels.h" nogil:
     void anydml_work(const Stage *stage, int64_t first, int64_t last)
     void anydml_choose(const char *limit, int64_t stream_from)
     const char *anydml_step_name(const Step *step)
-    bint anydml_inside(const char *at, int type, int64_t n, int64_t size)
+    void anydml_check(const Move *m)
     const char *anydml_isa()

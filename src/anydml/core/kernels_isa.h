@@ -15,7 +15,7 @@ static const anydml_kernels K(kernels) = {
   .turn = {[1] = K(turn1), [2] = K(turn2), [4] = K(turn4), [8] = K(turn8)},
   .turn_past = K(turn_past),
   .run = K(copy), .beside = K(beside),
-  .look = K(look), .inside = K(inside), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
+  .look = K(look), .check = K(check), .weave = K(weave), .weave_vector = K(weave_vector), .weave_blocks = K(weave_blocks), .window = 16,
 };
 #undef ANYDML_X86
 #undef ANYDML_ZIP

@@ -35,45 +35,6 @@ static void K(fills)(const anydml_step *s, char *to, const int64_t *tos, const u
       K(copy)(to + tos[i] + k, s->from, s->element - k < s->pattern ? s->element - k : s->pattern);
 }
 
-/* Adds what indices are worth to offsets; `inner` says how far from its line's place each index lies. */
-#define ANYDML_RESOLVE(name, type, wraps) \
-static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
-                              const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
-  const int64_t size = l->size, stride = l->stride; \
-  int64_t outside = 0; \
-  for (int64_t i1 = 0; i1 < n1; i1++, at += b1) { \
-    if (!inner && l->outside == ANYDML_CLAMP && b0 == (int64_t)sizeof(type)) { \
-      for (int64_t i = 0; i < n0; i++) { \
-        type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
-        int64_t x = ANYDML_INDEX_##wraps(v, size); \
-        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
-        sum[i] = x * stride + (is_first ? 0 : sum[i]); \
-      } \
-      for (int64_t i = 0; i < n0 && l->refused; i++) { \
-        type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
-        int64_t x = ANYDML_INDEX_##wraps(v, size); \
-        outside |= x | (int64_t)((uint64_t)(size - 1) - (uint64_t)x); \
-      } \
-    } else for (int64_t i = 0; i < n0; i++) { \
-      type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
-      int64_t x = ANYDML_INDEX_##wraps(v, size); \
-      if (x < 0 || x >= size) { \
-        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside = -1; \
-        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
-      } \
-      sum[i] = x * stride + (is_first ? 0 : sum[i]); \
-    } \
-    sum += n0; \
-    if (inner) inner += n0; \
-    if (skipped) skipped += n0; \
-  } \
-  if (outside < 0 && l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
-}
-#define ANYDML_INDEX_1(v, size) ((int64_t)(v) + ((v) < 0 ? size : 0))
-#define ANYDML_INDEX_0(v, size) ((uint64_t)(v) >= (uint64_t)size ? size : (int64_t)(v))
-ANYDML_RESOLVE(i4, int32_t, 1) ANYDML_RESOLVE(i8, int64_t, 1) ANYDML_RESOLVE(u4, uint32_t, 0) ANYDML_RESOLVE(u8, uint64_t, 0) ANYDML_RESOLVE(u1, uint8_t, 0)
-#undef ANYDML_RESOLVE
-
 /* Whether indices that follow each other lie on an axis; those with a sign count from either end. Without branches: what
  * is unsigned and far outside is negative here, and so are sums that are too large. */
 static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
@@ -88,6 +49,41 @@ static int K(inside)(const char *at, int type, int64_t n, int64_t size) {
 #undef ANYDML_INSIDE
   return (int64_t)wrong >= 0;
 }
+
+/* Adds what indices are worth to offsets; `inner` says how far from its line's place each index lies. */
+#define ANYDML_RESOLVE(name, type, wraps) \
+static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1, int64_t n1, int64_t b0, int64_t n0, \
+                              const int64_t *inner, int64_t *sum, uint8_t *skipped, int is_first) { \
+  const int64_t size = l->size, stride = l->stride; \
+  int outside = 0; \
+  for (int64_t i1 = 0; i1 < n1; i1++, at += b1) { \
+    if (!inner && l->outside == ANYDML_CLAMP && b0 == (int64_t)sizeof(type)) { \
+      for (int64_t i = 0; i < n0; i++) { \
+        type v; memcpy(&v, at + i * sizeof(type), sizeof(type)); \
+        int64_t x = ANYDML_INDEX_##wraps(v, size); \
+        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
+        sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+      } \
+      if (l->refused && !K(inside)(at, wraps ? -(int)sizeof(type) : (int)sizeof(type), n0, size)) outside = 1; \
+    } else for (int64_t i = 0; i < n0; i++) { \
+      type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
+      int64_t x = ANYDML_INDEX_##wraps(v, size); \
+      if (x < 0 || x >= size) { \
+        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside = 1; \
+        x = x < 0 ? 0 : x >= size ? size - 1 : x; \
+      } \
+      sum[i] = x * stride + (is_first ? 0 : sum[i]); \
+    } \
+    sum += n0; \
+    if (inner) inner += n0; \
+    if (skipped) skipped += n0; \
+  } \
+  if (outside && l->refused) __atomic_store_n(l->refused, 1, __ATOMIC_RELAXED); \
+}
+#define ANYDML_INDEX_1(v, size) ((int64_t)(v) + ((v) < 0 ? size : 0))
+#define ANYDML_INDEX_0(v, size) ((uint64_t)(v) >= (uint64_t)size ? size : (int64_t)(v))
+ANYDML_RESOLVE(i4, int32_t, 1) ANYDML_RESOLVE(i8, int64_t, 1) ANYDML_RESOLVE(u4, uint32_t, 0) ANYDML_RESOLVE(u8, uint64_t, 0) ANYDML_RESOLVE(u1, uint8_t, 0)
+#undef ANYDML_RESOLVE
 
 typedef struct {
   int64_t to[ANYDML_SEGMENT], from[ANYDML_SEGMENT];
@@ -229,6 +225,24 @@ static void K(look)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t 
     }
   }
   if (end) K(sink_close)(&sink);
+}
+
+/* Only whether indices are outside that may not be: nothing is moved. */
+static void K(check)(const anydml_step *s, const int64_t *c, int64_t i1, int64_t i0, char *to, const char *from, int64_t n1, int64_t n0) {
+  const anydml_move *m = s->move;
+  int nested = 0, are_left = 0;
+  for (int k = 0; k < m->lookups; k++) {
+    const anydml_lookup *l = m->lookup + k;
+    if (l->into >= 0) nested |= 1 << l->into;
+    if (!l->refused) continue;
+    if (nested >> k & 1 || l->type == 1 || K(along)(m, l) != (l->type < 0 ? -l->type : l->type)) { are_left = 1; continue; }
+    const char *at = K(index_at)(s, l, c, i1, i0);
+    for (int64_t i = 0; i < n1; i++, at += K(across)(m, l))
+      if (!K(inside)(at, l->type, n0, l->size)) *l->refused = 1;
+  }
+  K(offsets) o;
+  for (int64_t i = 0; i < n1 && are_left; i++)
+    for (int64_t j = 0; j < n0; j += ANYDML_NESTED) K(offsets_of)(s, &o, c, i1 + i, i0 + j, 1, n0 - j < ANYDML_NESTED ? n0 - j : ANYDML_NESTED, 0);
 }
 #undef ANYDML_INDEX_0
 #undef ANYDML_INDEX_1

@@ -47,7 +47,7 @@ cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
 
 cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
 cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
-cdef bint inside(const char *at, int type, int64_t n, int64_t size) noexcept nogil
+cdef bint refuses(const Move *m, int which) noexcept nogil
 cdef const char *name_of(const Step *step) noexcept nogil
 cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
 cdef int simplify_looking(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t **strides) noexcept nogil

@@ -7,8 +7,8 @@ import os
 
 import cython
 from cython.cimports.anydml.core.kernels import (
+    anydml_check,
     anydml_choose,
-    anydml_inside,
     anydml_isa,
     anydml_plan,
     anydml_run,
@@ -17,7 +17,7 @@ from cython.cimports.anydml.core.kernels import (
     anydml_written,
 )
 from cython.cimports.cpython.exc import PyErr_CheckSignals
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t
 
 HELD_EFFORT = 64 << 10
 SHARED_EFFORT = 128 << 10
@@ -331,9 +331,25 @@ def plan(stage, m, count, written):
     return anydml_plan(stage, m, count, written)
 
 
-def inside(at, type, n, size):
-    """Whether n indices that follow each other lie on an axis of a size, counted from either end."""
-    return anydml_inside(at, type, n, size)
+def refuses(m, which):
+    """Whether lookups of a move, a bit each, have indices outside their axes, or ones that others skip: say at once."""
+    k: cython.int
+    refused: int32_t = 0
+    none: int64_t[16]
+    looks: Lookup[16]
+    strides: cython.pointer(cython.const[int64_t])[16]
+    one: Move = m[0]
+    one.lookup = looks
+    for k in range(m.rank):
+        none[k] = 0
+    for k in range(m.lookups):
+        looks[k] = m.lookup[k]
+        looks[k].refused = cython.address(refused) if which >> k & 1 else cython.NULL
+        strides[k] = m.lookup[k].b
+    # Without ends, indices that are used again are looked at once.
+    if simplify_looking(cython.address(one), m.rank, m.n, none, none, strides) == 0:
+        anydml_check(cython.address(one))
+    return refused != 0
 
 
 def name_of(step):

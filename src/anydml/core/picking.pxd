@@ -4,5 +4,4 @@ from anydml.core.calls cimport Call
 
 cdef object opened_by(Call *c, object x, object indices)
 cdef object begun(Call *c, object out, int rank, const int64_t *n)
-cdef int outside_of(const Call *c, object word, const int64_t *sizes, bint are_coordinates, bint is_late) except -3
 cdef int move_plane(Call *c, char *into, const char *source, int along) except -1

@@ -4,10 +4,10 @@ Each gives None for what Python has to do, or refuse.
 """
 
 import cython
-from cython.cimports.anydml.core.arguments import axis_of, is_text, number
+from cython.cimports.anydml.core.arguments import axis_of, number
 from cython.cimports.anydml.core.arrays import RANK, View, apart, read_indices
 from cython.cimports.anydml.core.calls import REFUSE, Call, done, look_up, looked_up, move, opened, result
-from cython.cimports.anydml.core.indices import are_accepted, as_indices, place
+from cython.cimports.anydml.core.indices import as_indices, outside_of, place
 from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.libc.stdint import int64_t
 
@@ -29,16 +29,6 @@ def begun(c, out, rank, n):
     if found is not None and out is not None and not apart(c.to, c.kind.element, c.indices, abs(c.type)):
         return None
     return found
-
-
-def outside_of(c, word, sizes, are_coordinates, is_late):
-    """What lookups do with indices outside an axis; −2 for what Python has to refuse.
-
-    Those of a new result may be looked at as late as they are used.
-    """
-    if is_late and is_text(word) and word == "error":
-        return REFUSE
-    return ANYDML_CLAMP if are_accepted(word, "clamp", c.indices, c.type, sizes, are_coordinates) else -2
 
 
 def move_plane(c, into, source, along):
@@ -80,7 +70,7 @@ def gather(x, indices, axis, out_of_range, out):
             s[d] = 0
     size: int64_t = v.n[along]
     is_few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
-    outside: cython.int = outside_of(c, out_of_range, v.n + along, False, out is None and not is_few)
+    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
     if outside == -2 or (total and not size):
         return None
     found = begun(c, out, rank, c.n)
@@ -89,7 +79,8 @@ def gather(x, indices, axis, out_of_range, out):
     if is_few:
         # Copies of planes: those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
-            place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at))
+            if place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at)) and outside == REFUSE:
+                return None
             move_plane(c, c.to.data + d * (c.to.s[along] if w.rank else 0), v.data + at * v.s[along], along)
         return done(c, found)
     look_up(c, w.data, size, v.s[along], outside, -1)
@@ -103,7 +94,6 @@ def gather_elements(x, indices, axis, out_of_range, out):
     w: cython.pointer(View) = c.indices
     along: int64_t
     d: cython.int
-    total: int64_t = 1
     indices = opened_by(c, x, indices)
     if indices is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
         return None
@@ -111,9 +101,8 @@ def gather_elements(x, indices, axis, out_of_range, out):
         if d != along and w.n[d] > v.n[d]:
             return None
         c.b[d] = 0 if d == along else v.s[d]
-        total *= w.n[d]
-    outside: cython.int = outside_of(c, out_of_range, v.n + along, False, out is None)
-    if outside == -2 or (total and not v.n[along]):
+    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
+    if outside == -2:
         return None
     found = begun(c, out, w.rank, w.n)
     if found is None:
@@ -131,7 +120,6 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     s: int64_t[64]
     d: cython.int
     own: cython.int
-    is_empty: cython.bint = False
     indices = opened_by(c, x, indices)
     if indices is None or number(batch_dims, cython.address(first)) or not w.rank or w.n[w.rank - 1] > 16:
         return None
@@ -150,11 +138,7 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
         c.n[d] = w.n[d] if d < last else v.n[own]
         s[d] = w.s[d] if d < last else 0
         c.b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
-        is_empty = is_empty or not c.n[d]
-    for d in range(length):
-        if not is_empty and not v.n[first + d]:
-            return None
-    outside: cython.int = outside_of(c, out_of_range, v.n + first, True, out is None)
+    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
     if outside == -2:
         return None
     found = begun(c, out, rank, c.n)

@@ -1,8 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Programs as C structs: moves packed once, bound to operands, and run any number of times."""
 
-import sys
-
 import cython
 import numpy as np
 from cython.cimports.anydml.core.moving import (
@@ -18,12 +16,12 @@ from cython.cimports.anydml.core.moving import (
     moved,
     name_of,
     plan,
+    refuses,
     run,
     run_backwards,
     simplify,
     written_by,
 )
-from cython.cimports.anydml.core.refusals import first_outside
 from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t, int64_t
@@ -116,17 +114,17 @@ class Compiled:
                 m.n[k] = n[k]
                 m.a[k] = a[k]
                 m.b[k] = b[k]
-            self.pack_end(m, to.lookups, -2)
+            self.pack_end(m, to.lookups, -2, sizes)
             if not m.pattern:
-                self.pack_end(m, source.lookups, -1)
+                self.pack_end(m, source.lookups, -1, sizes)
         self.count += 1
 
-    def pack_end(self, m, lookups, into):
+    def pack_end(self, m, lookups, into, sizes):
         """Append what an address depends on to the move's lookups, and before each of them what its own depends on."""
         k: cython.int
         for each in lookups:
             first: cython.int = m.lookups
-            self.pack_end(m, each.lookups, -3)
+            self.pack_end(m, each.lookups, -3, sizes)
             number: cython.int = m.lookups
             for k in range(first, number):
                 if m.lookup[k].into == -3:
@@ -141,7 +139,7 @@ class Compiled:
             packed.outside = ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP
             packed.into = into
             if each.outside == "refuse":
-                self.refusing.append((self.count, number, each))
+                self.refusing.append((self.count, number, each, sizes))
             self.looked[self.lookup_count] = operand(each.operand, self.operand_count)
             self.lookup_count += 1
             m.lookups += 1
@@ -270,17 +268,18 @@ class Bound:
         """Look at every index that may not be outside its axis."""
         number: int64_t
         k: cython.int
-        at: cython.p_const_char
-        m: cython.pointer(Move)
-        for number, k, lookup in self.compiled.refusing:
-            m = self.moves + number
+        is_outside: cython.bint
+        for number, k, lookup, sizes in self.compiled.refusing:
             with cython.nogil:
-                at = first_outside(m, k)
-            if at != cython.NULL:
-                index: bytes = at[: abs(TYPES[lookup.dtype])]
-                found = int.from_bytes(index, sys.byteorder, signed=lookup.dtype[0] == "i")
-                if self.outside is None:
-                    raise IndexError(f"index {found} is out of range for an axis of size {lookup.size}")
+                is_outside = refuses(self.moves + number, 1 << k)
+            if not is_outside:
+                continue
+            from anydml.engines.numpy.general import first_outside
+
+            found = first_outside(lookup, sizes, self.operands)
+            if found is not None and self.outside is None:
+                raise IndexError(f"index {found} is out of range for an axis of size {lookup.size}")
+            if found is not None:
                 raise self.outside(lookup, found)
 
 

@@ -5,9 +5,9 @@ Each gives None for what Python has to do, or refuse.
 
 import cython
 from cython.cimports.anydml.core.arguments import axis_of, number
-from cython.cimports.anydml.core.arrays import RANK, View, apart, read_alike, read_mask, target, tell
+from cython.cimports.anydml.core.arrays import RANK, View, apart, read_alike, read_mask, target
 from cython.cimports.anydml.core.calls import Call, done, look_up, looked_up, move, opened
-from cython.cimports.anydml.core.indices import are_accepted, place
+from cython.cimports.anydml.core.indices import outside_of, place
 from cython.cimports.anydml.core.moving import ANYDML_SKIP
 from cython.cimports.anydml.core.picking import begun, opened_by
 from cython.cimports.libc.stdint import int64_t
@@ -17,6 +17,7 @@ def put_into(c, x, out):
     """Where updates of x go, with x in it: a result, or x itself where that is what the caller gives as `out`."""
     element: int64_t = c.kind.element
     if out is x:
+        c.is_given = True
         if target(out, c.kind, c.x.rank, c.x.n, c.to) or not apart(c.to, element, c.indices, abs(c.type)):
             return None
     else:
@@ -26,10 +27,7 @@ def put_into(c, x, out):
         move(c, c.to.data, c.x.data, c.x.rank, c.x.n, c.to.s, c.x.s)
         if out is None:
             return found
-    if not apart(c.to, element, c.updates, element):
-        return None
-    tell(out, c.kind)
-    return out
+    return out if apart(c.to, element, c.updates, element) else None
 
 
 def scatter(x, indices, updates, axis, out_of_range, out):
@@ -48,14 +46,15 @@ def scatter(x, indices, updates, axis, out_of_range, out):
     for d in range(v.rank):
         if (d != along and w.n[d] > v.n[d]) or u.n[d] != w.n[d]:
             return None
-    if not are_accepted(out_of_range, "skip", w, c.type, v.n + along, False):
+    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
+    if outside == -2:
         return None
     found = put_into(c, x, out)
     if found is None:
         return None
     for d in range(v.rank):
         c.a[d] = 0 if d == along else c.to.s[d]
-    look_up(c, w.data, v.n[along], c.to.s[along], ANYDML_SKIP, -2)
+    look_up(c, w.data, v.n[along], c.to.s[along], outside, -2)
     return looked_up(c, found, u.data, w.rank, w.n, c.a, u.s, w.s)
 
 
@@ -80,7 +79,8 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     for d in range(rank):
         if u.n[d] != (w.n[d] if d < last else v.n[d - last + length]):
             return None
-    if not are_accepted(out_of_range, "skip", w, c.type, v.n, True):
+    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
+    if outside == -2:
         return None
     found = put_into(c, x, out)
     if found is None:
@@ -89,7 +89,7 @@ def scatter_nd(x, indices, updates, out_of_range, out):
         c.a[d] = 0 if d < last else c.to.s[d - last + length]
         s[d] = w.s[d] if d < last else 0
     for d in range(length):
-        look_up(c, w.data + d * w.s[last], v.n[d], c.to.s[d], ANYDML_SKIP, -2)
+        look_up(c, w.data + d * w.s[last], v.n[d], c.to.s[d], outside, -2)
     return looked_up(c, found, u.data, rank, u.n, c.a, u.s, s)
 
 
@@ -106,7 +106,8 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
         return None
     if number(depth, cython.address(size)) or size < 0 or axis_of(axis, w.rank + 1, cython.address(along)):
         return None
-    if not are_accepted(out_of_range, "skip", w, c.type, cython.address(size), False):
+    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
+    if outside == -2:
         return None
     for d in range(w.rank + 1):
         c.n[d] = size if d == along else w.n[d - (d > along)]
@@ -117,7 +118,7 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
     move(c, c.to.data, v.data, w.rank + 1, c.n, c.to.s, c.b)
     for d in range(w.rank):
         c.a[d] = c.to.s[d + (d >= along)]
-    look_up(c, w.data, size, c.to.s[along], ANYDML_SKIP, -2)
+    look_up(c, w.data, size, c.to.s[along], outside, -2)
     return looked_up(c, found, v.data + v.s[0], w.rank, w.n, c.a, c.b, w.s)
 
 

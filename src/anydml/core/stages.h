@@ -105,6 +105,14 @@ static void anydml_run(const anydml_move *m, int64_t count) {
   }
 }
 
+/* Has lookups of a move that refuse indices say whether there are any. */
+static void anydml_check(const anydml_move *m) {
+  anydml_step s;
+  anydml_choose_look(&s, m, 0);
+  s.look = anydml_chosen->check;
+  anydml_planes(&s, 0, s.units);
+}
+
 /* What a step's kernel is called. */
 static const char *anydml_step_name(const anydml_step *s) {
   const anydml_kernels *k = anydml_chosen;
