@@ -152,32 +152,32 @@ def read_mask(x, k, v):
 
 def make(k, rank, n, v):
     """A new packed array of this kind; None where there is no memory for it."""
-    bytes: cython.double = k.element
     d: cython.int
+    if k.library == cython.NULL:
+        try:
+            made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
+        except (MemoryError, ValueError):
+            return None
+        look(made, v)
+        return made
+    bytes: cython.double = k.element
     for d in range(rank):
         # Sizes of 0 do not count, as NumPy has it.
         bytes *= max(n[d], 1)
     if bytes >= 9e18:
         return None
-    if k.library != cython.NULL:
-        library: Library = cython.cast(Library, k.library)
-        tensor = new_tensor(library, cython.cast(object, k.like), rank, n, bytes, cython.address(v.data))
-        if tensor is None or (v.data == cython.NULL and elements(rank, n)):
-            return None
-        v.rank = rank
-        v.n = n
-        v.s = v.own
-        step: int64_t = k.element
-        for d in range(rank - 1, -1, -1):
-            v.own[d] = step
-            step *= n[d]
-        return tensor
-    try:
-        made: ndarray = new_array(rank, cython.cast(cython.pointer(npy_intp), n), cython.cast(dtype, k.descr))
-    except MemoryError:
+    library: Library = cython.cast(Library, k.library)
+    tensor = new_tensor(library, cython.cast(object, k.like), rank, n, bytes, cython.address(v.data))
+    if tensor is None or (v.data == cython.NULL and elements(rank, n)):
         return None
-    look(made, v)
-    return made
+    v.rank = rank
+    v.n = n
+    v.s = v.own
+    step: int64_t = k.element
+    for d in range(rank - 1, -1, -1):
+        v.own[d] = step
+        step *= n[d]
+    return tensor
 
 
 def target(out, k, rank, n, v):

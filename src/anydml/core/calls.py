@@ -6,12 +6,10 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
     Lookup,
     Move,
-    continues,
     refuses,
     run,
-    simplify,
-    simplify_looking,
 )
+from cython.cimports.anydml.core.simplifying import continues, simplify
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -33,12 +31,12 @@ def result(c, out, rank, n):
 
 def move(c, to, source, rank, n, a, b):
     """Add a move of a box without lookups."""
-    return _added(c, simplify(_next(c, to, source, 0), rank, n, a, b))
+    return _added(c, simplify(_next(c, to, source, 0), rank, n, a, b, cython.NULL))
 
 
 def fill_box(c, to, rank, n, a):
     """Add a move of the element that is known to everywhere in a box."""
-    return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS))
+    return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
 
 
 def look_up(c, at, size, stride, outside, into):
@@ -71,7 +69,7 @@ def looked_up(c, found, source, rank, n, a, b, s):
     m.lookups = c.looks
     for k in range(c.looks):
         strides[k] = s
-    simplified: cython.int = simplify_looking(m, rank, n, a, b, strides)
+    simplified: cython.int = simplify(m, rank, n, a, b, strides)
     if c.refusing and simplified == 0 and refuses(m, c.refusing):
         return None
     _added(c, simplified)

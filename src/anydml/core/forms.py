@@ -8,13 +8,11 @@ from cython.cimports.anydml.core.moving import (
     ANYDML_SKIP,
     Lookup,
     Move,
-    continues,
     moved,
     refuses,
-    simplify,
-    simplify_looking,
 )
 from cython.cimports.anydml.core.program import depth, is_fill, new, operand
+from cython.cimports.anydml.core.simplifying import continues, simplify
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 
@@ -135,7 +133,7 @@ class Form:
                 b[d] = found[code[2 * rank + d]]
             code += 3 * rank
             if looks == 0:
-                result = simplify(m, rank, n, a, b)
+                result = simplify(m, rank, n, a, b, cython.NULL)
             else:
                 for k in range(looks):
                     look[k].at = moved(at[code[0]], found[code[1]])
@@ -149,7 +147,7 @@ class Form:
                     for d in range(rank):
                         strides[k][d] = found[code[LOOKUP_HEAD + d]]
                     code += LOOKUP_HEAD + rank
-                result = simplify_looking(m, rank, n, a, b, columns)
+                result = simplify(m, rank, n, a, b, columns)
             if result < 0:
                 return -1
             if result == 0:

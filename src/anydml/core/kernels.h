@@ -1,6 +1,6 @@
 /* Running moves: what kernel does which, chosen for every list anew, and the kernels of every instruction set.
  *
- *     anydml_run(moves, count)                        all of them, in order, by this thread
+ *     anydml_run(moves, count)                        all of them, in order, by this thread, within the caches
  *
  *     written = anydml_written(moves, count)
  *     done = anydml_plan(&stage, moves, count, written)   the first `done` moves, which may run at once

@@ -1,4 +1,4 @@
-# Moves as C structs: made, brought to their simplest form, and run.
+# Moves as C structs, and how they are run.
 from anydml.core.pool cimport share
 from libc.stdint cimport int8_t, int32_t, int64_t
 
@@ -49,14 +49,6 @@ cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
 cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
 cdef bint refuses(const Move *m, int which) noexcept nogil
 cdef const char *name_of(const Step *step) noexcept nogil
-cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b) noexcept nogil
-cdef int simplify_looking(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t **strides) noexcept nogil
-cdef void copy_dimension(Move *m, int to, int source) noexcept nogil
-cdef void swap_dimensions(Move *m, int d, int e) noexcept nogil
-cdef bint goes_on(const Move *m, int outer, int inner) noexcept nogil
-cdef void turn(Move *m, int d) noexcept nogil
-cdef bint merge(Move *m, int d) noexcept nogil
-cdef bint continues(Move *first, const Move *second) noexcept nogil
 
 cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
 

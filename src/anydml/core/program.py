@@ -19,9 +19,9 @@ from cython.cimports.anydml.core.moving import (
     refuses,
     run,
     run_backwards,
-    simplify,
     written_by,
 )
+from cython.cimports.anydml.core.simplifying import simplify
 from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t, int64_t
@@ -104,7 +104,7 @@ class Compiled:
             a[k] = to.strides[k]
             b[k] = 0 if m.pattern else source.strides[k]
         if depth(to) + depth(source) == 0:
-            if simplify(m, rank, n, a, b) < 0:
+            if simplify(m, rank, n, a, b, cython.NULL) < 0:
                 raise UnfitError(f"{rank} dimensions: {move}")
         else:
             if rank > ANYDML_RANK or depth(to) + depth(source) > ANYDML_LOOKUPS:

@@ -83,23 +83,18 @@ static void anydml_work(const anydml_stage *stage, int64_t first, int64_t last) 
 #endif
 }
 
-/* Moves one after the other. */
+/* Moves one after the other, within the caches. */
 static void anydml_run(const anydml_move *m, int64_t count) {
   anydml_stage stage;
-  const int streamed = anydml_written(m, count) >= anydml_stream_from;
   while (count > 0) {
-    if (!m->rank && anydml_is_plain(m) && m->element <= ANYDML_UNIT && !streamed) {
+    if (!m->rank && anydml_is_plain(m) && m->element <= ANYDML_UNIT) {
       anydml_chosen->run(m->to, m->from, m->element);
       m++; count--;
       continue;
     }
-    int64_t done;
-    if (streamed) done = anydml_plan(&stage, m, count, anydml_stream_from);
-    else {
-      stage.steps = stage.woven = 0;
-      stage.units = stage.together = 0;
-      done = anydml_take(&stage, m, count, 0);
-    }
+    stage.steps = stage.woven = 0;
+    stage.units = stage.together = 0;
+    const int64_t done = anydml_take(&stage, m, count, 0);
     anydml_work(&stage, 0, stage.units);
     m += done; count -= done;
   }

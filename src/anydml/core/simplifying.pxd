@@ -1,0 +1,10 @@
+# Moves in their simplest form.
+from libc.stdint cimport int64_t
+from anydml.core.moving cimport Move
+
+cdef int simplify(Move *m, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t **strides) noexcept nogil
+cdef void copy_dimension(Move *m, int to, int source) noexcept nogil
+cdef bint goes_on(const Move *m, int outer, int inner) noexcept nogil
+cdef void unite(Move *m, int outer, int inner) noexcept nogil
+cdef bint merge(Move *m, int d) noexcept nogil
+cdef bint continues(Move *first, const Move *second) noexcept nogil

@@ -1,0 +1,172 @@
+"""Moves in their simplest form: the one shape that kernels are written for, and as few as do the same."""
+
+import cython
+from cython.cimports.anydml.core.moving import ANYDML_RANK, moved
+from cython.cimports.libc.stdint import int64_t
+
+
+def simplify(m, rank, n, a, b, strides):
+    """Put a box into a move whose ends and element are set, and its lookups, but for their strides.
+
+    Sizes of 1 go; strides of the destination become positive and sorted, the largest first; neighbours that continue
+    each other merge, the innermost into the element. What lookups in the destination write twice is written by the
+    later one: dimensions then keep their order.
+
+    Args:
+        m: the move.
+        rank: dimensions of the box.
+        n: its sizes.
+        a: its strides at the destination.
+        b: its strides at the source.
+        strides: of each lookup's indices; not looked at where there are no lookups.
+
+    Returns:
+        0, or 1 where nothing moves, or −1 where there are more dimensions than a move has.
+    """
+    size: int64_t
+    p: int64_t
+    q: int64_t
+    column: int64_t
+    sign: int64_t
+    count: cython.int = 0
+    j: cython.int
+    k: cython.int
+    d: cython.int
+    looks: cython.int = m.lookups
+    is_sorted: cython.bint = True
+    for k in range(looks):
+        is_sorted = is_sorted and m.lookup[k].into != -2
+    for d in range(rank):
+        size = n[d]
+        if size == 1:
+            continue
+        if size == 0:
+            return 1
+        p = a[d]
+        q = b[d]
+        if looks:
+            column = p
+            for k in range(looks):
+                column |= strides[k][d]
+            if column == 0:
+                # What is written over and over is written once, the last time.
+                m.source = moved(m.source, (size - 1) * q)
+                continue
+        elif count and m.a[count - 1] == p * size and m.b[count - 1] == q * size:
+            # In row-major order most of what continues stands side by side already.
+            m.n[count - 1] *= size
+            m.a[count - 1] = p
+            m.b[count - 1] = q
+            continue
+        if count == ANYDML_RANK:
+            return -1
+        sign = 1
+        if p < 0 and is_sorted:
+            sign = -1
+            m.to = moved(m.to, p * (size - 1))
+            m.source = moved(m.source, q * (size - 1))
+            for k in range(looks):
+                m.lookup[k].at = moved(m.lookup[k].at, strides[k][d] * (size - 1))
+        j = count
+        while j > 0 and is_sorted and m.a[j - 1] < p * sign:
+            copy_dimension(m, j, j - 1)
+            j -= 1
+        m.n[j] = size
+        m.a[j] = p * sign
+        m.b[j] = q * sign
+        for k in range(looks):
+            m.lookup[k].b[j] = strides[k][d] * sign
+        count += 1
+    k = 0
+    for j in range(1, count):
+        if goes_on(m, k, j):
+            unite(m, k, j)
+        else:
+            k += 1
+            if k < j:
+                copy_dimension(m, k, j)
+    m.rank = k + 1 if count else 0
+    if count and m.a[k] == m.element and (m.pattern or m.b[k] == m.element):
+        column = 0
+        for j in range(looks):
+            column |= m.lookup[j].b[k]
+        if column == 0:
+            m.rank = k
+            m.element *= m.n[k]
+    return 0 if m.element else 1
+
+
+def copy_dimension(m, to, source):
+    """Let one dimension be as another."""
+    k: cython.int
+    m.n[to] = m.n[source]
+    m.a[to] = m.a[source]
+    m.b[to] = m.b[source]
+    for k in range(m.lookups):
+        m.lookup[k].b[to] = m.lookup[k].b[source]
+
+
+def goes_on(m, outer, inner):
+    """Whether two dimensions are one at both ends, and of all lookups."""
+    k: cython.int
+    size: int64_t = m.n[inner]
+    if m.a[outer] != m.a[inner] * size or m.b[outer] != m.b[inner] * size:
+        return False
+    for k in range(m.lookups):
+        if m.lookup[k].b[outer] != m.lookup[k].b[inner] * size:
+            return False
+    return True
+
+
+def unite(m, outer, inner):
+    """Let the outer one of two dimensions be both."""
+    size: int64_t = m.n[outer]
+    copy_dimension(m, outer, inner)
+    m.n[outer] *= size
+
+
+def continues(first, second):
+    """Let a simple move do what follows it at both ends, too; False where it does not follow.
+
+    Both are boxes with the same strides, which differ in one size at most, and meet along that one.
+    """
+    d: cython.int
+    differing: cython.int = -2
+    by: int64_t = cython.cast(int64_t, cython.cast(cython.size_t, second.to) - cython.cast(cython.size_t, first.to))
+    further: int64_t = cython.cast(
+        int64_t, cython.cast(cython.size_t, second.source) - cython.cast(cython.size_t, first.source)
+    )
+    if first.rank != second.rank or first.pattern or second.pattern or first.lookups or second.lookups:
+        return False
+    if first.element != second.element:
+        differing = -1
+    for d in range(first.rank):
+        if first.a[d] != second.a[d] or first.b[d] != second.b[d]:
+            return False
+        if first.n[d] != second.n[d]:
+            if differing != -2:
+                return False
+            differing = d
+    if differing < 0 and by == first.element and further == first.element:
+        first.element += second.element
+        d = first.rank - 1
+        if d >= 0 and first.a[d] == first.element and first.b[d] == first.element:
+            # Rows that have become whole lie together.
+            first.element *= first.n[d]
+            first.rank = d
+        return True
+    for d in range(first.rank):
+        if (differing == d or differing == -2) and by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d]:
+            first.n[d] += second.n[d]
+            return d == 0 or not goes_on(first, d - 1, d) or merge(first, d)
+    return False
+
+
+def merge(m, d):
+    """Make a dimension and the one before it one; True."""
+    k: cython.int
+    unite(m, d - 1, d)
+    for k in range(d, m.rank - 1):
+        copy_dimension(m, k, k + 1)
+    m.rank -= 1
+    return True
