@@ -85,9 +85,9 @@ def split_training(x: torch.Tensor, sizes: Sequence[int], axis: int) -> Any:
     if importlib.util.find_spec("array_api_compat") is not None:
         return dml.split_training(x, sizes, axis)
     from anydml.functions.calling import call
-    from anydml.functions.operations import OPERATIONS
+    from anydml.operators.registry import FUNCTIONS
 
-    return call("SplitTraining", OPERATIONS["split"], (as_array(x),), (tuple(sizes), axis), None, None)
+    return call("SplitTraining", FUNCTIONS["split"], (as_array(x),), (tuple(sizes), axis), None, None)
 
 
 class Work:

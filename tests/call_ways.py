@@ -8,9 +8,9 @@ from odd_arrays import content
 
 import anydml as dml
 from anydml import core
-from anydml.functions.operations import OPERATIONS
+from anydml.operators import registry
 
-FUNCTIONS = {name: getattr(dml, name) for name in (*OPERATIONS, "copy") if core.native(name) is not None}
+FUNCTIONS = {name: getattr(dml, name) for name in (*registry.FUNCTIONS, "copy") if core.native(name) is not None}
 
 
 @contextlib.contextmanager

@@ -1,25 +1,27 @@
 """The functions on device arrays, or on the host where kernels are interpreted: whoever the arrays belong to."""
 
+import dataclasses
+
 import numpy as np
 
 from anydml.engines.cuda.arrays import DeviceArrays
 from anydml.functions.calling import call
-from anydml.functions.operations import OPERATIONS, Inferred, Operation
+from anydml.operators.function import Inferred
+from anydml.operators.registry import FUNCTIONS
 
-WINDOW = Operation(
-    lambda name, shapes, arguments: Inferred((arguments[0], arguments[2]), [arguments[1]]),
-    OPERATIONS["slice"].lower,
-    OPERATIONS["slice"].by_numpy,
+WINDOW = dataclasses.replace(
+    FUNCTIONS["slice"],
+    infer=lambda name, shapes, arguments: Inferred((arguments[0], arguments[2]), [arguments[1]]),
 )
 """Slices from a first coordinate on, by steps of either sign."""
 
 
 def split(x, sizes, axis=0, out=None, gpu=None):
-    return _run("split", OPERATIONS["split"], (x,), (tuple(sizes), axis), out, gpu)
+    return _run("split", FUNCTIONS["split"], (x,), (tuple(sizes), axis), out, gpu)
 
 
 def join(parts, axis=0, out=None, gpu=None):
-    return _one("join", OPERATIONS["join"], parts, (axis,), out, gpu)
+    return _one("join", FUNCTIONS["join"], parts, (axis,), out, gpu)
 
 
 def slice_(x, starts, shape, steps, out=None, gpu=None):
@@ -27,13 +29,13 @@ def slice_(x, starts, shape, steps, out=None, gpu=None):
 
 
 def gather(x, indices, axis=0, out=None, gpu=None):
-    return _one("gather", OPERATIONS["gather"], (x, indices), (axis, "clamp", np.dtype(indices.dtype)), out, gpu)
+    return _one("gather", FUNCTIONS["gather"], (x, indices), (axis, "clamp", np.dtype(indices.dtype)), out, gpu)
 
 
-def _one(name, operation, inputs, arguments, out, gpu):
-    return _run(name, operation, inputs, arguments, None if out is None else (out,), gpu)[0]
+def _one(name, function, inputs, arguments, out, gpu):
+    return _run(name, function, inputs, arguments, None if out is None else (out,), gpu)[0]
 
 
-def _run(name, operation, inputs, arguments, out, gpu):
+def _run(name, function, inputs, arguments, out, gpu):
     engine = DeviceArrays.of(name, inputs) if gpu is None else DeviceArrays(gpu)
-    return call(name, operation, tuple(inputs), arguments, out, None, engine)
+    return call(name, function, tuple(inputs), arguments, out, None, engine)

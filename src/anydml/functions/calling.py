@@ -15,9 +15,10 @@ from anydml.arrays import ArrayAdapter, target_array
 from anydml.binding import check_overlap, check_writeable
 from anydml.engines import array_engine
 from anydml.engines.protocol import ArrayEngine
-from anydml.functions.operations import Operation
+from anydml.functions.lowering import by_numpy
 from anydml.functions.planning import PLANS, Plan, out_names, planned
 from anydml.memory.host import address_of
+from anydml.operators.function import Function
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[int, ...]
@@ -25,7 +26,7 @@ Sizes = tuple[int, ...]
 
 def call(
     name: str,
-    operation: Operation,
+    function: Function,
     inputs: Sequence[Array],
     arguments: tuple[Any, ...],
     out: Sequence[Any] | None,
@@ -36,7 +37,7 @@ def call(
 
     Args:
         name: what errors call it.
-        operation: what it does.
+        function: what it does.
         inputs: arrays as the engines see them.
         arguments: the others, hashable, each of Python's own types.
         out: the caller's arrays to write to; None for new ones.
@@ -47,35 +48,34 @@ def call(
         The caller's `out`, or new arrays of the adapter's library.
 
     Raises:
-        DescError: the arguments break a rule of the operation.
+        DescError: the arguments break a rule of the function.
         BindingError: `out` does not fit, cannot be written, or overlaps; or the inputs lie in several places.
         MemoryError: the system does not give what the results, or NumPy on the way to them, take.
     """
     if engine is None:
         engine = array_engine(name, inputs)
     if out is not None:
-        fields = out_names(operation, out)
+        fields = out_names(function, out)
         targets = _targets(name, fields, out, adapter, engine)
     else:
         targets = None
-    read = inputs
-    if targets is not None and operation.in_place is not None and _are_one(inputs[0], targets[0]):
-        operation, read = operation.in_place, inputs[1:]
+    is_in_place = targets is not None and function.in_place is not None and _are_one(inputs[0], targets[0])
+    read = inputs[1:] if is_in_place else inputs
     layouts = tuple([(array.shape, array.strides, array.dtype) for array in inputs])
     places = None if targets is None else tuple([(array.shape, array.strides, array.dtype) for array in targets])
-    key = engine.key, operation, arguments, layouts, places
+    key = engine.key, function, is_in_place, arguments, layouts, places
     plan = PLANS.get(key)
     if plan is None:
-        plan = planned(name, operation, inputs, arguments, targets, engine)
+        plan = planned(name, function, inputs, arguments, targets, engine, is_in_place)
         PLANS.keep(key, plan)
     if targets is None:
-        return _new(name, operation, plan, inputs, adapter, engine)
+        return _new(name, function, plan, inputs, adapter, engine)
     assert out is not None
     for field, target in zip(fields, targets, strict=True):
         check_writeable(name, field, target)
-    names = operation.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
+    names = function.input_names or [f"arrays[{i}]" for i in range(len(inputs))]
     check_overlap(name, [*names[-len(read) :], *fields], [*read, *targets], first_output=len(read))
-    _run(name, operation, plan, inputs, targets)
+    _run(name, function, plan, inputs, targets)
     if adapter is not None:
         kind = type(adapter)
         for each in out:
@@ -91,23 +91,23 @@ def _are_one(x: Array, target: Array) -> bool:
 
 def _new(
     name: str,
-    operation: Operation,
+    function: Function,
     plan: Plan,
     inputs: Sequence[Array],
     adapter: ArrayAdapter | None,
     engine: ArrayEngine,
 ) -> list[Any]:
     given, operands = engine.results(name, inputs[0], plan.inferred.shapes, plan.dtype, adapter)
-    _run(name, operation, plan, inputs, operands)
+    _run(name, function, plan, inputs, operands)
     return given if adapter is None else [engine.give(adapter, result) for result in given]
 
 
-def _run(name: str, operation: Operation, plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+def _run(name: str, function: Function, plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     if plan.compiled is not None:
         plan.compiled.run((*inputs, *outputs))
     elif not plan.is_empty:
         try:
-            operation.by_numpy(inputs, plan.inferred, outputs)
+            by_numpy(function, inputs, plan.inferred, outputs)
         except MemoryError:
             # NumPy names an array that the caller has never seen.
             shapes = " and ".join([str(each.shape) for each in inputs])

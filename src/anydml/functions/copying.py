@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from numpy import ndarray
@@ -10,8 +11,9 @@ from anydml.arrays import received
 from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.calling import call
-from anydml.functions.operations import COPY
 from anydml.functions.traced import copied, fused_functions, registered_for
+from anydml.operators.function import ARRAY, Function, Inferred, Parameter, Parameters, Sizes
+from anydml.operators.slice import lower_slice
 
 moved = native("copy")
 
@@ -53,3 +55,11 @@ def _copied(x: Any, out: Any | None) -> Any:
         return copied("copy", "out", x.contiguous().clone(), out)
     array, adapter = (x, None) if is_own else received("copy", x)
     return call("copy", COPY, (array,), (), None if out is None else (out,), adapter)[0]
+
+
+def _infer_copy(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
+    (shape,) = shapes
+    return Inferred(((0,) * len(shape), (1,) * len(shape)), [shape], [(...,)])
+
+
+COPY = Function(copy, "copy", "copy", (Parameter("x", ARRAY, False, None),), _infer_copy, lower_slice)

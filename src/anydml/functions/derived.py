@@ -14,24 +14,15 @@ from anydml.core import native
 from anydml.fields import ONE_OR_LIST, integer, integers
 from anydml.functions import arguments as given_as
 from anydml.functions.calling import call
-from anydml.functions.operations import OPERATIONS, Operation
 from anydml.functions.traced import all_copied, copied, fused_functions, registered_for
 from anydml.operators.element import Element
 from anydml.operators.function import ARRAYS, INDICES, MASK, Function, Parameter
 
 
-def derived(function: Function, operation: Operation | None = None) -> Callable[..., Any]:
-    """The Python function.
-
-    Args:
-        function: what it does.
-        operation: the same for `calling`.
-    """
+def derived(function: Function) -> Callable[..., Any]:
+    """The Python function of what is recorded."""
     stub: Any = function.stub
-    ways = {
-        "native": native(function.name) or _leave,
-        "general": partial(general, function, operation or OPERATIONS[function.name]),
-    }
+    ways = {"native": native(function.name) or _leave, "general": partial(general, function)}
     names = {**stub.__globals__, **ways}
     # PyTorch's compiler would look for them in the module of this name.
     del names["__name__"]
@@ -46,12 +37,11 @@ def _leave(*arguments: Any) -> None:
     """The compiled way where there is none."""
 
 
-def general(function: Function, operation: Operation, *given: Any) -> Any:
+def general(function: Function, *given: Any) -> Any:
     """The way in Python, which does what compiled code does not, and refuses what breaks a rule.
 
     Args:
         function: what is done.
-        operation: the same for `calling`.
         given: the arguments by their places, `out` last.
     """
     label, out = function.label, given[-1]
@@ -73,7 +63,7 @@ def general(function: Function, operation: Operation, *given: Any) -> Any:
     if registered is not None:
         return _traced(function, registered, by_name, out)
     if first.kind == ARRAYS:
-        return _of_lists(function, operation, by_name, x, out)
+        return _of_lists(function, by_name, x, out)
     adapter = None
     if type(x) is not np.ndarray:
         x, adapter = received(label, x, first.name)
@@ -85,11 +75,11 @@ def general(function: Function, operation: Operation, *given: Any) -> Any:
     inputs = tuple(arrays)
     if function.has_parts:
         given_as.check_out_list(label, out)
-        return call(label, operation, inputs, arguments, out, adapter)
-    return call(label, operation, inputs, arguments, None if out is None else (out,), adapter)[0]
+        return call(label, function, inputs, arguments, out, adapter)
+    return call(label, function, inputs, arguments, None if out is None else (out,), adapter)[0]
 
 
-def _of_lists(function: Function, operation: Operation, by_name: dict[str, Any], x: Any, out: Any) -> Any:
+def _of_lists(function: Function, by_name: dict[str, Any], x: Any, out: Any) -> Any:
     """A function on a list of arrays."""
     label, adapter = function.label, None
     if set(map(type, x)) != {np.ndarray}:
@@ -99,7 +89,7 @@ def _of_lists(function: Function, operation: Operation, by_name: dict[str, Any],
     arguments = _arguments(function, by_name, x, ())
     if not x:
         function.infer(label, (), arguments)
-    found = call(label, operation, x, arguments, None if out is None else (out,), adapter)[0]
+    found = call(label, function, x, arguments, None if out is None else (out,), adapter)[0]
     if function.lengths is None:
         return found
     return given_as.with_lengths(function, found, x, arguments, adapter)

@@ -112,6 +112,10 @@ class Composing(Protocol):
         """Elements along an axis, by indices that count from either end."""
 
 
+Lowering = Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
+"""To moves, from the layouts of inputs (operands 0 …) and results (the operands after them), and parameters."""
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
     """A function on arrays, without any array.
@@ -143,9 +147,9 @@ class Function:
     label: str
     parameters: tuple[Parameter, ...]
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred]
-    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
+    lower: Lowering
     constants: Callable[[Sequence[Layout], Sequence[Layout], Parameters], tuple[Constant, ...]] | None = None
-    in_place: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]] | None = None
+    in_place: Lowering | None = None
     by_numpy: Callable[[Sequence[Any], Inferred, Sequence[Any]], None] | None = None
     written_by_numpy: int | None = None
     lengths: Callable[[Sequence[Sizes], Parameters], Sizes] | None = None
@@ -161,7 +165,12 @@ class Function:
     @property
     def is_of_lists(self) -> bool:
         """Whether its data is a list of arrays."""
-        return self.arrays[0].kind == ARRAYS
+        return self.parameters[0].kind == ARRAYS
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What errors call its inputs; none where they are elements of a list."""
+        return () if self.is_of_lists else tuple(each.name for each in self.arrays)
 
     def data_count(self, inputs: int) -> int:
         """How many of so many inputs are data."""
@@ -187,7 +196,7 @@ FUNCTIONS: dict[str, Function] = {}
 
 def function(
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
-    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
+    lower: Lowering,
     label: str | None = None,
     **named: Any,
 ) -> Callable[[F], F]:
@@ -210,7 +219,7 @@ def function(
 def described(
     stub: Callable[..., Any],
     infer: Callable[[str, Sequence[Sizes], Parameters], Inferred],
-    lower: Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]],
+    lower: Lowering,
     label: str | None = None,
     **named: Any,
 ) -> Function:

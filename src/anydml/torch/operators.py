@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from anydml.arrays.quick import is_native
 from anydml.core import native
 from anydml.functions.arguments import all_parts
 from anydml.functions.derived import derived
-from anydml.functions.operations import OPERATIONS, Operation, operation
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
@@ -59,15 +57,10 @@ def _argument(parameter: Parameter) -> str:
     return f'{text}="{default}"' if isinstance(default, str) else f"{text}={default}"
 
 
-@cache
-def _operation(function: Function) -> Operation:
-    return OPERATIONS.get(function.name) or operation(function)
-
-
 def kernel(function: Function) -> Callable[..., Any]:
     """What moves the memory of tensors."""
     own, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
-    run = derived(function, _operation(function)) if own else getattr(functions, function.name)
+    run = derived(function) if own else getattr(functions, function.name)
 
     def move(*arguments: Any) -> Any:
         given = function.bound(arguments)
