@@ -69,7 +69,7 @@ static void K(resolve_##name)(const anydml_lookup *l, const char *at, int64_t b1
       type v; memcpy(&v, at + i * b0 + (inner ? inner[i] : 0), sizeof(type)); \
       int64_t x = ANYDML_INDEX_##wraps(v, size); \
       if (x < 0 || x >= size) { \
-        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside = 1; \
+        if (l->outside == ANYDML_SKIP) { skipped[i] = 1; x = 0; } else outside |= !(l->outside == ANYDML_REFUSE && skipped && skipped[i]); \
         x = x < 0 ? 0 : x >= size ? size - 1 : x; \
       } \
       sum[i] = x * stride + (is_first ? 0 : sum[i]); \

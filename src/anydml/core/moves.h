@@ -11,8 +11,9 @@
 enum { ANYDML_RANK = 16 };    /* dimensions of a simple move; NumPy does those that have more */
 enum { ANYDML_LOOKUPS = 16 }; /* lookups of one move */
 
-/* What an index outside its axis does. REFUSE is checked before anything is written, and then clamps. */
-enum { ANYDML_CLAMP, ANYDML_SKIP };
+/* What an index outside its axis does. REFUSE is for checks before anything is written, where what is skipped does not
+ * count; then it clamps. */
+enum { ANYDML_CLAMP, ANYDML_SKIP, ANYDML_REFUSE };
 
 /* One index read per coordinate, worth `stride · index` bytes. */
 typedef struct {

@@ -7,6 +7,7 @@ cdef extern from "moves.h" nogil:
     enum: ANYDML_LOOKUPS
     enum: ANYDML_CLAMP
     enum: ANYDML_SKIP
+    enum: ANYDML_REFUSE
 
     ctypedef struct Lookup "anydml_lookup":
         const char *at

@@ -117,7 +117,7 @@ def plan(stage, m, count, written):
 
 
 def refuses(m, which):
-    """Whether lookups of a move, a bit each, have indices outside their axes, or ones that others skip: say at once."""
+    """Whether lookups of a move, a bit each, have indices outside their axes; those that are skipped do not count."""
     k: cython.int
     refused: int32_t = 0
     none: int64_t[16]
@@ -127,10 +127,18 @@ def refuses(m, which):
     one.lookup = looks
     for k in range(m.rank):
         none[k] = 0
-    for k in range(m.lookups):
+    counting: cython.int = which
+    for k in range(m.lookups - 1, -1, -1):
         looks[k] = m.lookup[k]
-        looks[k].refused = cython.address(refused) if which >> k & 1 else cython.NULL
+        looks[k].refused = cython.NULL
         strides[k] = m.lookup[k].b
+        if looks[k].into >= 0 and counting >> looks[k].into & 1:
+            counting |= 1 << k
+        if which >> k & 1:
+            looks[k].refused = cython.address(refused)
+            looks[k].outside = ANYDML_REFUSE
+        elif not counting >> k & 1:
+            looks[k].outside = ANYDML_CLAMP
     # Without ends, indices that are used again are looked at once.
     if simplify(cython.address(one), m.rank, m.n, none, none, strides) == 0:
         anydml_check(cython.address(one))

@@ -13,7 +13,7 @@ cdef class Compiled:
     cdef list patterns, refusing
     cdef int place(self, char **at, Move *moves, Lookup *lookups) except -1
     cdef int pack(self, object move) except -1
-    cdef int pack_end(self, Move *m, object lookups, int into, object sizes) except -1
+    cdef int pack_end(self, Move *m, object lookups, int into) except -1
 
 cdef class Bound:
     cdef Compiled compiled

@@ -1,8 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Programs as C structs: moves packed once, bound to operands, and run any number of times."""
 
+import sys
+
 import cython
 import numpy as np
+from cython.cimports.anydml.core.indices import first_outside
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
     ANYDML_LOOKUPS,
@@ -16,7 +19,6 @@ from cython.cimports.anydml.core.moving import (
     moved,
     name_of,
     plan,
-    refuses,
     run,
     run_backwards,
     written_by,
@@ -114,17 +116,17 @@ class Compiled:
                 m.n[k] = n[k]
                 m.a[k] = a[k]
                 m.b[k] = b[k]
-            self.pack_end(m, to.lookups, -2, sizes)
+            self.pack_end(m, to.lookups, -2)
             if not m.pattern:
-                self.pack_end(m, source.lookups, -1, sizes)
+                self.pack_end(m, source.lookups, -1)
         self.count += 1
 
-    def pack_end(self, m, lookups, into, sizes):
+    def pack_end(self, m, lookups, into):
         """Append what an address depends on to the move's lookups, and before each of them what its own depends on."""
         k: cython.int
         for each in lookups:
             first: cython.int = m.lookups
-            self.pack_end(m, each.lookups, -3, sizes)
+            self.pack_end(m, each.lookups, -3)
             number: cython.int = m.lookups
             for k in range(first, number):
                 if m.lookup[k].into == -3:
@@ -139,7 +141,7 @@ class Compiled:
             packed.outside = ANYDML_SKIP if each.outside == "skip" else ANYDML_CLAMP
             packed.into = into
             if each.outside == "refuse":
-                self.refusing.append((self.count, number, each, sizes))
+                self.refusing.append((self.count, number, each))
             self.looked[self.lookup_count] = operand(each.operand, self.operand_count)
             self.lookup_count += 1
             m.lookups += 1
@@ -268,18 +270,15 @@ class Bound:
         """Look at every index that may not be outside its axis."""
         number: int64_t
         k: cython.int
-        is_outside: cython.bint
-        for number, k, lookup, sizes in self.compiled.refusing:
+        at: cython.p_const_char
+        for number, k, lookup in self.compiled.refusing:
             with cython.nogil:
-                is_outside = refuses(self.moves + number, 1 << k)
-            if not is_outside:
-                continue
-            from anydml.engines.numpy.general import first_outside
-
-            found = first_outside(lookup, sizes, self.operands)
-            if found is not None and self.outside is None:
-                raise IndexError(f"index {found} is out of range for an axis of size {lookup.size}")
-            if found is not None:
+                at = first_outside(self.moves + number, k)
+            if at != cython.NULL:
+                index: bytes = at[: abs(TYPES[lookup.dtype])]
+                found = int.from_bytes(index, sys.byteorder, signed=lookup.dtype[0] == "i")
+                if self.outside is None:
+                    raise IndexError(f"index {found} is out of range for an axis of size {lookup.size}")
                 raise self.outside(lookup, found)
 
 

@@ -36,7 +36,7 @@ def bind_general(move: Move, operands: Sequence[Array]) -> Callable[[], None]:
 def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[[], None]]:
     """What raises IndexError for indices outside their axis, for every lookup that asks for it."""
     return [
-        partial(_refuse, program, lookup, move.sizes, operands)
+        partial(_refuse, program, lookup, _sizes_read(lookup, move.sizes), operands)
         for move in program.moves
         if 0 not in move.sizes
         for lookup in move.every_lookup()
@@ -44,18 +44,14 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
     ]
 
 
-def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
-    index = first_outside(lookup, sizes, operands)
-    if index is not None:
-        raise index_error(program, lookup, index)
-
-
-def first_outside(lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> int | None:
-    """The first index of a lookup, in the order of a move's coordinates, that lies outside its axis."""
+def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """A move's sizes, but 1 where an index is read again and again."""
     reads = list(every_lookup((lookup,)))
-    # Once, where it is read again and again.
-    read = tuple([size if any(each.strides[d] for each in reads) else 1 for d, size in enumerate(sizes)])
-    for box in _chunks(read, CHUNK):
+    return tuple([size if any(each.strides[d] for each in reads) else 1 for d, size in enumerate(sizes)])
+
+
+def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Array]) -> None:
+    for box in _chunks(sizes, CHUNK):
         indices, valid = _indices(lookup, box, operands)
         if are_inside(indices, lookup.size):
             continue
@@ -63,8 +59,8 @@ def first_outside(lookup: Lookup, sizes: tuple[int, ...], operands: Sequence[Arr
         if valid is not None:
             outside = outside & valid
         if outside.any():
-            return int(np.broadcast_to(indices, outside.shape)[outside][0])
-    return None
+            indices = np.broadcast_to(indices, outside.shape)
+            raise index_error(program, lookup, int(indices[outside][0]))
 
 
 def _pieces(move: Move) -> Iterator[Move]:
