@@ -193,7 +193,7 @@ def check_parts(rng, count, is_equal, size, rows):
     layouts = [Layout.packed(shape, size) for shape in shapes]
     moves = part_moves((0, Layout.of(x)), [*enumerate(layouts, 1)], 1, into_whole=False)
     operands = (Operand("input", "x"), *(Operand("output", "part") for _ in shapes))
-    DeviceArrays(0).compile_call(Program("split", operands, moves), shapes, size).run((x, block))
+    DeviceArrays(0).compile_program(Program("split", operands, moves), shapes, size).run((x, block))
     whole = block.view((np.void, size))
     in_block = [whole[s : s + p.size].reshape(p.shape) for s, p in zip(starts, parts, strict=False)]
     compare(in_block, parts, f"block of {size} B into {sizes}")

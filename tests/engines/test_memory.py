@@ -6,7 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from anydml.memory.host import HUGE, address_of, array_at, ask_for_huge_pages, element_dtype, owner_of, window
+from anydml.memory.host import address_of, array_at, element_dtype, owner_of, window
+from anydml.memory.results import HUGE, ask_for_huge_pages
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8, 12, 16, 24])

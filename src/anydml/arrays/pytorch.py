@@ -19,7 +19,8 @@ from anydml.arrays.adapter import Array, ArrayAdapter, Sizes
 from anydml.arrays.quick import RECORDS, TRACED
 from anydml.core import tensors
 from anydml.memory.device_array import device_array
-from anydml.memory.host import HUGE, array_at, ask_for_huge_pages, owner_of
+from anydml.memory.host import array_at, owner_of
+from anydml.memory.results import ask_for_huge_pages
 
 MOVED = ("cpu", "cuda")
 """Devices whose memory the engines read and write."""
@@ -99,8 +100,7 @@ class TorchAdapter(ArrayAdapter):
         if address is None:
             self.refuse(name, "x", "under a mode or transform whose new tensors have no memory", _HINT)
         result = array_at(address, tensor, shape, dtype)
-        if result.nbytes >= HUGE:
-            ask_for_huge_pages(address, result.nbytes)
+        ask_for_huge_pages(address, result.nbytes)
         return result
 
     def give(self, result: Array) -> Any:
@@ -217,10 +217,6 @@ def _written(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
-def _in_large_pages(tensor: Any, size: int) -> None:
-    ask_for_huge_pages(tensor.data_ptr(), int(size))
-
-
 def _packed() -> dict[int, np.dtype[Any]]:
     """NumPy's dtypes by DLPack's numbers of those without lazy conjugates."""
     codes = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -243,4 +239,4 @@ _PLAIN = torch.Tensor, torch.nn.Parameter
 TRACED.update(dict.fromkeys(_PLAIN, is_dynamo_compiling))
 RECORDS.append(is_traced)
 if tensors is not None:
-    tensors.know(_PLAIN, _QUESTIONS, _STATES, _written, _in_large_pages, _packed())
+    tensors.know(_PLAIN, _QUESTIONS, _STATES, _written, _packed())

@@ -11,7 +11,16 @@ knows nothing of Python gives back what has waited long, and ends when nothing w
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.pages import MOST, give_pages, lock, sleep, take_pages, unlock, watch_forks
+from cython.cimports.anydml.core.pages import (
+    MOST,
+    ask_for_huge,
+    give_pages,
+    lock,
+    sleep,
+    take_pages,
+    unlock,
+    watch_forks,
+)
 from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
 from cython.cimports.cpython.ref import Py_INCREF
@@ -254,6 +263,11 @@ def empty(shape: tuple, kind: dtype) -> object:
     for k in range(rank):
         sizes[k] = shape[k]
     return new_array(rank, sizes, kind)
+
+
+def ask_for_huge_pages(address: cython.size_t, size: cython.size_t) -> None:
+    """Have memory that was not touched yet come in huge pages, where the system has them."""
+    ask_for_huge(cython.cast(cython.p_char, address), size)
 
 
 def set_limit(size: int) -> None:

@@ -48,7 +48,6 @@ cdef class Library:
     cdef object capsule
     cdef tuple questions, states
     cdef object written
-    cdef object large
     cdef dict dtypes
     cdef char[8][9] known  # by DLPack's code and bytes
     cdef object requires_grad, is_negative, new_empty

@@ -1,6 +1,7 @@
 """PyTorch's tensors in host memory, by DLPack's table of C functions."""
 
 import cython
+from cython.cimports.anydml.core.pages import ask_for_huge
 from cython.cimports.cpython.pycapsule import PyCapsule_GetPointer, PyCapsule_IsValid
 from cython.cimports.cpython.ref import PyObject
 
@@ -9,7 +10,7 @@ FLOAT = 2
 """DLPack's numbers for host memory and for floating-point elements."""
 
 LARGE = 4 << 20
-"""Bytes of arrays for which larger pages are asked for."""
+"""Bytes of arrays for which huge pages are asked for, as NumPy does."""
 
 LOWEST = 1 << 32
 """Where memory begins, as a rule."""
@@ -28,24 +29,22 @@ class Library:
         states: modules' variables, a name in each, and what that is unless calls are recorded, or tensors have more
             than their memory.
         written: told of arrays that are to be written.
-        large: told of new arrays of `LARGE` bytes and more.
         dtypes: NumPy's, by 256 · DLPack's code + bits.
     """
 
-    def __init__(self, capsule, kind, questions, states, written, large, dtypes):
+    def __init__(self, capsule, kind, questions, states, written, dtypes):
         self.capsule = capsule
         self.api = cython.cast(cython.pointer(cython.const[Api]), PyCapsule_GetPointer(capsule, b"dlpack_exchange_api"))
         self.questions = questions
         self.states = states
         self.written = written
-        self.large = large
         self.dtypes = dtypes
         self.requires_grad, self.is_negative, self.new_empty = kind.requires_grad, kind.is_neg, kind.new_empty
         for number in dtypes:
             self.known[number >> 8][(number & 255) >> 3] = True
 
 
-def know(types, questions, states, written, large, dtypes):
+def know(types, questions, states, written, dtypes):
     """Have calls on arrays of some types done in compiled code, if their library has DLPack's table.
 
     Args:
@@ -53,13 +52,12 @@ def know(types, questions, states, written, large, dtypes):
         questions: see `Library`.
         states: likewise.
         written: likewise.
-        large: likewise.
         dtypes: likewise; arrays of other dtypes are left to Python.
     """
     capsule = getattr(types[0], "__dlpack_c_exchange_api__", None)
     if capsule is None or not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
         return
-    library: Library = Library(capsule, types[0], questions, states, written, large, dtypes)
+    library: Library = Library(capsule, types[0], questions, states, written, dtypes)
     if library.api.major == 1:
         LIBRARIES.update(dict.fromkeys(types, library))
 
@@ -136,5 +134,5 @@ def new_tensor(library, like, rank, n, bytes, data):
         return None
     data[0] = cython.cast(cython.p_char, found.data) + found.byte_offset
     if bytes >= LARGE:
-        library.large(made, bytes)
+        ask_for_huge(data[0], cython.cast(cython.size_t, bytes))
     return made

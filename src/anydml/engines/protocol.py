@@ -56,11 +56,16 @@ class ArrayEngine(Protocol):
     key: Hashable
     is_numpys: bool
 
-    def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CompiledCall:
-        """Compile a program whose outputs are `results` of these shapes, or, without shapes, the caller's own."""
+    def compile_program(
+        self, program: Program, shapes: Sequence[tuple[int, ...]] | None = None, itemsize: int = 1
+    ) -> CompiledCall:
+        """Compile a program that may have constants, scratch and fills.
 
-    def compile_program(self, program: Program) -> CompiledCall:
-        """Compile a program that may have constants, scratch and fills; its outputs are arrays of their own."""
+        Args:
+            program: what is done.
+            shapes: of its outputs, where those are `results`; None where they are arrays of their own.
+            itemsize: bytes of their elements.
+        """
 
     def results(
         self,
@@ -70,7 +75,7 @@ class ArrayEngine(Protocol):
         dtype: np.dtype[Any],
         adapter: ArrayAdapter | None,
     ) -> tuple[list[Any], list[Array]]:
-        """New results: as `give` takes them, and as operands of what `compile_call` gave."""
+        """New results: as `give` takes them, and as operands of what `compile_program` gave."""
 
     def give(self, adapter: ArrayAdapter, result: Any) -> Any:
         """A result as an array of the adapter's library."""

@@ -97,7 +97,7 @@ def planned(
     program = program_of(name, function, inputs, targets, inferred, dtype, is_in_place)
     if program.constant_bytes >= 1 << 63:
         raise MemoryError(f"{name}: it takes {program.constant_bytes} bytes, and addresses have fewer than 2⁶³")
-    compiled = engine.compile_call(program, None if targets is not None else inferred.shapes, dtype.itemsize)
+    compiled = engine.compile_program(program, None if targets is not None else inferred.shapes, dtype.itemsize)
     return Plan(inferred, dtype, compiled, is_empty=False)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, SupportsIndex
 import numpy as np
 
 from anydml.errors import BindingError
+from anydml.memory.host import Described
 
 _CUDA_DEVICES = (2, 10, 13)
 """DLPack's numbers for CUDA, ROCm and CUDA managed memory."""
@@ -72,15 +73,6 @@ def _extreme(indices: DeviceArray, name: str) -> int:
     return int(getattr(signed ^ lowest, name)()) - lowest
 
 
-class _Interface:
-    """Memory described to NumPy."""
-
-    __slots__ = ("__array_interface__",)
-
-    def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
-
-
 def as_array(array: Any) -> np.ndarray[Any, Any]:
     """An array of NumPy's, or a `DeviceArray` for one that lies on a GPU."""
     if type(array) is np.ndarray:
@@ -109,7 +101,7 @@ def device_array(array: Any) -> DeviceArray:
         message = f"a {type(array).__name__} does not lie on a GPU"
         raise BindingError(f"{message}: pass PyTorch or CuPy arrays, or any with DLPack", None, None, message)
     number = array.__dlpack_device__()[1] if hasattr(array, "__dlpack_device__") else 0
-    view = np.asarray(_Interface(_interface(array))).view(DeviceArray)
+    view = np.asarray(Described(array, _interface(array))).view(DeviceArray)
     view.owner = array
     view.gpu = int(number)
     return view

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ _WORDS: dict[int, np.dtype[Any]] = {
 }
 
 
-class _Window:
+class Described:
     """Memory that an array owns, described to NumPy; keeps the owner alive."""
 
     __slots__ = ("__array_interface__", "_owner")
@@ -38,8 +36,8 @@ class _Owned(ctypes.c_char * sys.maxsize):  # type: ignore[misc]  # ctypes makes
     __slots__ = ("owner",)
 
 
-HUGE = 4 << 20
-"""Bytes from which NumPy asks for huge pages, too."""
+ANYWHERE = 1 << 20
+"""Where arrays without elements lie: at address 0 NumPy would take memory of its own."""
 
 
 def array_at(
@@ -54,8 +52,7 @@ def array_at(
         dtype: of the elements.
         strides: in bytes, 0 or more, by dimension; None where the elements lie packed.
     """
-    # At address 0 NumPy would take memory of its own.
-    memory = _Owned.from_address(address or HUGE)
+    memory = _Owned.from_address(address or ANYWHERE)
     memory.owner = owner
     return np.ndarray(shape, dtype, memory, 0, strides)
 
@@ -63,30 +60,6 @@ def array_at(
 def owner_of(array: Array) -> Any:
     """The owner of an array that `array_at` made."""
     return array.base.owner  # type: ignore[union-attr]  # it is an _Owned
-
-
-def ask_for_huge_pages(address: int, size: int) -> None:
-    """Have large new memory come in huge pages where the system has them, as NumPy's does: its first touch costs less.
-
-    Args:
-        address: of memory that was not touched yet.
-        size: in bytes.
-    """
-    if size < HUGE or (advise := _advise()) is None:
-        return
-    first, end = -(-address // mmap.PAGESIZE), (address + size) // mmap.PAGESIZE
-    advise(first * mmap.PAGESIZE, (end - first) * mmap.PAGESIZE)
-
-
-@cache
-def _advise() -> Callable[[int, int], int] | None:
-    """The system's madvise, asked for huge pages; None where it knows none."""
-    if sys.platform != "linux":
-        return None
-    advise: Any = ctypes.CDLL(None).madvise
-    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    huge = mmap.MADV_HUGEPAGE
-    return lambda address, size: advise(address, size, huge)
 
 
 def address_of(array: Array) -> int:
@@ -114,4 +87,4 @@ def window(array: Array, offset: int, sizes: Sequence[int], strides: Sequence[in
         "strides": tuple(strides),
         "typestr": dtype.str,
     }
-    return np.asarray(_Window(array, interface))
+    return np.asarray(Described(array, interface))

@@ -22,6 +22,9 @@ SHARE = 16
 MEMORY = 8 << 30
 """Bytes of memory where the system does not say."""
 
+HUGE = 4 << 20
+"""Bytes from which memory is asked for in huge pages, as NumPy does."""
+
 _new: Callable[[tuple[int, ...], np.dtype[Any]], np.ndarray[Any, Any]] = np.empty if core is None else core.empty
 
 
@@ -36,6 +39,17 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     except MemoryError:
         size = counted(math.prod(shape) * dtype.itemsize, "byte")
         raise MemoryError(f"there is no memory for an array of shape {shape} and dtype {dtype}: {size}") from None
+
+
+def ask_for_huge_pages(address: int, size: int) -> None:
+    """Have large new memory come in huge pages where the system has them: its first touch costs less.
+
+    Args:
+        address: of memory that was not touched yet.
+        size: in bytes.
+    """
+    if core is not None and size >= HUGE:
+        core.ask_for_huge_pages(address, size)
 
 
 def default_limit() -> int:

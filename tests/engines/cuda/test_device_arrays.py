@@ -9,7 +9,8 @@ from cuda_memory import ON_GPU, needs_functions
 
 import anydml as dml
 from anydml.engines.cuda.engine import as_operand
-from anydml.memory.device_array import DeviceArray, _Interface, _interface, as_array, device_array, is_on_device
+from anydml.memory.device_array import DeviceArray, _interface, as_array, device_array, is_on_device
+from anydml.memory.host import Described
 
 interpreted = pytest.mark.skipif(ON_GPU, reason="pretends that host memory is a GPU's")
 
@@ -79,7 +80,7 @@ def test_tensors_of_every_dtype_are_seen_byte_by_byte():
             tensor = torch.arange(3 * dtype.itemsize, dtype=torch.uint8).view(dtype)
         except RuntimeError:  # quantised, or less than a byte
             continue
-        view = np.asarray(_Interface(_interface(tensor)))
+        view = np.asarray(Described(tensor, _interface(tensor)))
         assert (view.shape, view.itemsize) == ((3,), dtype.itemsize)
         assert view.tobytes() == bytes(range(3 * dtype.itemsize))
         seen.add(str(dtype).removeprefix("torch."))

@@ -90,14 +90,14 @@ def test_every_part_is_in_one_launch(device):
 @pytest.fixture
 def programs(monkeypatch):
     """The programs that calls make."""
-    made, compile_call = [], DeviceArrays.compile_call
+    made, compile_program = [], DeviceArrays.compile_program
 
     def remember(*arguments):
-        made.append(compile_call(*arguments))
+        made.append(compile_program(*arguments))
         return made[-1]
 
     PLANS.clear()
-    monkeypatch.setattr(DeviceArrays, "compile_call", remember)
+    monkeypatch.setattr(DeviceArrays, "compile_program", remember)
     yield made
     PLANS.clear()
 

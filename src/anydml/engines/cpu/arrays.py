@@ -20,12 +20,10 @@ class HostArrays:
     key: Hashable = "cpu"
     is_numpys = True
 
-    def compile_call(self, program: Program, shapes: Sequence[tuple[int, ...]] | None, itemsize: int) -> CpuProgram:
+    def compile_program(
+        self, program: Program, shapes: Sequence[tuple[int, ...]] | None = None, itemsize: int = 1
+    ) -> CpuProgram:
         """Simplify, and pack."""
-        return CpuProgram(program)
-
-    def compile_program(self, program: Program) -> CpuProgram:
-        """The same."""
         return CpuProgram(program)
 
     def results(

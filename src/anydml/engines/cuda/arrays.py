@@ -53,15 +53,13 @@ class DeviceArrays:
         """
         return cls(_gpu(name, arrays))
 
-    def compile_call(self, program: Program, shapes: Sequence[Sizes] | None, itemsize: int) -> CudaProgram:
+    def compile_program(
+        self, program: Program, shapes: Sequence[Sizes] | None = None, itemsize: int = 1
+    ) -> CudaProgram:
         """Simplify, and cut into launches; results of our own lie in one block."""
         if shapes is not None:
             starts = [start * itemsize for start in block_starts(shapes, itemsize)]
             program = _in_one_block(program, starts)
-        return CudaProgram.of(program, self.gpu)
-
-    def compile_program(self, program: Program) -> CudaProgram:
-        """Simplify, and cut into launches; constants and scratch are the engine's."""
         return CudaProgram.of(program, self.gpu)
 
     def results(
