@@ -1,6 +1,8 @@
 """The compiled kernels, on memory between bytes that must stay as they are, against NumPy's views and the reference."""
 
 import copy
+import platform
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +17,22 @@ moving = pytest.importorskip("anydml.core.moving", reason="the core is not compi
 run_moves = pytest.importorskip("anydml.core.program").run_moves
 
 SETS = ("v2", "v3", "v4")
+FLAGS = {
+    "v3": {"avx2", "bmi1", "bmi2", "fma", "movbe"},
+    "v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+}
+"""What Linux calls what an instruction set has beyond the one before."""
+CPUINFO = Path("/proc/cpuinfo")
 CANARY = 256
 """Bytes on both sides of what a move may touch."""
+
+
+@pytest.mark.skipif(not CPUINFO.exists() or platform.machine() != "x86_64", reason="there is no list of what it has")
+def test_the_best_kernels_for_the_processor_are_chosen():
+    flags = set(next(line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")).split())
+    moving.choose()
+    best = "v4" if FLAGS["v3"] | FLAGS["v4"] <= flags else "v3" if FLAGS["v3"] <= flags else "v2"
+    assert moving.instruction_set() == f"x86-64-{best}"
 
 
 @pytest.fixture(params=[(name, streamed) for name in SETS for streamed in (False, True)], ids=str)

@@ -18,6 +18,7 @@
 #include <arm_neon.h>
 #endif
 #include "moves.h"
+#include "processor.h"
 #include "steps.h"
 
 #ifdef __GNUC__
@@ -130,14 +131,11 @@ static void anydml_choose(const char *limit, int64_t stream_from) {
   anydml_chosen = &anydml_kernels_v2;
 #if defined(__x86_64__) && defined(__GNUC__)
   int most = limit && limit[0] == 'v' && limit[1] >= '2' && limit[1] <= '4' ? limit[1] - '0' : 4;
-  __builtin_cpu_init();
-  int has3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
-  int has4 = has3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd");
-  if (has3 && most >= 3) anydml_chosen = &anydml_kernels_v3;
-  if (has4 && most >= 4) {
+  int has = anydml_processor();
+  if (has >= 3 && most >= 3) anydml_chosen = &anydml_kernels_v3;
+  if (has >= 4 && most >= 4) {
     anydml_chosen_kernels = anydml_kernels_v4;
-    if (__builtin_cpu_supports("avx512vbmi")) {
+    if (has >= 5) {
       anydml_chosen_kernels.weave_vector = anydml_weave_windows_v4;
       anydml_chosen_kernels.weave_whole = anydml_weave_whole_v4;
       anydml_chosen_kernels.window = 64;
