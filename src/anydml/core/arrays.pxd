@@ -23,6 +23,11 @@ cdef extern from *:
 
 cdef enum:
     RANK = 64  # dimensions that NumPy's arrays have at most
+    # DLPack's codes of dtypes that are looked into, and one that it does not have.
+    INTEGER = 0
+    UNSIGNED = 1
+    BOOL = 6
+    NO_CODE = 255
 
 cdef struct View:
     char *data
@@ -43,7 +48,7 @@ cdef int read(object x, View *v, Kind *k) except -1
 cdef int read_alike(object x, View *v, const Kind *k) except -1
 cdef int read_indices(object x, const Kind *k, View *v, int *type) except -1
 cdef int read_mask(object x, const Kind *k, View *v) except -1
-cdef int read_other(object x, const Kind *k, View *v, DType *dtype) except -1
+cdef int read_beside(object x, const Kind *k, View *v, DType *dtype) except -1
 cdef int read_tensor(object x, Library library, View *v, DType *dtype) except -1
 cdef object make(const Kind *k, int rank, const int64_t *n, View *v)
 cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) except -1

@@ -69,7 +69,7 @@ def read_alike(x, v, k):
     """Another array of the same kind; returns as `read`, also where its dtype is another."""
     dtype: DType
     if k.library != cython.NULL:
-        if read_other(x, k, v, cython.address(dtype)):
+        if PyArray_CheckExact(x) or read_beside(x, k, v, cython.address(dtype)):
             return 1
         return dtype.code != k.dtype.code or dtype.bits != k.dtype.bits
     if not PyArray_CheckExact(x):
@@ -81,14 +81,22 @@ def read_alike(x, v, k):
     return 0
 
 
-def read_other(x, k, v, dtype):
-    """An array beside the first one, which is another library's; returns as `read`."""
-    if k.library == cython.NULL:
-        return 1
-    library: Library = cython.cast(Library, k.library)
-    if type(x) is not type(cython.cast(object, k.like)) and library_of(x) is not library:
-        return 1
-    return read_tensor(x, library, v, dtype)
+def read_beside(x, k, v, dtype):
+    """An array of any dtype beside the first one: NumPy's, or of the same library; returns as `read`."""
+    if not PyArray_CheckExact(x):
+        if k.library == cython.NULL:
+            return 1
+        library: Library = cython.cast(Library, k.library)
+        if type(x) is not type(cython.cast(object, k.like)) and library_of(x) is not library:
+            return 1
+        return read_tensor(x, library, v, dtype)
+    kind: cython.char = description(x).kind
+    dtype.bits = 8 * PyArray_ITEMSIZE(x)
+    dtype.code = BOOL if kind == ord("b") else NO_CODE
+    if description(x).byteorder != ord(">") and PyArray_ISALIGNED(x) and (kind == ord("i") or kind == ord("u")):
+        dtype.code = INTEGER if kind == ord("i") else UNSIGNED
+    look(x, v)
+    return 0
 
 
 def read_tensor(x, library, v, dtype):
@@ -111,43 +119,18 @@ def read_tensor(x, library, v, dtype):
 def read_indices(x, k, v, type):
     """An array of indices, of a kind or NumPy's, and their type as a lookup has it; returns as `read`."""
     dtype: DType
-    if not PyArray_CheckExact(x):
-        if read_other(x, k, v, cython.address(dtype)):
-            return 1
-        # Codes 0 and 1 are integers with and without a sign.
-        if dtype.code > 1 or dtype.bits < 32:
-            return 1
-        type[0] = (dtype.bits >> 3) * (1 if dtype.code else -1)
-        return 0
-    array: ndarray = cython.cast(ndarray, x)
-    kind: cython.char = description(array).kind
-    size: cython.int = PyArray_ITEMSIZE(array)
-    if description(array).byteorder == ord(">") or (size != 4 and size != 8) or not PyArray_ISALIGNED(array):
+    if read_beside(x, k, v, cython.address(dtype)) or dtype.code > UNSIGNED or (dtype.bits != 32 and dtype.bits != 64):
         return 1
-    if kind == ord("i"):
-        type[0] = -size
-    elif kind == ord("u"):
-        type[0] = size
-    else:
-        return 1
-    look(array, v)
+    type[0] = (dtype.bits >> 3) * (1 if dtype.code == UNSIGNED else -1)
     return 0
 
 
 def read_mask(x, k, v):
     """An array of bools, or of 8-bit integers, of a kind or NumPy's; returns as `read`."""
     dtype: DType
-    if not PyArray_CheckExact(x):
-        if read_other(x, k, v, cython.address(dtype)):
-            return 1
-        # Codes 0, 1 and 6 are integers and bools.
-        return dtype.bits != 8 or (dtype.code > 1 and dtype.code != 6)
-    array: ndarray = cython.cast(ndarray, x)
-    kind: cython.char = description(array).kind
-    if PyArray_ITEMSIZE(array) != 1 or (kind != ord("b") and kind != ord("i") and kind != ord("u")):
+    if read_beside(x, k, v, cython.address(dtype)):
         return 1
-    look(array, v)
-    return 0
+    return dtype.bits != 8 or (dtype.code > UNSIGNED and dtype.code != BOOL)
 
 
 def make(k, rank, n, v):
