@@ -161,6 +161,7 @@ def _everywhere(plan: Runnable) -> Runnable:
     found.others = {_absolute(path): content for path, content in plan.others.items()}
     if isinstance(plan, Planned):
         found.files = tuple(files.values())
+        found.intervals = {k: each._replace(path=_absolute(each.path)) for k, each in plan.intervals.items()}
     return found  # type: ignore[no-any-return]
 
 

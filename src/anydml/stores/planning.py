@@ -103,7 +103,7 @@ class Planned:
         self._check_apart()
         self.buffers = SLOTS if free >= 1 << 20 else 1
         self.most = free // self.buffers - SPARE
-        self.works = tuple(works_of(program, self.inputs, self.outputs, free))
+        self.works, self.intervals = works_of(program, self.inputs, self.outputs, free)
         self._cut()
         self.is_estimate = False
         self._blocks, self.totals = self._counted(FEW)
@@ -172,8 +172,8 @@ class Planned:
                         own["reads"] += each.file.size
                         own["bytes_read"] += each.bytes
                         read.add(each.operand)
-                        store = self.inputs[each.operand]
-                        covered.setdefault(store.path, Covered()).add(each.file + store.offset, each.lengths)
+                        lies = self.intervals[each.operand]
+                        covered.setdefault(lies.path, Covered()).add(each.file + lies.offset, each.lengths)
                     for each in layout.writes:
                         own["writes"] += each.file.size
                         own["bytes_written"] += each.bytes
@@ -181,7 +181,7 @@ class Planned:
                 totals.update({what: each * whole // looked for what, each in own.items()})
         distinct = sum(each.bytes for each in covered.values())
         if self.is_estimate:
-            distinct = min(totals["bytes_read"], sum(self.inputs[k].nbytes for k in read))
+            distinct = min(totals["bytes_read"], sum(self.intervals[k].size for k in read))
         totals["bytes_read_again"] = totals["bytes_read"] - distinct
         self.count = totals.pop("blocks", 0)
         return blocks, Totals(**totals, block_bytes=largest)
@@ -200,6 +200,8 @@ class Planned:
         state = hashlib.sha256()
         for part in (self.name, self.most, self.cuts, len(self.blocks), [*self.identities.items()]):
             state.update(repr(part).encode())
+        for number, lies in self.intervals.items():
+            state.update(repr((number, os.path.realpath(lies.path), lies.offset, lies.size)).encode())
         for work in self.works:
             state.update(repr(work.moves).encode())
             for rows in work.rows:

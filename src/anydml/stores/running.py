@@ -44,10 +44,11 @@ class FileBlocks:
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
             self._opened = undone.enter_context(Opened(plan.buffers))
-            self._files = [(self._opened.file(store.path), store.offset) for store in plan.inputs]
-            self._files += [
-                (self._opened.file(part(each.file.path), self.is_writing), each.offset) for each in plan.outputs
-            ]
+            self._files = {}
+            for operand, each in plan.intervals.items():
+                path = part(each.path) if each.outputs else each.path
+                opened = self._opened.file(path, self.is_writing and bool(each.outputs))
+                self._files[operand] = opened, each.offset
             for _ in range(plan.buffers):
                 self._slots.put(_buffer(plan.totals.block_bytes))
             undone.pop_all()

@@ -174,9 +174,11 @@ class ComparedBlocks(FileBlocks):
             one, other = here[start : start + length], there[start : start + length]
             if not np.array_equal(one, other):
                 at = int((one != other).argmax())
-                byte = int(transfer.file[k // runs]) + k % runs * length + at
-                number = transfer.operand - len(self.plan.inputs)
-                target = self.plan.outputs[number]
+                lies, outputs = self.plan.intervals[transfer.operand], self.plan.outputs
+                byte = lies.offset + int(transfer.file[k // runs]) + k % runs * length + at
+                number = next(n for n in lies.outputs if byte < outputs[n].offset + outputs[n].nbytes)
+                target = outputs[number]
+                byte -= target.offset
                 size = target.dtype.itemsize
                 inside = np.unravel_index(byte // size, target.shape)
                 index = [int(i) + first for i, first in zip(inside, self._starts[number], strict=True)]

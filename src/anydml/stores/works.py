@@ -12,18 +12,20 @@ from anydml.moves import Access, Move, Program
 from anydml.moves.simplify import simplify
 from anydml.stores.blocks import Work
 from anydml.stores.indices import MOST_RUNS, resolved
+from anydml.stores.intervals import Interval, intervals_of, joined
 from anydml.stores.rows import Rows
 from anydml.stores.store import Store
 from anydml.stores.targets import Target
 from anydml.text import bytes_text
 
 
-def works_of(program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int) -> Iterator[Work]:
-    """The moves of a program in groups that have no files in common."""
+def works_of(
+    program: Program, inputs: Sequence[Store], outputs: Sequence[Target], free: int
+) -> tuple[list[Work], dict[int, Interval]]:
+    """The moves of a program in groups that have no operands in common, and where these lie in files, by number."""
     count = len(inputs) + len(outputs)
-    arrays: list[Store | Target] = [*inputs, *outputs]
-    sizes = {k: each.nbytes for k, each in enumerate(arrays)}
-    units = {k: each.dtype.itemsize for k, each in enumerate(arrays)}
+    arrays = intervals_of(inputs, outputs)
+    sizes = {k: each.size for k, each in enumerate(arrays)}
     constants = {k: value.reshape(-1).view(np.uint8) for k, value in enumerate(program.constants, count)}
 
     def read(operand: int) -> np.ndarray[Any, Any]:
@@ -46,7 +48,13 @@ def works_of(program: Program, inputs: Sequence[Store], outputs: Sequence[Target
         every = [*_in_any_order(program.name, [*resolved(program, read)], sizes)]
         moves = tuple(each for each in every if isinstance(each, Move))
         tables = [each for each in every if isinstance(each, Rows)]
-    for own, rows in _apart(simplify(moves), tables, count):
+    taken = {each.destination for each in tables}
+    left, copies, added = joined(simplify(moves), taken, arrays, len(inputs), count + len(constants))
+    intervals = dict(enumerate(arrays)) | added
+    sizes = {k: each.size for k, each in intervals.items()}
+    units = {k: each.unit for k, each in intervals.items()}
+    works, used_by_any = list[Work](), set[int]()
+    for own, rows in _apart(left, [*tables, *copies], intervals):
         used = {move.destination.operand for move in own} | {each.destination for each in rows}
         used |= {move.source.operand for move in own if isinstance(move.source, Access)}
         used |= {each.source for each in rows}
@@ -54,7 +62,9 @@ def works_of(program: Program, inputs: Sequence[Store], outputs: Sequence[Target
             raise BindingError(
                 f"{program.name}: it copies from what it has written, which no plan does: a fused function can say it"
             )
-        yield Work(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows))
+        used_by_any |= used
+        works.append(Work(tuple(own), tuple(sorted(used)), sizes, units, constants, tuple(rows)))
+    return works, {k: each for k, each in intervals.items() if k in used_by_any}
 
 
 def _in_any_order(name: str, every: Sequence[Move | Rows], sizes: Mapping[int, int]) -> Iterator[Move | Rows]:
@@ -79,9 +89,9 @@ def _written(each: Move | Rows) -> tuple[int, int]:
     return each.destination.operand, each.bytes_written
 
 
-def _apart(moves: Iterable[Move], rows: Iterable[Rows], count: int) -> list[tuple[list[Move], list[Rows]]]:
-    """Moves and rows in groups that share no operand below `count`, in order."""
-    leader = [*range(count)]
+def _apart(moves: Iterable[Move], rows: Iterable[Rows], files: Iterable[int]) -> list[tuple[list[Move], list[Rows]]]:
+    """Moves and rows in groups that share no operand in a file, in order."""
+    leader = {k: k for k in files}
 
     def find(k: int) -> int:
         while leader[k] != k:
@@ -91,7 +101,7 @@ def _apart(moves: Iterable[Move], rows: Iterable[Rows], count: int) -> list[tupl
 
     moves, rows = [*moves], [*rows]
     for move in moves:
-        if isinstance(move.source, Access) and move.source.operand < count:
+        if isinstance(move.source, Access) and move.source.operand in leader:
             leader[find(move.source.operand)] = find(move.destination.operand)
     for each in rows:
         leader[find(each.source)] = find(each.destination)
