@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from anydml import stores
-from anydml.errors import ModelError
+from anydml.errors import BindingError, ModelError
 
 AXES = """
 [[axes]]
@@ -107,3 +107,61 @@ def test_refusals(checkpoint, tmp_path):
     (tmp_path / "pick.toml").write_text(f'[[rules]]\nmatch = "rows.0"\ngather = 0\nindices = {order}\n')
     with pytest.raises(ModelError, match="picks rows in an order"):
         stores.plan_load(folder, layout=tmp_path / "pick.toml")
+
+
+@given(data=st.data(), ranks=st.sampled_from([1, 2, 3, 4, 12]), memory=st.sampled_from([4096, 8192, "256MB"]))
+def test_what_is_loaded_is_what_the_runs_give(checkpoint, data, ranks, memory):
+    folder, axes, _ = checkpoint
+    plan = stores.plan_load(folder, data.draw(st.integers(0, ranks - 1)), ranks, axes)
+    wanted = followed(plan)
+    some = data.draw(st.sets(st.sampled_from([*wanted])))
+    out = {name: np.empty(wanted[name].shape, wanted[name].dtype) for name in some}
+    found = plan.load(out, memory)
+    assert [*found] == [*plan.tensors]
+    for name, each in wanted.items():
+        assert found[name].dtype == each.dtype
+        np.testing.assert_array_equal(found[name], each)
+        assert name not in out or found[name] is out[name]
+
+
+def test_tensors_of_pytorch_are_loaded_into(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from safetensors.torch import save_file as save
+
+    tensors = {"half": torch.arange(24).reshape(4, 6).bfloat16(), "whole": torch.arange(5), "one": torch.tensor(2.5)}
+    save(tensors, tmp_path / "x.safetensors")
+    out = {name: torch.zeros_like(each) for name, each in tensors.items()}
+    stores.plan_load(tmp_path / "x.safetensors").load(out)
+    assert all(torch.equal(out[name], each) for name, each in tensors.items())
+
+
+def read_only():
+    array = np.zeros((2, 3), np.float32)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("out", "error"),
+    [
+        ({"v": np.zeros(3)}, 'out has "v", which the plan does not have'),
+        ({"w": [[0.0] * 3] * 2}, "where an array is expected"),
+        ({"w": np.zeros((3, 2), np.float32)}, r"is float32 \[3, 2\], where float32 \[2, 3\] is expected"),
+        ({"w": np.zeros((2, 3))}, r"is float64 \[2, 3\], where float32"),
+        ({"w": np.zeros((3, 2), np.float32).T}, "must be writable and in C order"),
+        ({"w": read_only()}, "must be writable and in C order"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, out, error):
+    save_file({"w": np.ones((2, 3), np.float32)}, tmp_path / "x.safetensors")
+    with pytest.raises(BindingError, match=error):
+        stores.plan_load(tmp_path / "x.safetensors").load(out)
+    assert all(not np.any(each) for each in out.values())
+
+
+def test_a_file_that_has_changed_is_refused(tmp_path):
+    save_file({"w": np.ones((2, 3), np.float32)}, tmp_path / "x.safetensors")
+    plan = stores.plan_load(tmp_path / "x.safetensors")
+    save_file({"other": np.ones((2, 3, 7), np.float32)}, tmp_path / "x.safetensors")
+    with pytest.raises(BindingError, match="has changed since it was opened"):
+        plan.load()

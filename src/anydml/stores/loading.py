@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.errors import ModelError
+from anydml.errors import BindingError, ModelError
+from anydml.files.json_path import names
 from anydml.moves import Access, Move, Program
 from anydml.stores.axes import Axis
 from anydml.stores.checkpoint_files import input_of, share
+from anydml.stores.identities import check_unchanged, identities_of
+from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
 from anydml.stores.resharding import change_of
+from anydml.stores.scattered import Bytes
 from anydml.stores.sources import read_sources
 from anydml.stores.store import Store
+from anydml.stores.targets import NewFile, Target
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
@@ -67,14 +72,15 @@ class LoadPlan:
     tensors: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
     _program: Program
     _inputs: Sequence[Store]
+    _identities: dict[Path, tuple[Any, ...]]
 
     def descriptors(self) -> Iterator[Run]:
         """The runs of every tensor, in the order of tensors."""
-        names = [*self.tensors]
+        tensors = [*self.tensors]
         for move, store, number in self._moves():
             offsets = (_offsets(move.reads, move.sizes) + store.offset).tolist()
             for offset, start in zip(offsets, _offsets(move.destination, move.sizes).tolist(), strict=True):
-                yield Run(store.path, offset, names[number], start, move.element_size)
+                yield Run(store.path, offset, tensors[number], start, move.element_size)
 
     def ranges(self) -> dict[Path, list[tuple[int, int]]]:
         """By file the first byte, and the one after the last, of all intervals that are read, sorted and merged."""
@@ -86,17 +92,59 @@ class LoadPlan:
             ends.setdefault(store.path, []).append(first + move.element_size)
         return {path: _merged(np.concatenate(own), np.concatenate(ends[path])) for path, own in starts.items()}
 
+    def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
+        """Read the tensors.
+
+        Args:
+            out: arrays by name, of NumPy or of another library in host memory, in C order; NumPy's are made of those
+                that it does not have.
+            memory: bytes for all buffers beside the tensors, or a text such as ``"256MB"``.
+
+        Returns:
+            All tensors, in the order of the plan.
+
+        Raises:
+            ModelError: a file cannot be read, or has become shorter.
+            BindingError: an array has another shape or dtype, is read-only or not in C order, `out` has a name that the
+                plan does not have, or a file has changed since the plan was made.
+
+        Examples:
+            >>> from anydml import stores
+            >>> np.save("w.npy", np.ones((4, 2), "f4"))
+            >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")
+            >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+            >>> given = np.zeros((4, 2), "f4")
+            >>> stores.plan_load("whole.safetensors").load({"w": given})["w"] is given
+            True
+            >>> float(given.sum())
+            8.0
+        """
+        if unknown := [name for name in out or {} if name not in self.tensors]:
+            raise BindingError(f"plan_load: out has {names(unknown)}, which the plan does not have", "plan_load", "out")
+        made, contents, targets = dict[str, Any](), dict[Path, Bytes](), list[Target]()
+        for name, (shape, dtype) in self.tensors.items():
+            made[name] = out[name] if out and name in out else np.empty(shape, dtype)
+            path = Path(f"{len(targets)}")
+            contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
+            targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
+        plan = Loading(self._program, self._inputs, targets, memory)
+        check_unchanged(plan.name, self._identities)
+        with LoadedBlocks(plan, contents) as blocks:
+            blocks.write(range(len(plan.blocks)), lambda *_: None)
+        check_unchanged(plan.name, self._identities)
+        return made
+
     def to_json(self) -> str:
         """Tensors, ranges, and descriptors as lists of file, offset, tensor, start and length, by numbers."""
         ranges = self.ranges()
-        files, names = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
+        files, numbers = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
         content = {
             "files": [{"path": str(path), "ranges": [*map(list, own)]} for path, own in ranges.items()],
             "tensors": [
                 {"name": name, "shape": [*shape], "dtype": dtype.name} for name, (shape, dtype) in self.tensors.items()
             ],
             "descriptors": [
-                [files[run.path], run.offset, names[run.tensor], run.start, run.length] for run in self.descriptors()
+                [files[run.path], run.offset, numbers[run.tensor], run.start, run.length] for run in self.descriptors()
             ],
         }
         return json.dumps(content, ensure_ascii=False)
@@ -161,7 +209,7 @@ def plan_load(
     runs = sum(math.prod(move.sizes) for move in program.moves)
     if runs > MOST_RUNS:
         raise ModelError(f"plan_load: the tensors are {counted(runs, 'run')} of bytes; {MOST_RUNS} are the most")
-    return LoadPlan(tensors, program, inputs)
+    return LoadPlan(tensors, program, inputs, identities_of(store.path for store in inputs))
 
 
 def _offsets(access: Access, sizes: Sequence[int]) -> Offsets:

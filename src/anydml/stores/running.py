@@ -16,6 +16,7 @@ from anydml.memory.host import address_of
 from anydml.moves import Move, Operand, Program
 from anydml.moves.program import renumbered
 from anydml.stores.blocks import Layout
+from anydml.stores.intervals import Interval
 from anydml.stores.opened import Opened
 from anydml.stores.planning import SPARE, Planned
 from anydml.stores.transfers import Spans, Transfer
@@ -44,14 +45,16 @@ class FileBlocks:
         self._slots: queue.SimpleQueue[np.ndarray[Any, Any]] = queue.SimpleQueue()
         with ExitStack() as undone:
             self._opened = undone.enter_context(Opened(plan.buffers))
-            self._files = {}
-            for operand, each in plan.intervals.items():
-                path = part(each.path) if each.outputs else each.path
-                opened = self._opened.file(path, self.is_writing and bool(each.outputs))
-                self._files[operand] = opened, each.offset
+            self._files = {k: (self._file(each, part), each.offset) for k, each in plan.intervals.items()}
             for _ in range(plan.buffers):
                 self._slots.put(_buffer(plan.totals.block_bytes))
             undone.pop_all()
+
+    def _file(self, interval: Interval, part: Callable[[Path], Path]) -> Any:
+        """What an interval's bytes are read from, or written to."""
+        if interval.outputs:
+            return self._opened.file(part(interval.path), self.is_writing)
+        return self._opened.file(interval.path)
 
     def __enter__(self) -> Self:
         return self
