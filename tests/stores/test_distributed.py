@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from anydml import stores
+from anydml.cli import main
 from anydml.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -54,6 +55,20 @@ def test_of_one_process(saved, tmp_path):
     assert stores.verify(folder, tmp_path / "out.safetensors") is None
     with pytest.raises(ModelError, match="is a distributed checkpoint of PyTorch's: anydml reshard"):
         stores.open(folder)
+
+
+def test_it_is_listed(saved, capsys):
+    folder, wanted = saved
+    with pytest.raises(SystemExit) as ended:
+        main(["stores", str(folder)])
+    assert not ended.value.code
+    output = capsys.readouterr().out
+    lines = {line.split()[0]: line for line in output.splitlines()}
+    for name, each in wanted.items():
+        assert str([*each.shape]) in lines[name]
+        assert str(each.dtype).removeprefix("torch.") in lines[name]
+        assert lines[name].endswith("1 piece")
+    assert output.endswith(": 3 arrays, 2418 B\n")
 
 
 @pytest.mark.slow

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,24 +20,34 @@ if TYPE_CHECKING:
 def stores(model: str, no_follow: bool) -> None:
     """List the arrays of MODEL.
 
-    It is a .npy, .npz, .safetensors or .gguf file, one of torch.save, an index, a folder of these, or a Zarr array.
+    It is a .npy, .npz, .safetensors or .gguf file, one of torch.save, an index, a folder of these or of a distributed
+    checkpoint of PyTorch's, or a Zarr array.
     """
     from anydml import stores as api
+    from anydml.stores.axes import Axes
+    from anydml.stores.sources import is_distributed, read_sources
 
-    opened = api.open(model, follow=not no_follow)
-    is_checkpoint = isinstance(opened, api.Checkpoint)
-    every = [*opened.values()] if is_checkpoint else [opened]
-    cells = [(each.name, each.dtype, [*each.shape], bytes_text(each.nbytes), each.path.name) for each in every]
+    opened: Any = None
+    if is_distributed(Path(model)):
+        tensors, _ = read_sources([model], Axes(), not no_follow)
+        every = [
+            (name, each.dtype, each.shape, each.nbytes, counted(len(each.pieces), "piece"))
+            for name, each in tensors.items()
+        ]
+    else:
+        opened = api.open(model, follow=not no_follow)
+        arrays = [*opened.values()] if isinstance(opened, api.Checkpoint) else [opened]
+        every = [(each.name, each.dtype, each.shape, each.nbytes, each.path.name) for each in arrays]
+    cells = [(name, dtype, [*shape], bytes_text(size), where) for name, dtype, shape, size, where in every]
     rows = [[printable(str(cell)) for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).strip())
-    count = f"{len(every)} array{'s' * (len(every) != 1)}"
-    click.echo(printable(f"{model}: {count}, {bytes_text(sum(each.nbytes for each in every))}"))
+    click.echo(printable(f"{model}: {counted(len(every), 'array')}, {bytes_text(sum(each[3] for each in every))}"))
     if isinstance(opened, api.ZarrStore):
         codec = "none" if opened.layout.is_plain else (opened.layout.codec or {}).get("id", "of zarr-python's")
         click.echo(f"  Zarr {opened.layout.version}, chunks {[*opened.chunks]}, codec {printable(str(codec))}")
-    if is_checkpoint:
+    if isinstance(opened, api.Checkpoint):
         for key, value in opened.metadata.items():
             click.echo(printable(f"  {key}: {value[:200]}"))
 

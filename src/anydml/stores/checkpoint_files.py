@@ -128,9 +128,8 @@ def input_of(composer: Composer, tensor: Tensor, stores: list[Store]) -> Describ
         store = piece.store
         value = composer.input(f"{store.path.name}: {store.name}", store.shape, store.strides, store.dtype.itemsize)
         stores.append(store)
-        pieces += [
-            each._replace(start=tuple(map(sum, zip(each.start, piece.start, strict=True)))) for each in value.pieces
-        ]
+        # A whole input begins at zeros.
+        pieces += [each._replace(start=piece.start) for each in value.pieces]
     return Described(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
 
 

@@ -150,8 +150,8 @@ def _entry(said: Any, start: int, size: int, place: JsonPath) -> tuple[Entry, in
     for key in ("dtype", "shape", "data_offsets"):
         if key not in said:
             raise place.error(f"has no {key}")
-    dtype = _dtype(said["dtype"], place / "dtype")
-    shape, offsets = (_sizes(said[key], place / key) for key in ("shape", "data_offsets"))
+    dtype = _dtype(said["dtype"], place)
+    shape, offsets = (_sizes(said[key], place, key) for key in ("shape", "data_offsets"))
     if len(offsets) != 2 or not offsets[0] <= offsets[1] <= size - start:
         raise (place / "data_offsets").error(f"are {show(said['data_offsets'])} {list(offsets[:4])}, where two rising "
                                              f"numbers up to {size - start} are expected")  # fmt: skip
@@ -172,17 +172,19 @@ def _entry(said: Any, start: int, size: int, place: JsonPath) -> tuple[Entry, in
 def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
     if not isinstance(name, str) or name not in DTYPES:
         if isinstance(name, str) and name in PARTS_OF_BYTES:
-            raise place.error(f"is {name}, whose elements have {PARTS_OF_BYTES[name]} bits; whole bytes can be moved")
-        raise place.error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
+            raise (place / "dtype").error(
+                f"is {name}, whose elements have {PARTS_OF_BYTES[name]} bits; whole bytes can be moved"
+            )
+        raise (place / "dtype").error(f"is {show(name)}, where one of {', '.join(DTYPES)} is expected")
     return DTYPES[name]
 
 
-def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
+def _sizes(given: Any, place: JsonPath, key: str) -> tuple[int, ...]:
     if not isinstance(given, list) or len(given) > MOST_DIMENSIONS:
-        raise place.error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
+        raise (place / key).error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
     for number, value in enumerate(given):
         if type(value) is not int or not 0 <= value < 1 << 63:
-            raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
+            raise (place / key / number).error(f"is {show(value)}, where an integer from 0 is expected")
     return tuple(given)
 
 

@@ -57,6 +57,11 @@ class Tensor:
     dtype: np.dtype[Any]
     pieces: tuple[Piece, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 def read_sources(
     paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True
@@ -79,11 +84,11 @@ def read_sources(
         ranks = [_checkpoint(path, follow) for path in paths]
         return _joined(ranks, axes), _plain(ranks)
     path = Path(paths[0])
-    if not path.is_dir() or any(each.name.endswith((INDEX, BIN_INDEX)) for each in path.iterdir()):
+    if is_distributed(path):
+        return {name: _tensor(name, [Piece(*each) for each in own]) for name, own in pieces_of(path).items()}, {}
+    if not path.is_dir() or _is_indexed(path):
         checkpoint = _checkpoint(path, follow)
         return _whole(checkpoint), _plain([checkpoint])
-    if (path / METADATA).is_file():
-        return {name: _tensor(name, [Piece(*each) for each in own]) for name, own in pieces_of(path).items()}, {}
     opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)
@@ -92,6 +97,15 @@ def read_sources(
         return _joined(ranks, axes.with_known(_recorded(ranks[0]))), _plain(ranks)
     checkpoint = _checkpoint(path, follow)
     return _whole(checkpoint), _plain([checkpoint])
+
+
+def is_distributed(path: Path) -> bool:
+    """Whether a path is the folder of a distributed checkpoint of PyTorch's."""
+    return (path / METADATA).is_file() and not _is_indexed(path)
+
+
+def _is_indexed(folder: Path) -> bool:
+    return any(each.name.endswith((INDEX, BIN_INDEX)) for each in folder.iterdir())
 
 
 def _checkpoint(path: str | os.PathLike[str], follow: bool) -> Checkpoint:
