@@ -81,7 +81,7 @@ def test_an_onnx_file(explain, tmp_path):
         ([SPLIT, "--html", "x.svg"], "--html x.svg: its name must end in .html"),
         ([SPLIT, "--svg", "x"], "--svg x: its name must end in .svg"),
         ([SPLIT, "--html", f"{SPLIT}/x.html"], f"there is no folder {SPLIT}"),
-        ([SPLIT, "--svg", "no/such/x.svg"], "--svg no/such/x.svg: there is no folder no/such"),
+        ([SPLIT, "--svg", "no/such/x.svg"], f"--svg no/such/x.svg: there is no folder {Path('no/such')}"),
     ],
 )
 def test_errors_are_one_line(explain, arguments, message):
