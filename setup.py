@@ -26,6 +26,8 @@ FLAGS = [
     *("-O3", "-g0", "-fPIC", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function", "-DNDEBUG"),
     *("-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"),
 ]
+# Python's headers for Windows say this to Microsoft's compiler alone.
+DEFINED = {"win32": ["-DMS_WIN64"]}
 LINKED = {
     "darwin": ["-undefined", "dynamic_lookup"],
     "win32": [f"-L{sys.base_exec_prefix}/libs", f"-lpython{sys.version_info.major}{sys.version_info.minor}"],
@@ -57,7 +59,8 @@ class Build(build_ext):
             from Cython.Build import cythonize
 
             includes = [f"-I{each}" for each in (CORE, numpy.get_include(), sysconfig.get_path("include"))]
-            self.compile = [*compiler, *given("ARCHFLAGS"), *FLAGS, *includes, *given("CFLAGS"), "-shared"]
+            flags = [*given("ARCHFLAGS"), *FLAGS, *DEFINED.get(sys.platform, [])]
+            self.compile = [*compiler, *flags, *includes, *given("CFLAGS"), "-shared"]
             self.link = [*LINKED.get(sys.platform, []), *given("LDFLAGS")]
             # All in one process: Cython's start takes as long as most of its work.
             options = {"compiler_directives": DIRECTIVES, "build_dir": self.build_temp, "force": self.force}
