@@ -78,6 +78,11 @@ static struct {
   pthread_cond_t there, quiet;
 } anydml_crew = {.worth = ANYDML_WAKING, .lock = PTHREAD_MUTEX_INITIALIZER, .there = PTHREAD_COND_INITIALIZER, .quiet = PTHREAD_COND_INITIALIZER};
 
+/* All are in one order that every thread sees, whatever the processor. A worker that goes to sleep says so and then looks
+ * for a job; a caller says that there is a job and then looks for sleepers: one of them must see the other. What is shared
+ * beside these is one thread's at a time: the job is its caller's until `state` is open, and again once nobody is at
+ * work; streak, worth and ended are those of who has `owned`. So no run is any but one of threads that took turns
+ * (tests/core/pool_stress.c looks for what nothing orders). */
 #define ANYDML_LOAD(word) __atomic_load_n(&anydml_crew.word, __ATOMIC_SEQ_CST)
 #define ANYDML_ADD(word, by) __atomic_add_fetch(&anydml_crew.word, by, __ATOMIC_SEQ_CST)
 #define ANYDML_REPLACE(word, old, new) __atomic_compare_exchange_n(&anydml_crew.word, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
@@ -150,7 +155,7 @@ static void *anydml_serve(void *unused) {
       const int core = anydml_crew.job.core;
       int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || anydml_crew.job.effort >= ANYDML_LARGE;
       if (is_apart) {
-        __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);  /* what is seen late is a hint too few */
         if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
         anydml_claims(&anydml_crew.job, 1);
       }
