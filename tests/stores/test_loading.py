@@ -165,3 +165,37 @@ def test_a_file_that_has_changed_is_refused(tmp_path):
     save_file({"other": np.ones((2, 3, 7), np.float32)}, tmp_path / "x.safetensors")
     with pytest.raises(BindingError, match="has changed since it was opened"):
         plan.load()
+
+
+def slices(text):
+    """What brackets hold."""
+    return tuple(slice(*map(int, part.split(":"))) for part in text.strip(" []").split(", ") if part)
+
+
+@given(data=st.data(), ranks=st.sampled_from([1, 2, 3, 4]))
+def test_boxes_that_are_explained_hold_the_elements(checkpoint, data, ranks):
+    folder, axes, tensors = checkpoint
+    plan = stores.plan_load(folder, data.draw(st.integers(0, ranks - 1)), ranks, axes)
+    wanted, made = followed(plan), {}
+    for line in plan.explain().splitlines():
+        if not line.startswith(" "):
+            name = line.partition(":")[0]
+            made[name] = np.empty_like(wanted[name])
+            continue
+        to, _, source = line.partition(" = ")
+        file, _, part = source.partition(": ")
+        source_name, _, box = part.partition("[")
+        assert (folder / file).is_file()
+        made[name][slices(to)] = tensors[source_name][slices(box)]
+    for name, each in wanted.items():
+        np.testing.assert_array_equal(made[name], each)
+
+
+def test_parts_that_wrap_are_explained_by_all_that_they_touch(tmp_path):
+    save_file({"w": np.arange(24, dtype=np.float32).reshape(4, 6)}, tmp_path / "x.safetensors")
+    (tmp_path / "flat.toml").write_text(
+        '[[rules]]\nmatch = "w"\nflatten = [0, 1]\n[[rules]]\nmatch = "w"\nslice = 0\nstart = 4\nstop = 9\n'
+    )
+    plan = stores.plan_load(tmp_path / "x.safetensors", layout=tmp_path / "flat.toml")
+    assert plan.explain() == "w: float32 [5]\n  [0:5] = x.safetensors: w[0:2, 0:6]"
+    assert plan.explain("v*") == ""

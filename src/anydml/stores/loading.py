@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from anydml.stores.scattered import Bytes
 from anydml.stores.sources import read_sources
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
+from anydml.tensor import Layout
 from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
@@ -134,6 +136,40 @@ class LoadPlan:
         check_unchanged(plan.name, self._identities)
         return made
 
+    def explain(self, pattern: str = "*") -> str:
+        """Which part of which array of a file becomes which part of a tensor, a line for each, in the order of tensors.
+
+        Parts are the smallest boxes that hold the elements, as Python slices.
+
+        Args:
+            pattern: of the tensors' names, as `fnmatch` has it.
+
+        Examples:
+            >>> from anydml import stores
+            >>> np.save("w.npy", np.ones((4, 2), "f4"))
+            >>> files = stores.create("whole.safetensors", shape={"lm_head.weight": [4, 2]}, dtype="float32")
+            >>> dml.fuse(lambda w: {"lm_head.weight": w}).plan(stores.open("w.npy"), files).run()
+            >>> print(stores.plan_load("whole.safetensors", rank=1, ranks=2).explain())
+            lm_head.weight: float32 [2, 2]
+              [0:2, 0:2] = whole.safetensors: lm_head.weight[2:4, 0:2]
+        """
+        lines: dict[str, list[str]] = {
+            name: [f"{name}: {dtype} {[*shape]}"]
+            for name, (shape, dtype) in self.tensors.items()
+            if fnmatchcase(name, pattern)
+        }
+        tensors = [*self.tensors]
+        for move, store, number in self._moves():
+            name = tensors[number]
+            if name not in lines:
+                continue
+            shape, dtype = self.tensors[name]
+            packed = Layout.packed(shape, dtype.itemsize)
+            to = _box(move.destination, move, shape, packed.strides)
+            source = _box(move.reads, move, store.shape, store.strides)
+            lines[name].append(f"  {to} = {store.path.name}: {store.name}{source}")
+        return "\n".join(line for own in lines.values() for line in own)
+
     def to_json(self) -> str:
         """Tensors, ranges, and descriptors as lists of file, offset, tensor, start and length, by numbers."""
         ranges = self.ranges()
@@ -210,6 +246,20 @@ def plan_load(
     if runs > MOST_RUNS:
         raise ModelError(f"plan_load: the tensors are {counted(runs, 'run')} of bytes; {MOST_RUNS} are the most")
     return LoadPlan(tensors, program, inputs, identities_of(store.path for store in inputs))
+
+
+def _box(access: Access, move: Move, shape: Sequence[int], strides: Sequence[int]) -> str:
+    """The smallest box of an array without gaps that holds what one end of a move touches, as slices."""
+    first = _offsets(access, move.sizes)
+    last = first + move.element_size - 1
+    slices, is_wrapped = [""] * len(shape), False
+    for axis in sorted(range(len(shape)), key=lambda k: -strides[k]):
+        low, high = first // strides[axis], last // strides[axis]
+        slices[axis] = f"0:{shape[axis]}" if is_wrapped else f"{low.min()}:{high.max() + 1}"
+        # A run that goes on in the next row has been at the end of one and at the beginning of another.
+        is_wrapped |= bool((low != high).any())
+        first, last = first % strides[axis], last % strides[axis]
+    return f"[{', '.join(slices)}]"
 
 
 def _offsets(access: Access, sizes: Sequence[int]) -> Offsets:
