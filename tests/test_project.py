@@ -42,7 +42,8 @@ def test_the_workflow_has_the_pythons_and_systems_of_the_metadata():
     assert listed["python"] == versions
     assert PROJECT["requires-python"] == f">={versions[0]}"
     systems = {each.partition(" :: ")[2] for each in classifiers if each.startswith("Operating System")}
-    assert {name.removesuffix("-latest") for name in listed["system"]} == {SYSTEMS[each] for each in systems}
+    # Metadata claim what has been run, of what the workflow is to run.
+    assert {SYSTEMS[each] for each in systems} <= {name.removesuffix("-latest") for name in listed["system"]}
     assert "- run: .ci/run\n" in workflow
 
 
