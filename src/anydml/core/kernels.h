@@ -66,8 +66,8 @@ typedef struct {
   anydml_look look, check;
   void (*run)(char *, const char *, int64_t);
   void (*beside)(const anydml_step *, int64_t, int64_t), (*weave)(const anydml_step *, int64_t, int64_t), (*turn_past)(const anydml_step *, int64_t, int64_t);
-  void (*weave_vector)(const anydml_weave *, int, int, char *, int64_t, const char *const *, const int64_t *, int64_t);
-  void (*weave_blocks)(const anydml_weave *, char *const *, const char *const *, int64_t, int), (*weave_whole)(const anydml_weave *, char *const *, const char *const *, int64_t, int);
+  anydml_weave_vector weave_vector;
+  anydml_weave_block weave_blocks, weave_whole;
   int window;              /* bytes that weave_vector takes at a time */
 } anydml_kernels;
 

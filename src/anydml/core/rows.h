@@ -28,18 +28,26 @@ static void K(rows_streamed)(const anydml_step *s, char *to, const char *from, i
   }
 }
 
+/* Opens a sink where it does not yet stand there: lines may follow each other. */
+static inline void K(sink_from)(K(sink) *s, char *to, const char *end) {
+  if (to == end) return;
+  if (end) K(sink_close)(s);
+  K(sink_open)(s, to);
+}
+
 /* Rows that follow each other at the destination, past the caches. */
 static void K(rows_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, ahead = e < ANYDML_AHEAD ? ANYDML_AHEAD / e : 1;
+  const char *end = NULL;
   K(sink) sink;
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+  for (; n1 > 0; n1--, end = to + n0 * e, to += s->a1, from += s->b1) {
     const char *f = from;
-    K(sink_open)(&sink, to);
+    K(sink_from)(&sink, to, end);
     for (int64_t i = n0; i > 0; i--, f += s->b0) {
       K(sink_put)(&sink, f, e, f + ahead * s->b0);
     }
-    K(sink_close)(&sink);
   }
+  if (end) K(sink_close)(&sink);
 }
 
 /* Rows of a table whose columns are moves; `pattern` says whether they follow each other at the destination. */
@@ -58,13 +66,10 @@ static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
     return;
   }
   K(sink) sink;
-  char *at = NULL;
+  const char *at = NULL;
   for (; i < end; i++) {
     char *to = m->to + i * m->a[0];
-    if (to != at) {
-      if (at) K(sink_close)(&sink);
-      K(sink_open)(&sink, to);
-    }
+    K(sink_from)(&sink, to, at);
     for (int64_t k = 0; k < s->count; k++) {
       const char *from = m[k].from + i * m[k].b[0];
       K(sink_put)(&sink, from, m[k].element, from + m[k].b[0]);
@@ -78,11 +83,12 @@ static void K(beside)(const anydml_step *s, int64_t first, int64_t last) {
 /* Elements that follow each other at the destination, past the caches. */
 static void K(elements_packed)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element, most = ANYDML_SINK / e;
+  const char *end = NULL;
   anydml_plane plane = (anydml_plane)s->table;
   K(sink) sink;
-  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+  for (; n1 > 0; n1--, end = to + n0 * e, to += s->a1, from += s->b1) {
     const char *f = from;
-    K(sink_open)(&sink, to);
+    K(sink_from)(&sink, to, end);
     for (int64_t i = 0; i < n0;) {
       int64_t more = (ANYDML_SINK - sink.fill) / e;
       if (more > n0 - i) more = n0 - i;
@@ -93,8 +99,8 @@ static void K(elements_packed)(const anydml_step *s, char *to, const char *from,
       i += more;
       K(sink_flush)(&sink);
     }
-    K(sink_close)(&sink);
   }
+  if (end) K(sink_close)(&sink);
 }
 
 /* A pattern again and again: `block` has as many of it as fit, and 64 bytes more. */

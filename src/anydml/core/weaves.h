@@ -1,15 +1,33 @@
 /* Columns woven by masks (see weaving.h): each vector of a block again and again along the rows. */
 #define ANYDML_WEAVE_OF(t) case t: { \
     ANYDML_STEADY(t) \
-    for (int64_t i = 0; i < blocks; i++) { \
-      v = ANYDML_FIRST_OF(0); \
-      _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) v = ANYDML_TERM_OF(k); \
-      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += steps[k]; \
-      ANYDML_LEAVE(to); \
-      to += step; \
+    int64_t steps[t], back[t], next[t]; \
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
+      const int s = w->from[v->first + k]; \
+      steps[k] = w->source[s].step * w->rows; \
+      back[k] = again * w->source[s].step; \
+      next[k] = r->from[s] - steps[k] * blocks - back[k]; } \
+    for (int64_t line = 0; line < r->lines; line++) { \
+      /* The last rows with some of those before them, where they are no whole block. */ \
+      for (int64_t n = r->blocks, more = again;; n = 1, more = 0) { \
+        for (; n > 0; n--) { \
+          x = ANYDML_FIRST_OF(0); \
+          _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) x = ANYDML_TERM_OF(k); \
+          _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += steps[k]; \
+          ANYDML_LEAVE(to); \
+          to += step; \
+        } \
+        if (!more) break; \
+        _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += back[k]; \
+        to += to_back; \
+      } \
+      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += next[k]; \
+      to += to_next; \
     } } break;
-#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, int first, int terms, char *to, int64_t step, const char *const *from, const int64_t *steps, int64_t blocks) { \
-  switch (terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
+#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven *v, char *to, const char *const *from, const anydml_span *r) { \
+  const int64_t again = r->rest ? r->rest - w->rows : 0, blocks = r->blocks + !!r->rest; \
+  const int64_t row = w->target[v->stream].step, step = row * w->rows, to_back = again * row, to_next = r->to[v->stream] - step * blocks - to_back; \
+  switch (v->terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
 
 /* One vector of each of some blocks: from windows of 16 bytes, one a lane. */
 /* Lanes in reverse. */
@@ -46,13 +64,13 @@ static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
 #endif
 #define ANYDML_GET(k) *(const anydml_v16 *)(p[k] + o[k][0])
 #endif
-#define ANYDML_TERM_OF(k) v | ANYDML_PICK(ANYDML_GET(k), mask[k])
+#define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_GET(k), mask[k])
 #define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_GET(k), mask[k])
 #define ANYDML_STEADY(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
-    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[first + k]; p[k] = from[k]; \
-      _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[first + k][l]; } \
-    K(vec) v;
-#define ANYDML_LEAVE(to) *(K(vec) *)(to) = v
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[v->first + k]; p[k] = from[w->from[v->first + k]]; \
+      _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[v->first + k][l]; } \
+    K(vec) x;
+#define ANYDML_LEAVE(to) *(K(vec) *)(to) = x
 static void K(weave_vector) ANYDML_WEAVE_VECTOR()
 
 /* Lines of elements that follow each other at the destination, and the other way round at the source. */
@@ -83,13 +101,14 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
 
 /* The same from windows of 64 bytes, where bytes may cross lanes. */
 #if ANYDML_LANES == 4
-#define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(v, keep[k], mask[k], _mm512_loadu_si512(p[k]))
+#define ANYDML_TERM_OF(k) _mm512_mask_permutexvar_epi8(x, keep[k], mask[k], _mm512_loadu_si512(p[k]))
 #define ANYDML_FIRST_OF(k) _mm512_maskz_permutexvar_epi8(keep[k], mask[k], _mm512_loadu_si512(p[k]))
 #define ANYDML_STEADY(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
     _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
-      mask[k] = _mm512_loadu_si512(w->mask[first + k]); keep[k] = w->keep[first + k]; p[k] = from[k] + w->offset[first + k][0]; } \
-    __m512i v;
-#define ANYDML_LEAVE(to) _mm512_storeu_si512(to, v)
+      const int term = v->first + k; \
+      mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = from[w->from[term]] + w->offset[term][0]; } \
+    __m512i x;
+#define ANYDML_LEAVE(to) _mm512_storeu_si512(to, x)
 static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_VECTOR()
 #undef ANYDML_TERM_OF
 #undef ANYDML_FIRST_OF
@@ -103,19 +122,29 @@ static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_
       one[k] = _mm512_loadu_si512(w->mask[3 * k]); two[k] = _mm512_loadu_si512(w->mask[3 * k + 1]); three[k] = _mm512_loadu_si512(w->mask[3 * k + 2]); keep[k] = w->keep[k]; \
       t[k] = to[v->stream] + v->at; up[k] = w->target[v->stream].step * w->rows; } \
     _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { f[k] = from[w->from[k]] + w->offset[k][0]; step[k] = w->source[w->from[k]].step * w->rows; soon[k] = step[k] < 0 ? -ANYDML_AHEAD : ANYDML_AHEAD; } \
-    for (; blocks > 0; blocks--) { \
-      _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { in[k] = _mm512_loadu_si512(f[k]); if (past) __builtin_prefetch(f[k] + soon[k], 0, 3); f[k] += step[k]; } \
-      _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { \
-        __m512i v = N == 1 ? _mm512_permutexvar_epi8(one[k], in[0]) : _mm512_permutex2var_epi8(in[0], one[k], in[N > 1]); \
-        if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], two[k], in[N > 2 ? 2 : 0]); \
-        if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[N > 2 ? 2 : 0], two[k], in[N > 3 ? 3 : 0])); \
-        if (N >= 5) v = _mm512_mask_blend_epi8(w->third[k], v, _mm512_permutex2var_epi8(in[N > 4 ? 4 : 0], three[k], in[N > 5 ? 5 : 0])); \
-        if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v); \
-        t[k] += up[k]; \
+    for (int64_t line = 0; line < r->lines; line++) { \
+      for (int64_t n = r->blocks, more = again;; n = 1, more = 0) { \
+        for (; n > 0; n--) { \
+          _Pragma("GCC unroll 6") for (int k = 0; k < N; k++) { in[k] = _mm512_loadu_si512(f[k]); if (past) __builtin_prefetch(f[k] + soon[k], 0, 3); f[k] += step[k]; } \
+          _Pragma("GCC unroll 6") for (int k = 0; k < V; k++) { \
+            __m512i v = N == 1 ? _mm512_permutexvar_epi8(one[k], in[0]) : _mm512_permutex2var_epi8(in[0], one[k], in[N > 1]); \
+            if (N == 3) v = _mm512_mask_permutexvar_epi8(v, keep[k], two[k], in[N > 2 ? 2 : 0]); \
+            if (N >= 4) v = _mm512_mask_blend_epi8(keep[k], v, _mm512_permutex2var_epi8(in[N > 2 ? 2 : 0], two[k], in[N > 3 ? 3 : 0])); \
+            if (N >= 5) v = _mm512_mask_blend_epi8(w->third[k], v, _mm512_permutex2var_epi8(in[N > 4 ? 4 : 0], three[k], in[N > 5 ? 5 : 0])); \
+            if (past == ANYDML_DIRECT) _mm512_stream_si512((void *)t[k], v); else _mm512_storeu_si512(t[k], v); \
+            t[k] += up[k]; \
+          } \
+        } \
+        if (!more) break; \
+        for (int k = 0; k < N; k++) f[k] += again * w->source[w->from[k]].step; \
+        for (int k = 0; k < V; k++) t[k] += again * w->target[w->woven[k].stream].step; \
       } \
+      for (int k = 0; k < N; k++) f[k] += r->from[w->from[k]] - moved * w->source[w->from[k]].step; \
+      for (int k = 0; k < V; k++) t[k] += r->to[w->woven[k].stream] - moved * w->target[w->woven[k].stream].step; \
     } } break;
 #define ANYDML_BLOCKS_BY(V) ANYDML_BLOCKS_OF(V, 1) ANYDML_BLOCKS_OF(V, 2) ANYDML_BLOCKS_OF(V, 3) ANYDML_BLOCKS_OF(V, 4) ANYDML_BLOCKS_OF(V, 6)
-static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, int64_t blocks, int past) {
+static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
+  const int64_t again = r->rest ? r->rest - w->rows : 0, moved = r->blocks * w->rows + r->rest;
   switch (10 * w->count + w->windows) { ANYDML_BLOCKS_BY(1) ANYDML_BLOCKS_BY(2) ANYDML_BLOCKS_BY(3) ANYDML_BLOCKS_BY(4) ANYDML_BLOCKS_BY(6) }
 }
 #undef ANYDML_BLOCKS_OF
@@ -124,20 +153,10 @@ static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_we
 #undef ANYDML_WEAVE_OF
 #undef ANYDML_WEAVE_VECTOR
 
-/* Some blocks of rows. */
-static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, int64_t blocks, int past) {
-  for (int k = 0; k < w->count; k++) {
-    const anydml_woven *v = w->woven + k;
-    const char *starts[ANYDML_WIDEST];
-    (void)past;
-    int64_t steps[ANYDML_WIDEST];
-    for (int t = 0; t < v->terms; t++) {
-      const int s = w->from[v->first + t];
-      starts[t] = from[s];
-      steps[t] = w->source[s].step * w->rows;
-    }
-    w->vector(w, v->first, v->terms, to[v->stream] + v->at, w->target[v->stream].step * w->rows, starts, steps, blocks);
-  }
+/* Some blocks of rows, vector by vector. */
+static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
+  (void)past;
+  for (int k = 0; k < w->count; k++) w->vector(w, w->woven + k, to[w->woven[k].stream] + w->woven[k].at, from, r);
 }
 
 /* Rows of a line, one by one. */
@@ -174,7 +193,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
   if (streamed)
     for (int j = 0; j < w->targets; j++) K(sink_open)(sinks + j, to[w->target[j].column] + w->target[j].low + first * w->target[j].step);
   int64_t i = first;
-  const int64_t fit = (streamed ? ANYDML_SINK : ANYDML_WOVEN) / (w->segment * rows), most = fit > 0 ? fit : 1;
+  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / rows, most = fit > 0 ? fit : 1;
   while (i + rows <= last) {
     int64_t blocks = (last - i) / rows < most ? (last - i) / rows : most;
     const int is_lead = direct && i == first && lead, is_end = i + rows == last && i > first;
@@ -182,7 +201,7 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
     for (int j = 0; j < w->targets; j++)
       targets[j] = streamed ? sinks[j].data + sinks[j].fill : to[w->target[j].column] + w->target[j].low + i * w->target[j].step;
     for (int j = 0; j < w->sources; j++) sources[j] = from[w->source[j].column] + i * w->source[j].step;
-    w->block(w, targets, sources, blocks, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
+    w->block(w, targets, sources, &(anydml_span){.lines = 1, .blocks = blocks}, direct && !is_lead && !is_end ? ANYDML_DIRECT : streamed);
     i += is_lead ? lead : blocks * rows;
     if (streamed)
       for (int j = 0; j < w->targets; j++) {
@@ -197,18 +216,56 @@ static void K(weave_line)(const anydml_weave *w, const int64_t *at, int64_t firs
   if (i < last) K(weave_rows)(w, to, from, i, last);
 }
 
+/* Whole lines of the last dimension outside of them; past the caches where they follow each other at the destination. */
+static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lines, int streamed) {
+  char *to[ANYDML_COLUMNS], *targets[ANYDML_COLUMNS];
+  const char *from[ANYDML_COLUMNS], *sources[ANYDML_COLUMNS];
+  const int d = w->dimension[w->rank - 1];
+  anydml_span span = {.blocks = w->n0 / w->rows, .rest = w->n0 % w->rows};
+  K(sink) sinks[ANYDML_COLUMNS];
+  for (int k = 0; k < w->columns; k++) anydml_line_of(w, w->column + k, at, to + k, from + k);
+  for (int j = 0; j < w->targets; j++) {
+    targets[j] = to[w->target[j].column] + w->target[j].low;
+    span.to[j] = w->column[w->target[j].column].move->a[d];
+    streamed &= span.to[j] == w->n0 * w->target[j].step;
+  }
+  for (int j = 0; j < w->sources; j++) {
+    sources[j] = from[w->source[j].column];
+    span.from[j] = w->column[w->source[j].column].move->b[d];
+  }
+  for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
+  for (const int64_t most = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / w->n0; lines > 0; lines -= span.lines) {
+    span.lines = lines < most ? lines : most;
+    for (int j = 0; streamed && j < w->targets; j++) targets[j] = sinks[j].data + sinks[j].fill;
+    w->block(w, targets, sources, &span, streamed);
+    for (int j = 0; j < w->targets; j++) {
+      targets[j] += span.lines * span.to[j];
+      if (!streamed) continue;
+      sinks[j].fill += span.lines * span.to[j];
+      K(sink_flush)(sinks + j);
+    }
+    for (int j = 0; j < w->sources; j++) sources[j] += span.lines * span.from[j];
+  }
+  for (int j = 0; streamed && j < w->targets; j++) K(sink_close)(sinks + j);
+}
+
 static void K(weave)(const anydml_step *s, int64_t first, int64_t last) {
   const anydml_weave *w = (const anydml_weave *)s->table;
   const anydml_move *m = w->column->move;
-  int64_t at[ANYDML_RANK];
-  int64_t begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes;
-  if (s->c0 > 1) { begin = first / s->c0; end = (last - 1) / s->c0 + 1; }
-  for (int64_t line = begin, rest = begin; line < end; rest = ++line) {
+  const int64_t parts = s->c0;
+  const int several = w->rank && w->n0 <= (s->streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / 2;
+  int64_t at[ANYDML_RANK], begin = first * s->each, end = last * s->each < s->planes ? last * s->each : s->planes, done = 1;
+  if (parts > 1) { begin = first / parts; end = (last - 1) / parts + 1; }
+  for (int64_t line = begin; line < end; line += done) {
+    int64_t rest = line;
     for (int d = w->rank - 1; d >= 0; d--) { at[d] = rest % m->n[w->dimension[d]]; rest /= m->n[w->dimension[d]]; }
-    if (s->c0 == 1) K(weave_line)(w, at, 0, w->n0, s->streamed);
-    else {
-      int64_t from = line == begin ? first - line * s->c0 : 0, to = line == end - 1 ? last - line * s->c0 : s->c0;
+    if (parts > 1) {
+      int64_t from = line == begin ? first - line * parts : 0, to = line == end - 1 ? last - line * parts : parts;
       K(weave_line)(w, at, from * s->p0, to * s->p0 < w->n0 ? to * s->p0 : w->n0, s->streamed);
-    }
+    } else if (several) {
+      done = m->n[w->dimension[w->rank - 1]] - at[w->rank - 1];
+      if (done > end - line) done = end - line;
+      K(weave_lines)(w, at, done, s->streamed);
+    } else K(weave_line)(w, at, 0, w->n0, s->streamed);
   }
 }

@@ -24,14 +24,19 @@ typedef struct { int32_t column; int64_t step, low, high; } anydml_stream_of;
 /* A vector that is written: of which stream, and its terms. */
 typedef struct { int32_t stream, at, first, terms; } anydml_woven;
 
+/* Lines of so many whole blocks, and `rest` rows more; and from one to the next of each target and source. */
+typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_span;
+
 typedef struct anydml_weave anydml_weave;
+typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven *, char *to, const char *const *from, const anydml_span *);
+typedef void (*anydml_weave_block)(const anydml_weave *, char *const *to, const char *const *from, const anydml_span *, int past);
 
 struct anydml_weave {
-  void (*vector)(const anydml_weave *, int first, int terms, char *to, int64_t step, const char *const *from, const int64_t *steps, int64_t blocks);
-  void (*block)(const anydml_weave *, char *const *to, const char *const *from, int64_t blocks, int past);
+  anydml_weave_vector vector;
+  anydml_weave_block block;
   int32_t columns, targets, sources, count, rows, rank;
   int32_t windows;                     /* of a block, where all vectors take bytes of all of them; else 0 */
-  int64_t lines, n0, segment;          /* lines, rows of a line, bytes of the widest stream's row */
+  int64_t lines, n0, segment, row;     /* lines, rows of a line, bytes of the widest stream's row, and of the widest target's */
   int32_t dimension[ANYDML_RANK];      /* of the moves, outside of rows */
   anydml_column column[ANYDML_COLUMNS];
   anydml_stream_of target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
@@ -51,7 +56,7 @@ static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *
 /* Puts columns into streams; whether each row of each target is written whole. */
 static int anydml_streams(anydml_weave *w) {
   w->targets = w->sources = 0;
-  w->segment = 1;
+  w->segment = w->row = 1;
   for (int k = 0; k < w->columns; k++) {
     anydml_column *c = w->column + k;
     int j;
@@ -92,6 +97,7 @@ static int anydml_streams(anydml_weave *w) {
     anydml_column *c = w->column + k;
     c->into -= w->target[c->target].low;
     if (c->into + c->element > c->a) return 0;
+    if (c->a > w->row) w->row = c->a;
     if (c->a > w->segment) w->segment = c->a;
     if (anydml_abs(c->b) > w->segment) w->segment = anydml_abs(c->b);
   }
@@ -221,7 +227,8 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
       terms += v->terms;
     }
   }
-  return 1;
+  /* Masks are worth it where a window has several elements, or where elements are not in order at one end. */
+  return w->columns > 1 || window == 64 || terms * (width / window) < rows;
 }
 
 /* Columns of one move: of its dimension `apart`, or one where that is −1; its rows go along another one. */
