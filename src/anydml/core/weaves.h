@@ -1,32 +1,25 @@
 /* Columns woven by masks (see weaving.h): each vector of a block again and again along the rows. */
 #define ANYDML_WEAVE_OF(t) case t: { \
     ANYDML_STEADY(t) \
-    int64_t steps[t], back[t], next[t]; \
-    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
-      const int s = w->from[v->first + k]; \
-      steps[k] = w->source[s].step * w->rows; \
-      back[k] = again * w->source[s].step; \
-      next[k] = r->from[s] - steps[k] * blocks - back[k]; } \
     for (int64_t line = 0; line < r->lines; line++) { \
       /* The last rows with some of those before them, where they are no whole block. */ \
-      for (int64_t n = r->blocks, more = again;; n = 1, more = 0) { \
-        for (; n > 0; n--) { \
+      for (int64_t n = r->blocks, more = r->rest;; n = 1, more = 0) { \
+        do { \
           x = ANYDML_FIRST_OF(0); \
           _Pragma("GCC unroll 8") for (int k = 1; k < t; k++) x = ANYDML_TERM_OF(k); \
-          _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += steps[k]; \
+          _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->steps[k]; \
           ANYDML_LEAVE(to); \
           to += step; \
-        } \
+        } while (--n); \
         if (!more) break; \
-        _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += back[k]; \
-        to += to_back; \
+        _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->backs[k]; \
+        to += c->back; \
       } \
-      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += next[k]; \
-      to += to_next; \
+      _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) p[k] += c->nexts[k]; \
+      to += c->next; \
     } } break;
-#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven *v, char *to, const char *const *from, const anydml_span *r) { \
-  const int64_t again = r->rest ? r->rest - w->rows : 0, blocks = r->blocks + !!r->rest; \
-  const int64_t row = w->target[v->stream].step, step = row * w->rows, to_back = again * row, to_next = r->to[v->stream] - step * blocks - to_back; \
+#define ANYDML_WEAVE_VECTOR() (const anydml_weave *w, const anydml_woven *v, char *to, const anydml_course *c, const anydml_span *r) { \
+  const int64_t step = c->step; \
   switch (v->terms) { ANYDML_WEAVE_OF(1) ANYDML_WEAVE_OF(2) ANYDML_WEAVE_OF(3) ANYDML_WEAVE_OF(4) ANYDML_WEAVE_OF(5) ANYDML_WEAVE_OF(6) ANYDML_WEAVE_OF(7) ANYDML_WEAVE_OF(8) } }
 
 /* One vector of each of some blocks: from windows of 16 bytes, one a lane. */
@@ -67,7 +60,7 @@ static inline anydml_v16 K(pick)(anydml_v16 v, anydml_v16 m) {
 #define ANYDML_TERM_OF(k) x | ANYDML_PICK(ANYDML_GET(k), mask[k])
 #define ANYDML_FIRST_OF(k) ANYDML_PICK(ANYDML_GET(k), mask[k])
 #define ANYDML_STEADY(t) K(vec) mask[t]; const char *p[t]; int64_t o[t][ANYDML_LANES]; \
-    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[v->first + k]; p[k] = from[w->from[v->first + k]]; \
+    _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { mask[k] = *(const K(vec) *)w->mask[v->first + k]; p[k] = c->from[k]; \
       _Pragma("GCC unroll 4") for (int l = 0; l < ANYDML_LANES; l++) o[k][l] = w->offset[v->first + k][l]; } \
     K(vec) x;
 #define ANYDML_LEAVE(to) *(K(vec) *)(to) = x
@@ -106,7 +99,7 @@ static void K(mirror)(const anydml_step *s, char *to, const char *from, int64_t 
 #define ANYDML_STEADY(t) __m512i mask[t]; __mmask64 keep[t]; const char *p[t]; \
     _Pragma("GCC unroll 8") for (int k = 0; k < t; k++) { \
       const int term = v->first + k; \
-      mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = from[w->from[term]] + w->offset[term][0]; } \
+      mask[k] = _mm512_loadu_si512(w->mask[term]); keep[k] = w->keep[term]; p[k] = c->from[k] + w->offset[term][0]; } \
     __m512i x;
 #define ANYDML_LEAVE(to) _mm512_storeu_si512(to, x)
 static __attribute__((target("avx512vbmi"))) void K(weave_windows) ANYDML_WEAVE_VECTOR()
@@ -155,8 +148,22 @@ static __attribute__((target("avx512vbmi"))) void K(weave_whole)(const anydml_we
 
 /* Some blocks of rows, vector by vector. */
 static void K(weave_blocks)(const anydml_weave *w, char *const *to, const char *const *from, const anydml_span *r, int past) {
+  const int64_t rows = w->rows, again = r->rest ? r->rest - rows : 0, moved = r->blocks * rows + r->rest;
   (void)past;
-  for (int k = 0; k < w->count; k++) w->vector(w, w->woven + k, to[w->woven[k].stream] + w->woven[k].at, from, r);
+  for (int k = 0; k < w->count; k++) {
+    const anydml_woven *v = w->woven + k;
+    const int64_t row = w->target[v->stream].step;
+    anydml_course c = {.step = rows * row, .back = again * row, .next = r->to[v->stream] - moved * row};
+    for (int t = 0; t < v->terms; t++) {
+      const int s = w->from[v->first + t];
+      const int64_t step = w->source[s].step;
+      c.from[t] = from[s];
+      c.steps[t] = rows * step;
+      c.backs[t] = again * step;
+      c.nexts[t] = r->from[s] - moved * step;
+    }
+    w->vector(w, v, to[v->stream] + v->at, &c, r);
+  }
 }
 
 /* Rows of a line, one by one. */

@@ -24,11 +24,18 @@ typedef struct { int32_t column; int64_t step, low, high; } anydml_stream_of;
 /* A vector that is written: of which stream, and its terms. */
 typedef struct { int32_t stream, at, first, terms; } anydml_woven;
 
-/* Lines of so many whole blocks, and `rest` rows more; and from one to the next of each target and source. */
+/* Lines of so many whole blocks, one at least, and `rest` rows more; and from one to the next of each target and source. */
 typedef struct { int64_t lines, blocks, rest, to[ANYDML_COLUMNS], from[ANYDML_COLUMNS]; } anydml_span;
 
+/* How one vector of each block goes along: bytes from block to block, back to the last rows of a line, and to the next
+ * line, at the destination and of each term. */
+typedef struct {
+  int64_t step, back, next, steps[ANYDML_WIDEST], backs[ANYDML_WIDEST], nexts[ANYDML_WIDEST];
+  const char *from[ANYDML_WIDEST];
+} anydml_course;
+
 typedef struct anydml_weave anydml_weave;
-typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven *, char *to, const char *const *from, const anydml_span *);
+typedef void (*anydml_weave_vector)(const anydml_weave *, const anydml_woven *, char *to, const anydml_course *, const anydml_span *);
 typedef void (*anydml_weave_block)(const anydml_weave *, char *const *to, const char *const *from, const anydml_span *, int past);
 
 struct anydml_weave {
@@ -158,6 +165,63 @@ static int anydml_block_masks(anydml_weave *w) {
   return 1;
 }
 
+/* The terms of a vector, from the term `first` on: each lane takes what it needs from as few windows as hold it. */
+static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8_t *owner, int width, int window) {
+  const int64_t step = w->target[v->stream].step;
+  int64_t row = v->at / step, place = v->at % step, from[64];
+  int source[64];
+  for (int lane = 0; lane < width / window; lane++) {
+    const int begin = lane * window, end = begin + window;
+    for (int byte = begin; byte < end; byte++) {
+      const anydml_column *c = w->column + owner[place];
+      source[byte] = c->source;
+      from[byte] = row * w->source[c->source].step + c->of + place - c->into;
+      if (++place == step) { place = 0; row++; }
+    }
+    for (int next = begin; next < end; next++) {
+      const int j = source[next];
+      if (j < 0) continue;
+      /* A window begins at the first byte that no other has; before it, at a line of the caches' part, if that does. */
+      const anydml_stream_of *s = w->source + j;
+      const int64_t low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0), last = s->high + (s->step > 0 ? (w->rows - 1) * s->step : 0) - window;
+      int64_t start = last, most = low;
+      for (int byte = next; byte < end; byte++)
+        if (source[byte] == j && from[byte] < start) start = from[byte];
+      for (int byte = next; byte < end; byte++)
+        if (source[byte] == j && from[byte] < start + window && from[byte] > most) most = from[byte];
+      const int64_t even = start - (start - low) % window;
+      if (even + window > most) start = even;
+      int t = first;
+      while (t < first + v->terms && (w->from[t] != j || w->offset[t][lane] != INT32_MIN)) t++;
+      if (t == first + v->terms) {
+        if (v->terms == ANYDML_WIDEST || t == ANYDML_TERMS) return 0;
+        v->terms++;
+        w->keep[t] = 0;
+        w->from[t] = j;
+        memset(w->mask[t], 0x80, 64);
+        for (int k = 0; k < 4; k++) w->offset[t][k] = INT32_MIN;
+      }
+      w->offset[t][lane] = (int32_t)start;
+      for (int byte = next; byte < end; byte++)
+        if (source[byte] == j && from[byte] < start + window) {
+          w->mask[t][byte] = (uint8_t)(from[byte] - start);
+          w->keep[t] |= (uint64_t)1 << byte;
+          source[byte] = -1;
+        }
+      /* What is left where this began lies in a window further on. */
+      if (source[next] >= 0) next--;
+    }
+  }
+  /* Lanes that need fewer terms read what others do. */
+  for (int t = first; t < first + v->terms; t++)
+    for (int k = 0; k < width / window; k++)
+      if (w->offset[t][k] == INT32_MIN) {
+        const anydml_stream_of *s = w->source + w->from[t];
+        w->offset[t][k] = (int32_t)(s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0));
+      }
+  return 1;
+}
+
 /* Makes the masks, for vectors of `width` bytes of windows of `window`; whether it is worth it. */
 static int anydml_masks(anydml_weave *w, int width, int window) {
   int rows = 1;
@@ -176,54 +240,13 @@ static int anydml_masks(anydml_weave *w, int width, int window) {
   w->count = 0;
   int terms = 0;
   for (int j = 0; j < w->targets; j++) {
-    const int64_t step = w->target[j].step;
     uint8_t owner[64];
     anydml_owners(w, j, owner);
-    int64_t row = 0, place = 0;
-    for (int at = 0; at < rows * step; at += width) {
+    for (int at = 0; at < rows * w->target[j].step; at += width) {
       if (w->count == ANYDML_TERMS) return 0;
       anydml_woven *v = w->woven + w->count++;
       *v = (anydml_woven){j, at, terms, 0};
-      for (int byte = 0; byte < width; byte++) {
-        const int lane = byte / window;
-        const anydml_column *c = w->column + owner[place];
-        const anydml_stream_of *s = w->source + c->source;
-        const int64_t from = row * s->step + c->of + place - c->into;
-        int t, spare = -1;
-        for (t = terms; t < terms + v->terms; t++) {
-          if (w->from[t] != c->source) continue;
-          const int32_t offset = w->offset[t][lane];
-          if (offset == INT32_MIN) { if (spare < 0) spare = t; }
-          else if (from >= offset && from < offset + window) break;
-        }
-        if (t == terms + v->terms) {
-          if (spare >= 0) t = spare;
-          else {
-            if (v->terms == ANYDML_WIDEST || t == ANYDML_TERMS) return 0;
-            v->terms++;
-            w->keep[t] = 0;
-            w->from[t] = c->source;
-            memset(w->mask[t], 0x80, 64);
-            for (int k = 0; k < 4; k++) w->offset[t][k] = INT32_MIN;
-          }
-          const int64_t last = rows - 1, low = s->low + (s->step < 0 ? last * s->step : 0), high = s->high + (s->step > 0 ? last * s->step : 0);
-          int64_t start = s->step < 0 ? row * s->step + s->high - window : row * s->step + s->low;
-          if (from < start || from >= start + window) start = s->step < 0 ? from + 1 - window : from;
-          if (start < low) start = low;
-          if (start > high - window) start = high - window;
-          w->offset[t][lane] = (int32_t)start;
-        }
-        w->mask[t][byte] = (uint8_t)(from - w->offset[t][lane]);
-        w->keep[t] |= (uint64_t)1 << byte;
-        if (++place == step) { place = 0; row++; }
-      }
-      /* Lanes that need fewer terms read what others do. */
-      for (int t = terms; t < terms + v->terms; t++)
-        for (int k = 0; k < width / window; k++)
-          if (w->offset[t][k] == INT32_MIN) {
-            const anydml_stream_of *s = w->source + w->from[t];
-            w->offset[t][k] = (int32_t)(s->low + (s->step < 0 ? (rows - 1) * s->step : 0));
-          }
+      if (!anydml_terms(w, v, terms, owner, width, window)) return 0;
       terms += v->terms;
     }
   }
