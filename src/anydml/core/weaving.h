@@ -181,7 +181,7 @@ static int anydml_terms(anydml_weave *w, anydml_woven *v, int first, const uint8
     for (int next = begin; next < end; next++) {
       const int j = source[next];
       if (j < 0) continue;
-      /* A window begins at the first byte that no other has; before it, at a line of the caches' part, if that does. */
+      /* A window begins at the first byte that no other has, or before it at a multiple of its size with the same bytes. */
       const anydml_stream_of *s = w->source + j;
       const int64_t low = s->low + (s->step < 0 ? (w->rows - 1) * s->step : 0), last = s->high + (s->step > 0 ? (w->rows - 1) * s->step : 0) - window;
       int64_t start = last, most = low;

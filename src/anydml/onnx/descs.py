@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from anydml.errors import BindingError, DescError, ModelError
+from anydml.errors import ModelError
 from anydml.files.json_path import names, show
 from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
@@ -270,10 +270,7 @@ class _Descriptions:
         return Finding(node.name, desc) if desc else Finding(node.name, unchecked=missing)
 
     def _outputs(self, node: Node, at: Looking, inputs: Sequence[Flowing | None], needed: Set[str]) -> list[Flowing]:
-        try:
-            outputs = [*node.entry.run(node, at, inputs)]
-        except (DescError, BindingError, IndexError) as error:
-            raise node.reworded(error) from None
+        outputs = [*at.results(node, inputs)]
         if needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
             return outputs
         arrays = [None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, Tensors)]

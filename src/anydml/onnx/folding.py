@@ -16,10 +16,9 @@ import numpy as np
 from anydml.moves.compose import Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.value import Value
-from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, NotKnownError, Write, only_source, packed
-from anydml.onnx.values import FEW, INT64, Array, Sizes, Tensor, known_array
+from anydml.onnx.moving import Moving, NotKnownError, Write, packed
+from anydml.onnx.values import FEW, Array, Flowing, Sizes, Tensor, known_array
 from anydml.tracing.sizes import is_open
 
 _RESULT = 1 << 40
@@ -43,12 +42,6 @@ class Folding(Moving):
         """As `Moving.composer`."""
         return self._composer
 
-    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
-        """As `Moving.known`."""
-        if tensor.array is None:
-            raise NotKnownError(name)
-        return tensor.array
-
     def stored(self, *tensors: Tensor) -> bool:
         """They are."""
         return True
@@ -57,9 +50,6 @@ class Folding(Moving):
         """They are."""
         return True
 
-    def direct(self, tensor: Tensor) -> None:
-        """As `Moving.direct`."""
-
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """As `Moving.values`."""
         return [self._value(self.known_of(tensor), tensor.dtype) for tensor in tensors]
@@ -67,10 +57,6 @@ class Folding(Moving):
     def source(self, array: Array) -> Value:
         """As `Moving.source`."""
         return self._value(array, array.dtype)
-
-    def access(self, value: Value) -> Access | Fill:
-        """As `Moving.access`."""
-        return only_source(value)
 
     @staticmethod
     def known_of(tensor: Tensor) -> Array:
@@ -140,14 +126,23 @@ class Folding(Moving):
         found = make()
         return Tensor(dtype, shape, known_array(found.reshape(-1).tolist(), dtype, shape), maker=node.label)
 
-    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
-        """As `Moving.constant`."""
-        array = make(Budget())
-        return Tensor(array.dtype, array.shape, array, maker=node.label)
 
-    def given(self, node: Node, array: Array) -> Tensor:
-        """As `Moving.given`."""
-        return Tensor(INT64 if array.dtype.hasobject else array.dtype, array.shape, array, maker=node.label)
+def folded(node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...] | None:
+    """What a node makes of few elements that are known; None where its inputs are others, or its results.
+
+    Raises:
+        ModelError: the inputs do not fit the operator.
+    """
+    if not all(each is None or (isinstance(each, Tensor) and _is_few(each)) for each in inputs):
+        return None
+    try:
+        return Folding().results(node, inputs)
+    except NotKnownError:
+        return None
+
+
+def _is_few(tensor: Tensor) -> bool:
+    return tensor.array is not None and not tensor.dtype.hasobject and tensor.size <= FEW
 
 
 def _along(strides: Sequence[int], at: Sizes) -> int:

@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from anydml.errors import BindingError, DescError
 from anydml.moves.compose import Composer
 from anydml.moves.move import Access, Fill, Move
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
 from anydml.onnx.tensors import check_rank
-from anydml.onnx.values import Array, Sizes, Tensor
+from anydml.onnx.values import INT64, Array, Flowing, Sizes, Tensor
+from anydml.tracing.sizes import is_open
+
+MOST_FACTORS = 4096
+"""Factors of the pieces that a node composes; where there are more, its inputs are stored before."""
 
 MOST_BYTES = 2**62
 """Of a tensor: what is more has no addresses."""
@@ -42,6 +47,18 @@ class Moving(abc.ABC):
     runs: bool
     """Whether the graph runs; otherwise only sizes and types matter, and a value need not say where elements are."""
 
+    def results(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
+        """What a node makes of its inputs; None stands for one that is not given.
+
+        Raises:
+            ModelError: the inputs do not fit the operator.
+            NotKnownError: elements that are known only when the graph runs decide something.
+        """
+        try:
+            return tuple(node.entry.run(node, self, inputs))
+        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
+            raise node.reworded(error) from None
+
     @abc.abstractmethod
     def ask(self, node: Node, size: int) -> None:
         """Refuse indices of so many bytes, which a node is about to make, where there is no memory for them.
@@ -55,13 +72,15 @@ class Moving(abc.ABC):
     def composer(self) -> Composer:
         """Composes values; asked for after `values`."""
 
-    @abc.abstractmethod
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
         """The elements of an input that decides sizes.
 
         Raises:
             ModelError, NotKnownError: they are known only when the graph runs.
         """
+        if tensor.array is None:
+            raise NotKnownError(name)
+        return tensor.array
 
     @abc.abstractmethod
     def stored(self, *tensors: Tensor) -> bool:
@@ -75,8 +94,7 @@ class Moving(abc.ABC):
     def look(self, *tensors: Tensor) -> bool:
         """As `stored`, but if moves can read the elements, and refuse indices, they need not be there."""
 
-    @abc.abstractmethod
-    def direct(self, tensor: Tensor) -> None:
+    def direct(self, tensor: Tensor) -> None:  # noqa: B027 -- most have nothing to do
         """Have a tensor's elements where no index has to be looked up for them: lookups in lookups are slow."""
 
     @abc.abstractmethod
@@ -127,7 +145,6 @@ class Moving(abc.ABC):
         """
         return self.computed(node, (count,), dtype, make, 24 * count)
 
-    @abc.abstractmethod
     def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
         """A result that is part of the model.
 
@@ -137,14 +154,19 @@ class Moving(abc.ABC):
             make: reads it, and asks for the memory that it takes.
             cost: bytes that reading it takes, beside what `make` asks for.
         """
+        budget = Budget()
+        budget.ask(node.label, "reading its value", cost)
+        return self.given(node, make(budget))
 
-    @abc.abstractmethod
     def given(self, node: Node, array: Array) -> Tensor:
         """A result that follows from sizes or attributes alone: it is small, of numbers, INT64 where they are open."""
+        dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
+        return Tensor(dtype, array.shape, array, maker=node.label)
 
-    @abc.abstractmethod
     def access(self, value: Value) -> Access | Fill:
         """Where the elements of a value are that is stored, with a stride for each of its dimensions."""
+        (piece,) = value.pieces
+        return piece.source
 
     def moved(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
         """A result that is made by moves alone.
@@ -172,12 +194,6 @@ def checked(node: Node, value: Value) -> Value:
     check_rank(f"{node.label}: the result", len(value.sizes))
     check_bytes(node, value.sizes, value.element_size)
     return value
-
-
-def only_source(value: Value) -> Access | Fill:
-    """The source of a value that is one piece, whose factors are its dimensions."""
-    (piece,) = value.pieces
-    return piece.source
 
 
 def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
@@ -217,12 +233,6 @@ class Looking(Moving):
         """One that is thrown away."""
         return self._composer
 
-    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
-        """As `Moving.known`."""
-        if tensor.array is None:
-            raise NotKnownError(name)
-        return tensor.array
-
     def stored(self, *tensors: Tensor) -> bool:
         """They are not."""
         return False
@@ -230,9 +240,6 @@ class Looking(Moving):
     def look(self, *tensors: Tensor) -> bool:
         """They are not."""
         return False
-
-    def direct(self, tensor: Tensor) -> None:
-        """They are nowhere."""
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """Tensors without memory."""
@@ -267,10 +274,6 @@ class Looking(Moving):
     def given(self, node: Node, array: Array) -> Tensor:
         """As it is."""
         return Tensor.of(array)
-
-    def access(self, value: Value) -> Access | Fill:
-        """As if it were there."""
-        return only_source(value)
 
 
 def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError, DescError
 from anydml.memory.results import empty
 from anydml.moves.move import Access, Fill
 from anydml.moves.value import Value
 from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.compiling import compiled_of
+from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import POSITION, Moving, Write, moved_type, only_source
+from anydml.onnx.moving import MOST_FACTORS, POSITION, Moving, Write, moved_type
 from anydml.onnx.region import Region
 from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
 
@@ -26,14 +26,8 @@ MOST_NODES = 256
 MOST_PIECES = 8192
 """Pieces of all values that a region has made: composing takes time for each."""
 
-MOST_FACTORS = 4096
-"""Factors of the pieces that a node composes; where there are more, its inputs are stored before."""
-
 MOST_WORK = 16 * MOST_FACTORS
-"""The same for all nodes of a region."""
-
-FOLDED = 64
-"""Elements of inputs up to which a node that decides sizes runs at once, apart from the regions."""
+"""Factors of the pieces that all nodes of a region compose."""
 
 
 class Running(Moving):
@@ -45,7 +39,7 @@ class Running(Moving):
         log: is told of every program.
 
     Attributes:
-        programs: how many have run, those of nodes that decide sizes not counted.
+        programs: how many have run.
     """
 
     def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
@@ -76,18 +70,15 @@ class Running(Moving):
         Raises:
             ModelError: the inputs do not fit the operator, or its results do not fit into memory.
         """
-        if decides and _are_few(inputs):
-            region, self._region, log, self._log = self._region, Region(), self._log, None
-            programs = self.programs
-            try:
-                found = self._run(node, inputs)
-                self.flush()
-            finally:
-                self._region, self._log, self.programs = region, log, programs
-            if log:
-                log(f"Alone, because sizes depend on it: {node.label}")
+        found = folded(node, inputs) if decides else None
+        if found is not None:
+            if self._log:
+                self._log(f"Alone, because sizes depend on it: {node.label}")
             return found
-        found = self._run(node, inputs)
+        try:
+            found = self.results(node, inputs)
+        finally:
+            self._is_composing = False
         region = self._region
         if (
             not self._is_fused
@@ -98,16 +89,6 @@ class Running(Moving):
             or region.scratch > SMALL
         ):
             self.flush()
-        return found
-
-    def _run(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
-        self._is_composing = False
-        try:
-            found = tuple(node.entry.run(node, self, inputs))
-        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
-            raise node.reworded(error) from None
-        finally:
-            self._is_composing = False
         return found
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
@@ -187,10 +168,6 @@ class Running(Moving):
         self.budget.ask(node.label, "reading its value", cost)
         return self.given(node, make(self.budget))
 
-    def access(self, value: Value) -> Access | Fill:
-        """As `Moving.access`."""
-        return only_source(value)
-
     def given(self, node: Node, array: Array) -> Tensor:
         """As `Moving.given`."""
         return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
@@ -252,12 +229,6 @@ def _is_looked_up(source: Access | Fill) -> bool:
 def _factors(tensor: Tensor) -> int:
     """Factors that a tensor is described by, about; 0 where it is stored."""
     return 0 if tensor.value is None else len(tensor.value.pieces) * (1 + len(tensor.shape))
-
-
-def _are_few(inputs: Sequence[Flowing | None]) -> bool:
-    return all(
-        each is None or (isinstance(each, Tensor) and each.array is not None and each.size <= FOLDED) for each in inputs
-    )
 
 
 def tensors_in(values: Sequence[Flowing]) -> list[Tensor]:

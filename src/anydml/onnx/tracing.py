@@ -8,20 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from anydml.errors import BindingError, DescError
 from anydml.memory import limits
 from anydml.moves.compose import SCRATCH, Composer, strided
 from anydml.moves.move import Access, Fill, Lookup, Move, every_lookup
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
-from anydml.onnx.folding import Folding
+from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, NotKnownError, Write
-from anydml.onnx.values import FEW, INT64, Array, Flowing, Nothing, Sizes, Tensor, Tensors
+from anydml.onnx.moving import MOST_FACTORS, Moving, NotKnownError, Write
+from anydml.onnx.values import INT64, Array, Flowing, Nothing, Sizes, Tensor, Tensors
 from anydml.tracing.trace import Trace, TracedArray
-
-MOST_FACTORS = 4096
-"""Factors of the pieces that a node composes; where there are more, its inputs are stored in scratch before."""
 
 
 class Tracing(Moving):
@@ -44,18 +40,8 @@ class Tracing(Moving):
             ModelError: the inputs do not fit the operator.
             NotKnownError: elements decide what the graph does.
         """
-        at: Moving = self
-        if all(each is None or (isinstance(each, Tensor) and _is_few(each)) for each in inputs):
-            at = Folding()
-        try:
-            try:
-                return tuple(node.entry.run(node, at, inputs))
-            except NotKnownError:
-                if at is self:
-                    raise
-                return tuple(node.entry.run(node, self, inputs))
-        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
-            raise node.reworded(error) from None
+        found = folded(node, inputs)
+        return self.results(node, inputs) if found is None else found
 
     def result(self, value: Flowing) -> Any:
         """A value, as `fuse` sees it."""
@@ -85,12 +71,6 @@ class Tracing(Moving):
         """The trace's."""
         return self._trace.composer
 
-    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
-        """As `Moving.known`."""
-        if tensor.array is None:
-            raise NotKnownError(name)
-        return tensor.array
-
     def stored(self, *tensors: Tensor) -> bool:
         """As `Moving.stored`."""
         if any(tensor.array is None for tensor in tensors):
@@ -100,9 +80,6 @@ class Tracing(Moving):
     def look(self, *tensors: Tensor) -> bool:
         """As `Moving.look`."""
         return all(tensor.array is not None for tensor in tensors)
-
-    def direct(self, tensor: Tensor) -> None:
-        """As `Moving.direct`."""
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
         """As `Moving.values`."""
@@ -169,21 +146,6 @@ class Tracing(Moving):
         if dtype != INT64:
             return self.computed(node, (count,), dtype, make)
         return Tensor(dtype, (count,), value=self.composer.counting(start, count, step), maker=node.label)
-
-    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
-        """As `Moving.constant`."""
-        budget = Budget()
-        budget.ask(node.label, "reading its value", cost)
-        array = make(budget)
-        return Tensor(array.dtype, array.shape, array, maker=node.label)
-
-    def given(self, node: Node, array: Array) -> Tensor:
-        """As `Moving.given`."""
-        return Tensor(INT64 if array.dtype.hasobject else array.dtype, array.shape, array, maker=node.label)
-
-
-def _is_few(tensor: Tensor) -> bool:
-    return tensor.array is not None and not tensor.dtype.hasobject and tensor.size <= FEW
 
 
 def _check_lookups(lookups: Iterable[Lookup]) -> None:
