@@ -109,3 +109,8 @@ def test_a_repeated_key_is_named_by_its_path():
         loads('{"a": [{"b": 1}, {"b c": 1, "x": {}, "b c": 2}]}', HERE)
     assert str(caught.value).startswith('m.json: a[1]["b c"]: this key stands twice')
     assert caught.value.field == 'a[1]["b c"]'
+
+
+def test_a_repeated_key_is_found_where_another_replaces_its_object():
+    with pytest.raises(ModelError, match=r"^m\.json: a\.b: this key stands twice"):
+        loads('{"a": {"b": {"c": 1, "c": 2}, "b": 3}, "d": {"e": 1}}', HERE)

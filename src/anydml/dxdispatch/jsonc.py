@@ -92,7 +92,7 @@ def loads(text: str, place: JsonPath) -> Any:
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
-        if len(value) == len(pairs) or repeated:
+        if len(value) == len(pairs):
             return value
         seen: set[str] = set()
         marked = _Repeated(value)
@@ -112,6 +112,7 @@ def loads(text: str, place: JsonPath) -> Any:
         # Python refuses to convert integers of thousands of digits.
         raise place.error("a number has more digits than can be read") from None
     if repeated:
+        # One that is gone stood at a key that another took, so that the object around them is marked, too.
         where, key = next(_find(root, place))
         raise (where / key).error("this key stands twice in one object; remove one of them")
     return root
