@@ -6,6 +6,7 @@ operations are called with traced tensors, so that what they move becomes part o
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -69,9 +70,11 @@ class Architecture:
     def __init__(self, folder: Path) -> None:
         place = JsonPath(str(folder / "config.json"))
         try:
-            import torch
             import transformers
             from transformers import conversion_mapping, core_model_loading
+
+            # Takes seconds, which nobody needs to wait for who lacks the other.
+            self._torch = importlib.import_module("torch")
         except ImportError as error:
             raise ModelError(
                 f"convert: transformers' mappings cannot be read ({error}): pip install 'transformers>=5' torch"
@@ -80,7 +83,6 @@ class Architecture:
             raise place.error("does not exist: it names the architecture, whose tensors are to be converted")
         self._loading = core_model_loading
         self._mapping_of = conversion_mapping.get_model_conversion_mapping
-        self._torch = torch
         try:
             config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             wanted = [*(config.architectures or ())]
@@ -90,7 +92,7 @@ class Architecture:
                                   "does not have")  # fmt: skip
             if getattr(config, "quantization_config", None) is not None:
                 raise place.error("has a quantization_config: its tensors are computed from others, and not moved")
-            with torch.device("meta"):
+            with self._torch.device("meta"):
                 self.model = kind(config) if wanted else kind.from_config(config)
         except ModelError:
             raise
