@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from anydml.text import did_you_mean
 
-_VIEWS = "moves nothing: call your array library's, or dml.fuse a function that does"
-_COMPUTES = "computes, and anydml moves elements only"
+_VIEWS = "it moves nothing; call your array library's, or dml.fuse a function that does"
+_COMPUTES = "it computes, and anydml moves elements only"
 
 _HERE = {
     "dml.join(arrays, axis)": "concatenate concat cat append",

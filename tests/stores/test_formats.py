@@ -222,6 +222,13 @@ def test_hostile_pickles_end_with_one_line(content, tmp_path):
     assert isinstance(found, str) or not found
 
 
+def test_an_entry_without_a_name(tmp_path):
+    for name in ("x.pt", "x.npz"):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(""), b"")
+        assert isinstance(opened(tmp_path / name), str)
+
+
 def test_pickles_are_data():
     value = {"a": [1, 2.5, (True, None)], "b": {"c": b"x", "d": "ä"}, "e": 1 << 90}
     for protocol in range(2, 6):
