@@ -71,7 +71,7 @@ CASES = {
     "every second": (slice1((512, 512), (512, 512), (1, 2)), "weave"),
     "a crop": (slice1((4, 3, 256, 256), (4, 3, 128, 128), (1,) * 4), "rows"),
     "rows backwards": (slice1((512, 512), (512, 512), (-1, 1)), "rows"),
-    "every ninth": (slice1((512, 9000), (512, 9000), (1, 9)), "weave"),
+    "every ninth byte": (slice1((512, 9000), (512, 9000), (1, 9), UINT8), "weave"),
     "every ninth of four": (slice1((512, 900, 4), (512, 900, 4), (1, 9, 1)), "elements"),
     "a transposition": (transposed(300, 500), "turn"),
     "rows by index": (gather((1000, 64), (2000,), 0), "look-up"),
