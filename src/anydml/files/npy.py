@@ -83,7 +83,7 @@ def read_header(path: Path, place: JsonPath, start: int = 0, size: int | None = 
         raise place.error(f"{name}is not a .npy file: {reason}") from None
     if dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
         raise place.error(f"{name}holds elements of type {dtype}, which are neither numbers nor texts")
-    if any(extent < 0 for extent in shape):
+    if any(not 0 <= extent < 1 << 63 for extent in shape):
         raise place.error(f"{name}has a header that says shape {shape}")
     if len(shape) > MOST_DIMENSIONS:
         raise place.error(f"{name}has a header with {len(shape)} dimensions; an array has at most {MOST_DIMENSIONS}")
