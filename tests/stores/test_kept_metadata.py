@@ -258,6 +258,13 @@ def test_what_a_npy_file_has_no_place_for_is_said(tmp_path):
     assert "leaves out" not in str(stores.rechunk(tmp_path / "plain.zarr", tmp_path / "y.npy"))
 
 
+@pytest.mark.parametrize("attributes", ["false", "0", "null", "{}"])
+def test_attributes_that_are_none(tmp_path, attributes):
+    written(tmp_path / "x.zarr", 2, 2, codecs_of(2, "none"), names=False)
+    (tmp_path / "x.zarr/.zattrs").write_text(attributes)
+    assert "leaves out" not in str(stores.rechunk(tmp_path / "x.zarr", tmp_path / "y.npy"))
+
+
 @pytest.mark.parametrize(("version", "name"), [*CASES])
 def test_like_another_dtype_and_another_rank(tmp_path, version, name):
     written(tmp_path / "x.zarr", 3, version, codecs_of(version, name))

@@ -70,8 +70,9 @@ def changed(metadata: Mapping[str, bytes], shape: Sequence[int], asked: Asked) -
 def said_besides(metadata: Mapping[str, bytes]) -> list[str]:
     """What metadata say of an array beside its elements: the names of its attributes, and whether axes have names."""
     every = [json.loads(text) for text in metadata.values()]
-    attributes = every[0].get("attributes", json.loads(metadata.get(".zattrs", b"{}")))
-    named = [f"attribute {show(name)}" for name in attributes]
+    attributes = every[0].get("attributes") if "zarr.json" in metadata else json.loads(metadata.get(".zattrs", b"{}"))
+    # false, 0 and null are none.
+    named = [f"attribute {show(name)}" for name in attributes or ()]
     return [*named, "names of axes"] if any(every[0].get("dimension_names") or ()) else named
 
 
