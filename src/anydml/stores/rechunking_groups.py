@@ -57,7 +57,8 @@ def rechunk_group(
     assert isinstance(plan, GridPlan)
     if kept:
         size = bytes_text(sum(path.stat().st_size for path in copied))
-        plan.remarks.append(f"copies {names(kept)} as they are, {size} in {counted(len(copied), 'file')}")
+        they = "it is" if len(kept) == 1 else "they are"
+        plan.remarks.append(f"copies {names(kept)} as {they}, {size} in {counted(len(copied), 'file')}")
     if group.left:
         plan.remarks.append(f"leaves behind {names(group.left)}")
     return plan
