@@ -43,7 +43,7 @@ struct anydml_weave {
   anydml_weave_block block;
   int32_t columns, targets, sources, count, rows, rank;
   int32_t windows;                     /* of a block, where all vectors take bytes of all of them; else 0 */
-  int64_t lines, n0, segment, row;     /* lines, rows of a line, bytes of the widest stream's row, and of the widest target's */
+  int64_t lines, n0, segment, row;     /* lines, rows of a line, bytes of the widest stream's row that are read or written, and of the widest target's */
   int32_t dimension[ANYDML_RANK];      /* of the moves, outside of rows */
   anydml_column column[ANYDML_COLUMNS];
   anydml_stream_of target[ANYDML_COLUMNS], source[ANYDML_COLUMNS];
@@ -106,7 +106,9 @@ static int anydml_streams(anydml_weave *w) {
     if (c->into + c->element > c->a) return 0;
     if (c->a > w->row) w->row = c->a;
     if (c->a > w->segment) w->segment = c->a;
-    if (anydml_abs(c->b) > w->segment) w->segment = anydml_abs(c->b);
+    /* Of rows that are further apart than lines of the caches, one or two lines are read. */
+    const int64_t read = anydml_abs(c->b) < 128 ? anydml_abs(c->b) : 128;
+    if (read > w->segment) w->segment = read;
   }
   return 1;
 }
