@@ -52,6 +52,28 @@ def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("seed", range(CASES))
+def test_many_short_lines_are_woven(kernels, seed):  # noqa: F811
+    """Lines of some elements, every second or third, that follow each other or leave gaps: those stay as they are."""
+    rng = np.random.default_rng(seed)
+    element, step = int(rng.choice([1, 2, 4, 8])), int(rng.choice([-3, -2, 2, 3]))
+    lines, rows, gap = int(rng.integers(1, 300)), int(rng.integers(1, 120)), int(rng.integers(0, 2))
+    source = rng.integers(0, 256, (lines, rows * 3 + 1, element), np.uint8)
+    memory = rng.integers(0, 256, 2 * CANARY + lines * (rows + gap) * element, np.uint8)
+    expected = memory.copy()
+    picked = np.arange(rows) * step + (0 if step > 0 else 3 * rows)
+    expected[CANARY:-CANARY].reshape(lines, rows + gap, element)[:, :rows] = source[:, picked]
+    move = Move(
+        (lines, rows),
+        Access(1, CANARY, ((rows + gap) * element, element)),
+        Access(0, int(picked[0]) * element, ((rows * 3 + 1) * element, step * element)),
+        element,
+    )
+    found = memory.copy()
+    run([move], [source.reshape(-1), found])
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_columns_that_are_written_twice_are_written_in_order(kernels):  # noqa: F811
     x = np.arange(8000, dtype=np.uint16).reshape(2000, 4)
     y = np.zeros_like(x)

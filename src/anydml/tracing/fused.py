@@ -95,16 +95,15 @@ def planned_by(plan: Callable[..., Any]) -> None:
 class _Slow:
     """A function that is called where there is no compiled code."""
 
+    slowly: Callable[..., Any]
+    """What does a call: a method of subclasses."""
+
     def __init__(self, *_: Any) -> None:
         pass
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
         """Results as the function's."""
         return self.slowly(arguments, keywords, out)
-
-    def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """By what subclasses say."""
-        raise NotImplementedError
 
     def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
         """What compiled code gives for a call; None where it does nothing."""
