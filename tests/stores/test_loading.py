@@ -77,6 +77,61 @@ def test_ranges_are_sorted_apart_and_cover_the_runs(checkpoint):
         assert any(a <= run.offset and run.offset + run.length <= b for a, b in ranges[run.path])
 
 
+@given(gap=st.integers(0, 100), rank=st.integers(0, 3))
+def test_ranges_with_a_gap_are_those_without_it_joined(checkpoint, gap, rank):
+    folder, axes, _ = checkpoint
+    plan = stores.plan_load(folder, rank, 4, axes)
+    for path, own in plan.ranges(gap).items():
+        wanted = []
+        for start, stop in plan.ranges()[path].tolist():
+            if wanted and start - wanted[-1][1] <= gap:
+                wanted[-1][1] = stop
+            else:
+                wanted.append([start, stop])
+        assert own.tolist() == wanted
+
+
+def test_more_runs_than_can_be_listed_are_planned(tmp_path):
+    shape = [1 << 13, 1 << 13]
+    header = {f"m.layers.{k}.mlp.down_proj.weight": {"dtype": "U8", "shape": shape} for k in range(9)}
+    for k, each in enumerate(header.values()):
+        each["data_offsets"] = [k << 26, (k + 1) << 26]
+    text = json.dumps(header).encode()
+    with (tmp_path / "x.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + (9 << 26))
+    plan = stores.plan_load(stores.open(tmp_path / "x.safetensors"), 1 << 11, 1 << 12)
+    (ranges,) = plan.ranges().values()
+    assert ranges.shape == (9 << 13, 2)
+    assert (np.diff(ranges) == 2).all()
+    (tmp_path / "turn.toml").write_text('[[rules]]\nmatch = "*"\npermute = [1, 0]\n')
+    turned = stores.plan_load(tmp_path / "x.safetensors", layout=tmp_path / "turn.toml")
+    (ranges,) = turned.ranges().values()
+    assert ranges.tolist() == [[8 + len(text), 8 + len(text) + (9 << 26)]]
+    assert len(json.loads(turned.to_json())["boxes"]) == 9
+    assert "[0:8192, 0:8192] = x.safetensors: m.layers.8.mlp" in turned.explain("*.8.*")
+    with pytest.raises(ModelError, match="67108864 runs of bytes; 16777216 are the most: to_json has them as boxes"):
+        next(turned.descriptors())
+    (tmp_path / "skip.toml").write_text('[[rules]]\nmatch = "*"\nslice = 1\nstep = 2\n')
+    skipping = stores.plan_load(tmp_path / "x.safetensors", layout=tmp_path / "skip.toml")
+    with pytest.raises(ModelError, match=r"the ranges are 301989888 runs of bytes; .* give a gap larger than 0"):
+        skipping.ranges()
+    assert len(*skipping.ranges(1).values()) == 1
+
+
+def test_patterns_that_see_numbers_tell_layers_apart(tmp_path):
+    tensors = {f"layers.{k}.{n}.w": np.arange(8.0).reshape(2, 4) + k for k in range(3) for n in range(2)}
+    save_file(tensors, tmp_path / "x.safetensors")
+    said = "".join(
+        f'[[axes]]\nmatch = "{match}"\naxis = {axis}\n' for match, axis in (("*.{k}.{k}.w", 0), ("*.2.*", 0), ("*", 1))
+    )
+    (tmp_path / "axes.toml").write_text(said)
+    plan = stores.plan_load(tmp_path / "x.safetensors", 1, 2, tmp_path / "axes.toml")
+    for name, each in followed(plan).items():
+        _, k, n, _ = name.split(".")
+        np.testing.assert_array_equal(each, tensors[name][1:] if k == n or k == "2" else tensors[name][:, 2:])
+
+
 def test_rules_and_json(checkpoint, tmp_path):
     folder, _, tensors = checkpoint
     rules = tmp_path / "rules.toml"
@@ -89,11 +144,15 @@ def test_rules_and_json(checkpoint, tmp_path):
     assert np.array_equal(followed(plan)["rows.joined"], wanted)
     said = json.loads(plan.to_json())
     assert [each["name"] for each in said["tensors"]] == [*plan.tensors]
-    runs = [
-        (Path(said["files"][f]["path"]), a, said["tensors"][t]["name"], b, n) for f, a, t, b, n in said["descriptors"]
-    ]
+    runs = []
+    for f, k, offset, start, length, sizes, reads, writes in said["boxes"]:
+        for digits in np.ndindex(*sizes):
+            at, to = (first + int(np.dot(digits, steps)) for first, steps in ((offset, reads), (start, writes)))
+            runs.append((Path(said["files"][f]["path"]), at, said["tensors"][k]["name"], to, length))
     assert runs == [tuple(run) for run in plan.descriptors()]
-    assert {Path(each["path"]): [*map(tuple, each["ranges"])] for each in said["files"]} == plan.ranges()
+    assert {Path(each["path"]): each["ranges"] for each in said["files"]} == {
+        path: own.tolist() for path, own in plan.ranges().items()
+    }
 
 
 def test_refusals(checkpoint, tmp_path):

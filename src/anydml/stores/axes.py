@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anydml.errors import ModelError
@@ -64,6 +65,10 @@ KNOWN: tuple[tuple[str, Axis], ...] = (
 """Names of Llama, Mistral, Qwen and Mixtral, as Hugging Face's transformers writes them; the first that fits counts."""
 
 
+_NUMBER = re.compile(r"(?<![^.])[0-9]+(?![^.])")
+"""A part of a name; those that are known see none."""
+
+
 class Axes:
     """Axes by name.
 
@@ -80,6 +85,12 @@ class Axes:
     def with_known(self, known: Mapping[str, Axis]) -> Axes:
         """The same with axes of names."""
         return Axes(self._own, known)
+
+    def alike(self, names: Iterable[str]) -> list[str]:
+        """A name for each, the same for those that no pattern tells apart, as layers and experts mostly are."""
+        if self._known or any(pattern.sees_numbers for pattern, _ in self._own):
+            return [*names]
+        return [_NUMBER.sub("0", name) for name in names]
 
     def of(self, name: str, dimensions: int, where: str) -> Axis:
         """How ranks share a tensor.

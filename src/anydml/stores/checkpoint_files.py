@@ -41,7 +41,7 @@ def plan_checkpoint(
     composer: Composer,
     inputs: Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
-    change: Change,
+    change: Change | None,
     axes: Axes,
     tp: int | None,
     memory: int | str,
@@ -56,7 +56,7 @@ def plan_checkpoint(
         composer: of the program; errors have its name.
         inputs: as `anydml.stores.reshard`, like all arguments that follow `axes`.
         output: likewise.
-        change: given all tensors, described by this composer's values, gives the new ones.
+        change: given all tensors, described by this composer's values, gives the new ones; None where they stay.
         axes: along which ranks share tensors.
         tp: how many tensor-parallel ranks there are, or None.
         memory: bytes for all buffers.
@@ -72,7 +72,8 @@ def plan_checkpoint(
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
     tensors, metadata = read_sources(inputs, axes, follow)
     stores: list[Store] = []
-    described = change({name: input_of(composer, tensor, stores) for name, tensor in tensors.items()})
+    described = {name: input_of(composer, tensor, stores) for name, tensor in tensors.items()}
+    described = described if change is None else change(described)
     if not described:
         raise JsonPath(str(out)).error("would have no tensor")
     metadata.setdefault("format", "pt")
@@ -121,7 +122,7 @@ def check_output(name: str, out: Path, tp: int | None) -> bool:
     return is_file
 
 
-def input_of(composer: Composer, tensor: Tensor, stores: list[Store]) -> Described:
+def input_of(composer: Composer, tensor: Tensor | Store, stores: list[Store]) -> Described:
     """A tensor over new inputs of the program, one for each of its pieces."""
     pieces = []
     for piece in tensor.pieces:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,43 +16,37 @@ import numpy as np
 
 from anydml.errors import BindingError, ModelError
 from anydml.files.json_path import names
-from anydml.moves import Access, Move, Program
+from anydml.moves import Fill, Move, Operand, Program, simplify
+from anydml.moves.compose import Composer
+from anydml.stores.applying import Described as Made
 from anydml.stores.axes import Axis
 from anydml.stores.checkpoint_files import input_of, share
 from anydml.stores.identities import check_unchanged, identities_of
 from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
 from anydml.stores.resharding import change_of
+from anydml.stores.runs import Offsets, Run, Spans, box_of, check_few, listed, merged, spans_of
 from anydml.stores.scattered import Bytes
-from anydml.stores.sources import read_sources
-from anydml.stores.store import Store
+from anydml.stores.sources import Tensors, read_sources
+from anydml.stores.store import Checkpoint, Store
 from anydml.stores.targets import NewFile, Target
 from anydml.tensor import Layout
-from anydml.text import counted
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.trace import Trace
 
-MOST_RUNS = 1 << 24
-"""Of a plan: each takes some 30 bytes."""
-
-Offsets = np.ndarray[Any, np.dtype[np.int64]]
+Described = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of a tensor."""
 
 
-class Run(NamedTuple):
-    """Bytes of a file that follow each other in a tensor, too.
+class Kind(NamedTuple):
+    """What tensors that are alike have in common.
 
     Attributes:
-        path: the file.
-        offset: of the first byte in the file.
-        tensor: its name.
-        start: of the first byte in the tensor, which lies in C order.
-        length: bytes.
+        moves: from the stores of a tensor, by their numbers, to the tensor.
+        described: its shape and dtype.
     """
 
-    path: Path
-    offset: int
-    tensor: str
-    start: int
-    length: int
+    moves: tuple[Move, ...]
+    described: Described
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,28 +66,47 @@ class LoadPlan:
         {'w': ((4, 2), dtype('float32'))}
     """
 
-    tensors: dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-    _program: Program
-    _inputs: Sequence[Store]
+    tensors: dict[str, Described]
+    _made: Sequence[tuple[Kind, Sequence[Store]]]
     _identities: dict[Path, tuple[Any, ...]]
 
     def descriptors(self) -> Iterator[Run]:
-        """The runs of every tensor, in the order of tensors."""
-        tensors = [*self.tensors]
-        for move, store, number in self._moves():
-            offsets = (_offsets(move.reads, move.sizes) + store.offset).tolist()
-            for offset, start in zip(offsets, _offsets(move.destination, move.sizes).tolist(), strict=True):
-                yield Run(store.path, offset, tensors[number], start, move.element_size)
+        """The runs of every tensor, in the order of tensors.
 
-    def ranges(self) -> dict[Path, list[tuple[int, int]]]:
-        """By file the first byte, and the one after the last, of all intervals that are read, sorted and merged."""
+        Raises:
+            ModelError: a tensor has more than `MOST_RUNS` in a row: `to_json` has them as boxes.
+        """
+        for name, move, store in self._moves():
+            check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
+            offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
+            starts = listed(move.destination.offset, move.sizes, move.destination.strides).tolist()
+            for offset, start in zip(offsets, starts, strict=True):
+                yield Run(store.path, offset, name, start, move.element_size)
+
+    def ranges(self, gap: int = 0) -> dict[Path, Offsets]:
+        """By file the intervals that are read, sorted and merged: rows of the first byte, and the one after the last.
+
+        Args:
+            gap: bytes that nobody needs, at most, between two intervals that are one.
+
+        Raises:
+            ModelError: there are more than `MOST_RUNS`: a larger gap makes them fewer.
+        """
+        places: dict[tuple[int, int], tuple[Path, Spans, list[int]]] = {}
+        for _, move, store in self._moves():
+            key = id(move), id(store.path)
+            if key not in places:
+                places[key] = store.path, spans_of(move.reads, move, gap), []
+            places[key][2].append(store.offset)
+        count = sum(len(offsets) * spans.runs for _, spans, offsets in places.values())
+        check_few(count, "the ranges", f"give a gap larger than {gap}")
         starts: dict[Path, list[Offsets]] = {}
         ends: dict[Path, list[Offsets]] = {}
-        for move, store, _ in self._moves():
-            first = _offsets(move.reads, move.sizes) + store.offset
-            starts.setdefault(store.path, []).append(first)
-            ends.setdefault(store.path, []).append(first + move.element_size)
-        return {path: _merged(np.concatenate(own), np.concatenate(ends[path])) for path, own in starts.items()}
+        for path, spans, offsets in places.values():
+            first = (np.array(offsets, np.int64)[:, None] + spans.firsts()).reshape(-1)
+            starts.setdefault(path, []).append(first)
+            ends.setdefault(path, []).append(first + spans.length)
+        return {path: merged(np.concatenate(own), np.concatenate(ends[path]), gap) for path, own in starts.items()}
 
     def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
         """Read the tensors.
@@ -129,7 +143,7 @@ class LoadPlan:
             path = Path(f"{len(targets)}")
             contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
             targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
-        plan = Loading(self._program, self._inputs, targets, memory)
+        plan = Loading(*self._program(), targets, memory)
         check_unchanged(plan.name, self._identities)
         with LoadedBlocks(plan, contents) as blocks:
             blocks.write(range(len(plan.blocks)), lambda *_: None)
@@ -158,41 +172,63 @@ class LoadPlan:
             for name, (shape, dtype) in self.tensors.items()
             if fnmatchcase(name, pattern)
         }
-        tensors = [*self.tensors]
-        for move, store, number in self._moves():
-            name = tensors[number]
-            if name not in lines:
-                continue
-            shape, dtype = self.tensors[name]
-            packed = Layout.packed(shape, dtype.itemsize)
-            to = _box(move.destination, move, shape, packed.strides)
-            source = _box(move.reads, move, store.shape, store.strides)
-            lines[name].append(f"  {to} = {store.path.name}: {store.name}{source}")
+        for name, move, store in self._moves():
+            if name in lines:
+                shape, dtype = self.tensors[name]
+                to = box_of(move.destination, move, shape, Layout.packed(shape, dtype.itemsize).strides)
+                source = box_of(move.reads, move, store.shape, store.strides)
+                lines[name].append(f"  {to} = {store.path.name}: {store.name}{source}")
         return "\n".join(line for own in lines.values() for line in own)
 
-    def to_json(self) -> str:
-        """Tensors, ranges, and descriptors as lists of file, offset, tensor, start and length, by numbers."""
-        ranges = self.ranges()
+    def to_json(self, gap: int = 0) -> str:
+        """Files with their ranges, tensors, and boxes of runs.
+
+        A box is a list: the numbers of a file and of a tensor, the first byte in each, the bytes of a run, how many
+        runs there are along each dimension, and how many bytes a step along each is in the file and in the tensor.
+
+        Args:
+            gap: as `ranges` has it.
+        """
+        ranges = self.ranges(gap)
         files, numbers = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
         content = {
-            "files": [{"path": str(path), "ranges": [*map(list, own)]} for path, own in ranges.items()],
+            "files": [{"path": str(path), "ranges": own.tolist()} for path, own in ranges.items()],
             "tensors": [
                 {"name": name, "shape": [*shape], "dtype": dtype.name} for name, (shape, dtype) in self.tensors.items()
             ],
-            "descriptors": [
-                [files[run.path], run.offset, numbers[run.tensor], run.start, run.length] for run in self.descriptors()
+            "boxes": [
+                [files[store.path], numbers[name], store.offset + move.reads.offset, move.destination.offset,
+                 move.element_size, move.sizes, move.reads.strides, move.destination.strides]
+                for name, move, store in self._moves()
             ],
-        }
+        }  # fmt: skip
         return json.dumps(content, ensure_ascii=False)
 
-    def _moves(self) -> Iterator[tuple[Move, Store, int]]:
-        """Moves, which input each reads, and the number of the tensor that it writes."""
-        for move in self._program.moves:
-            yield move, self._inputs[move.reads.operand], move.destination.operand - len(self._inputs)
+    def _moves(self) -> Iterator[tuple[str, Move, Store]]:
+        """The name of a tensor, a move to it, and what that reads."""
+        for name, (kind, stores) in zip(self.tensors, self._made, strict=True):
+            for move in kind.moves:
+                yield name, move, stores[move.reads.operand]
+
+    def _program(self) -> tuple[Program, list[Store]]:
+        """All moves, and what they read."""
+        inputs = [*{id(store): store for _, _, store in self._moves()}.values()]
+        numbers = {id(store): k for k, store in enumerate(inputs)}
+        outputs = {name: k for k, name in enumerate(self.tensors, len(inputs))}
+        moves = [
+            move._replace(
+                destination=move.destination._replace(operand=outputs[name]),
+                source=move.reads._replace(operand=numbers[id(store)]),
+            )
+            for name, move, store in self._moves()
+        ]
+        operands = [Operand("input", store.name) for store in inputs]
+        operands += [Operand("output", name) for name in self.tensors]
+        return Program("plan_load", tuple(operands), simplify(moves)), inputs
 
 
 def plan_load(
-    model: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    model: str | os.PathLike[str] | Checkpoint | Sequence[str | os.PathLike[str]],
     rank: int = 0,
     ranks: int = 1,
     layout: str | os.PathLike[str] | None = None,
@@ -201,7 +237,8 @@ def plan_load(
     """Plan which bytes a tensor-parallel rank loads of a checkpoint.
 
     Args:
-        model: a checkpoint, as `anydml.stores.reshard` reads it; or several, one for each rank that wrote it.
+        model: a checkpoint, as `anydml.stores.reshard` reads it, or one that was opened; or several, one for each rank
+            that wrote it.
         rank: which one loads, from 0.
         ranks: how many share the tensors.
         layout: rules and axes, as those of `anydml.stores.reshard`.
@@ -211,8 +248,7 @@ def plan_load(
         The plan.
 
     Raises:
-        ModelError: the checkpoint or the layout is broken, an axis is not known or cannot be shared, or there are more
-            runs than `MOST_RUNS`.
+        ModelError: the checkpoint or the layout is broken, or an axis is not known or cannot be shared.
 
     Examples:
         >>> from anydml import stores
@@ -225,58 +261,68 @@ def plan_load(
     """
     if not 0 <= rank < ranks:
         raise ModelError(f"plan_load: rank is {rank}, where 0 to {ranks - 1} are expected")
-    paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
     trace = Trace("plan_load", TracedNdarray)
-    composer = trace.composer
     change, axes = change_of(trace, layout)
-    found, _ = read_sources(paths, axes, follow)
-    inputs: list[Store] = []
-    made = change({name: input_of(composer, tensor, inputs) for name, tensor in found.items()})
-    tensors: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-    for name, whole in made.items():
-        axis = axes.of(name, len(whole.shape), str(paths[0])) if ranks > 1 else Axis(None)
-        each = share(composer, name, whole, axis, rank, ranks)
-        composer.output(name, each.value)
-        tensors[name] = each.shape, each.dtype
+    found: Tensors
+    if isinstance(model, Checkpoint):
+        where, found = str(model.path), model.stores
+    else:
+        paths = [model] if isinstance(model, (str, os.PathLike)) else [*model]
+        where, (found, _) = str(paths[0]), read_sources(paths, axes, follow)
+
+    def shared(composer: Composer, name: str, whole: Made) -> Made:
+        axis = axes.of(name, len(whole.shape), where) if ranks > 1 else Axis(None)
+        return share(composer, name, whole, axis, rank, ranks)
+
+    made: dict[str, tuple[Kind, Sequence[Store]]]
+    if change is not None:
+        composer, inputs = trace.composer, list[Store]()
+        changed = change({name: input_of(composer, tensor, inputs) for name, tensor in found.items()})
+        kinds = _kinds(composer, [shared(composer, *each) for each in changed.items()])
+        made = {name: (kind, inputs) for name, kind in zip(changed, kinds, strict=True)}
+    else:
+        made = _unchanged(found, axes.alike(found) if ranks > 1 else repeat("", len(found)), shared)
+        inputs = [store for _, stores in made.values() for store in stores]
+    tensors = {name: kind.described for name, (kind, _) in made.items()}
+    # Paths are asked for their hashes in Python.
+    return LoadPlan(tensors, [*made.values()], identities_of({id(each.path): each.path for each in inputs}.values()))
+
+
+def _unchanged(
+    tensors: Tensors, alike: Iterable[str], shared: Callable[[Composer, str, Made], Made]
+) -> dict[str, tuple[Kind, Sequence[Store]]]:
+    """A rank's part of each tensor, planned once for those that are alike."""
+    made: dict[str, tuple[Kind, Sequence[Store]]] = {}
+    known: dict[Hashable, Kind] = {}
+    for (name, tensor), key in zip(tensors.items(), alike, strict=True):
+        stores: Sequence[Store]
+        own: Hashable
+        if isinstance(tensor, Store):
+            stores, own = (tensor,), (key, tensor.shape, tensor.dtype, tensor.fortran_order)
+        else:
+            stores, own = [piece.store for piece in tensor.pieces], name
+        kind = known.get(own)
+        if kind is None:
+            composer = Composer("plan_load")
+            (kind,) = _kinds(composer, [shared(composer, name, input_of(composer, tensor, []))])
+            known[own] = kind
+        made[name] = kind, stores
+    return made
+
+
+def _kinds(composer: Composer, tensors: Sequence[Made]) -> list[Kind]:
+    """What makes each tensor of the inputs.
+
+    Raises:
+        ModelError: it takes more than moves of runs.
+    """
+    for each in tensors:
+        composer.output("", each.value)
     program = composer.program()
-    sources = [move.source for move in program.moves]
-    if any(not isinstance(source, Access) or source.lookups for source in sources) or program.scratch_bytes:
+    if program.scratch_bytes or any(isinstance(move.source, Fill) or move.has_lookups for move in program.moves):
         raise ModelError("plan_load: the layout picks rows in an order that is no few slices, or makes elements itself")
-    runs = sum(math.prod(move.sizes) for move in program.moves)
-    if runs > MOST_RUNS:
-        raise ModelError(f"plan_load: the tensors are {counted(runs, 'run')} of bytes; {MOST_RUNS} are the most")
-    return LoadPlan(tensors, program, inputs, identities_of(store.path for store in inputs))
-
-
-def _box(access: Access, move: Move, shape: Sequence[int], strides: Sequence[int]) -> str:
-    """The smallest box of an array without gaps that holds what one end of a move touches, as slices."""
-    first = _offsets(access, move.sizes)
-    last = first + move.element_size - 1
-    slices, is_wrapped = [""] * len(shape), False
-    for axis in sorted(range(len(shape)), key=lambda k: -strides[k]):
-        low, high = first // strides[axis], last // strides[axis]
-        slices[axis] = f"0:{shape[axis]}" if is_wrapped else f"{low.min()}:{high.max() + 1}"
-        # A run that goes on in the next row has been at the end of one and at the beginning of another.
-        is_wrapped |= bool((low != high).any())
-        first, last = first % strides[axis], last % strides[axis]
-    return f"[{', '.join(slices)}]"
-
-
-def _offsets(access: Access, sizes: Sequence[int]) -> Offsets:
-    """The first byte of each element of a move, in the order of its coordinates."""
-    found = np.full((1,) * len(sizes), access.offset, np.int64)
-    for k, (size, stride) in enumerate(zip(sizes, access.strides, strict=True)):
-        shape = [1] * len(sizes)
-        shape[k] = size
-        found = found + (np.arange(size, dtype=np.int64) * stride).reshape(shape)
-    return found.reshape(-1)
-
-
-def _merged(starts: Offsets, ends: Offsets) -> list[tuple[int, int]]:
-    """Intervals, sorted, with those together that touch or overlap."""
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    is_first = np.concatenate([[True], starts[1:] > ends[:-1]])
-    firsts = np.flatnonzero(is_first)
-    lasts = np.append(firsts[1:] - 1, len(starts) - 1)
-    return [*zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)]
+    by_output: dict[int, list[Move]] = {}
+    for move in program.moves:
+        by_output.setdefault(move.destination.operand, []).append(move)
+    first = program.count("input")
+    return [Kind(tuple(by_output.get(first + k, ())), (each.shape, each.dtype)) for k, each in enumerate(tensors)]

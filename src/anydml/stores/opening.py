@@ -12,7 +12,7 @@ from anydml.fields import path_text
 from anydml.files import npy
 from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.gguf import read_gguf
-from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_header
+from anydml.stores.safetensors_header import MOST_HEADER, parse_json, read_safetensors
 from anydml.stores.store import Checkpoint, Store
 from anydml.stores.torch_file import read_torch
 from anydml.stores.zarr_folders import is_zarr
@@ -126,25 +126,17 @@ def together(path: Path, files: Iterable[Path], place: JsonPath) -> Checkpoint:
             raise JsonPath(str(file)).error(f"cannot be read: {error.strerror or error}") from None
         by_file[file] = said
         metadata.update(said)
-        for name, store in found.items():
-            if name in stores:
-                raise place.error(
-                    f"has tensor {show(name)} in both {stores[name].path.name} and {file.name}; shards of one tensor "
-                    "are joined by anydml reshard"
-                )
-            stores[name] = store
+        if (twice := next(filter(stores.__contains__, found), None)) is not None:
+            raise place.error(
+                f"has tensor {show(twice)} in both {stores[twice].path.name} and {file.name}; shards of one tensor "
+                "are joined by anydml reshard"
+            )
+        stores |= found
     return Checkpoint(path, stores, metadata, by_file)
 
 
-def _safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
-    """The tensors of a safetensors file, and its metadata."""
-    header = read_header(path, place)
-    found = {name: Store(path, name, each.shape, each.dtype, each.offset) for name, each in header.entries.items()}
-    return found, header.metadata
-
-
 READERS: Mapping[str, Callable[[Path, JsonPath], tuple[dict[str, Store], Mapping[str, str]]]] = {
-    ".safetensors": _safetensors,
+    ".safetensors": read_safetensors,
     ".pt": read_torch,
     ".pth": read_torch,
     ".bin": read_torch,
@@ -173,7 +165,7 @@ def _indexed(index: Path, place: JsonPath) -> Checkpoint:
             files[written] = inside(index.parent, written, place / "weight_map" / name)
     found = together(index.parent, [files[written] for written in sorted(files)], place)
     for name, written in weight_map.items():
-        if name not in found.stores or found[name].path != files[written]:
+        if name not in found.stores or found.stores[name].path is not files[written]:
             raise (place / "weight_map" / name).error(f"is {show(written)}, which has no tensor of this name")
     if missing := [name for name in found if name not in weight_map]:
         raise (place / "weight_map").error(f"does not have {names(missing)}, which the files have")

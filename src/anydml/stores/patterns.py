@@ -18,6 +18,7 @@ class Pattern:
 
     Attributes:
         names: of its parts.
+        sees_numbers: whether it may fit a name, and not another that differs by parts that are numbers.
 
     Raises:
         ModelError: braces do not hold a name.
@@ -37,6 +38,7 @@ class Pattern:
                 written += ".*"
             else:
                 written += re.escape(plain)
+        self.sees_numbers = re.search(r"[0-9]|\(\?P=", written) is not None
         self._expression = re.compile(written, re.DOTALL)
 
     def match(self, name: str) -> dict[str, str] | None:

@@ -76,8 +76,8 @@ def reshard(
     )
 
 
-def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change, Axes]:
-    """What a layout, or None, makes of tensors over the inputs of a trace, and along which axes ranks share them.
+def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Change | None, Axes]:
+    """What a layout with rules makes of tensors over the inputs of a trace, and along which axes ranks share them.
 
     Raises:
         ModelError: it cannot be read, or is none.
@@ -87,6 +87,8 @@ def change_of(trace: Trace, layout: str | os.PathLike[str] | None) -> tuple[Chan
         function, axes = read_python(path)
         return lambda tensors: apply_python(trace, tensors, function, path), Axes(axes)
     found = read_layout(path)
+    if not found.rules:
+        return None, found.axes
 
     def change(tensors: Tensors) -> Tensors:
         for rule in found.rules:

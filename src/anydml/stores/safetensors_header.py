@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.stores.dtypes import DTYPES, NAMES, PARTS_OF_BYTES
+from anydml.stores.store import Store
 
 MOST_HEADER = 100_000_000
 """Bytes of a header, as the safetensors library has it."""
@@ -28,39 +28,8 @@ MOST_DIMENSIONS = 64
 METADATA = "__metadata__"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a header says of a tensor.
-
-    Attributes:
-        offset: bytes from the file's beginning to the first element.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    offset: int
-
-    @property
-    def byte_count(self) -> int:
-        """Bytes of the elements."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A header that agrees with its file.
-
-    Attributes:
-        entries: tensors by name, in the order of the file's bytes.
-        metadata: texts by name.
-    """
-
-    entries: Mapping[str, Entry]
-    metadata: Mapping[str, str]
-
-
-def read_header(path: Path, place: JsonPath) -> Header:
-    """Read and check the header of a safetensors file; the tensors are not read.
+def read_safetensors(path: Path, place: JsonPath) -> tuple[dict[str, Store], Mapping[str, str]]:
+    """The tensors of a safetensors file, in the order of its bytes, and its metadata. The tensors are not read.
 
     Raises:
         ModelError: the file cannot be read, the header is no JSON of the format, or tensors overlap, leave holes, or
@@ -84,7 +53,7 @@ def read_header(path: Path, place: JsonPath) -> Header:
     if not isinstance(content, dict):
         raise place.error(f"has a header that is {show(content)}, where an object is expected")
     metadata = _metadata(content.pop(METADATA, {}), place / METADATA)
-    return Header(_entries(content, 8 + length, size, place), metadata)
+    return _stores(path, content, 8 + length, size, place), metadata
 
 
 def parse_json(text: bytes, place: JsonPath, what: str) -> Any:
@@ -127,46 +96,64 @@ def _metadata(given: Any, place: JsonPath) -> dict[str, str]:
     return given
 
 
-def _entries(content: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Entry]:
-    found: dict[str, tuple[Entry, int]] = {}
+def _stores(path: Path, content: dict[str, Any], start: int, size: int, place: JsonPath) -> dict[str, Store]:
+    kinds: dict[tuple[str, str], tuple[np.dtype[Any], tuple[int, ...], int]] = {}
+    every = []
     for name, said in content.items():
-        found[name] = _entry(said, start, size, place / name)
-    ordered = sorted(found.items(), key=lambda item: (item[1][0].offset, item[1][1]))
-    end = start
-    for name, (entry, entry_end) in ordered:
-        if entry.offset != end:
-            what = "overlaps the tensor before it" if entry.offset < end else "leaves a hole before it"
-            raise (place / name).error(f"begins at byte {entry.offset - start}, which {what}: {end - start} is next")
-        end = entry_end
-    if end != size:
-        raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end - start}")
-    return {name: entry for name, (entry, _) in ordered}
+        try:
+            # What is written alike is alike; numbers that are equal, such as true and 1, may not be.
+            key = said["dtype"], repr(said["shape"])
+            if key not in kinds:
+                kinds[key] = _kind(said, size, place / name)
+            dtype, shape, count = kinds[key]
+            first, last = said["data_offsets"]
+        except ModelError:
+            raise
+        except (TypeError, KeyError, ValueError):
+            raise _refused(said, place / name) from None
+        if type(first) is not int or type(last) is not int or not 0 <= first <= last <= size - start:
+            raise (place / name / "data_offsets").error(
+                f"are {show([first, last])}, where two rising numbers up to {size - start} are expected"
+            )
+        if last - first != count:
+            raise (place / name).error(
+                f"has {last - first} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
+            )
+        every.append((first, last, name, shape, dtype))
+    every.sort()
+    found, end = dict[str, Store](), 0
+    for first, last, name, shape, dtype in every:
+        if first != end:
+            what = "overlaps the tensor before it" if first < end else "leaves a hole before it"
+            raise (place / name).error(f"begins at byte {first}, which {what}: {end} is next")
+        found[name] = Store(path, name, shape, dtype, start + first)
+        end = last
+    if start + end != size:
+        raise place.error(f"has {size - start} bytes of tensors, but its header speaks of {end}")
+    return found
 
 
-def _entry(said: Any, start: int, size: int, place: JsonPath) -> tuple[Entry, int]:
-    """An entry, and where its bytes end."""
+def _refused(said: Any, place: JsonPath) -> ModelError:
+    """The error of an entry that has not all that one has."""
     if not isinstance(said, dict):
-        raise place.error(f"is {show(said)}, where an object is expected")
-    for key in ("dtype", "shape", "data_offsets"):
-        if key not in said:
-            raise place.error(f"has no {key}")
-    dtype = _dtype(said["dtype"], place)
-    shape, offsets = (_sizes(said[key], place, key) for key in ("shape", "data_offsets"))
-    if len(offsets) != 2 or not offsets[0] <= offsets[1] <= size - start:
-        raise (place / "data_offsets").error(f"are {show(said['data_offsets'])} {list(offsets[:4])}, where two rising "
-                                             f"numbers up to {size - start} are expected")  # fmt: skip
-    entry = Entry(dtype, shape, start + offsets[0])
+        return place.error(f"is {show(said)}, where an object is expected")
+    if missing := [key for key in ("dtype", "shape", "data_offsets") if key not in said]:
+        return place.error(f"has no {missing[0]}")
+    if not isinstance(said["dtype"], str):
+        return (place / "dtype").error(f"is {show(said['dtype'])}, where one of {', '.join(DTYPES)} is expected")
+    return (place / "data_offsets").error(f"are {show(said['data_offsets'])}, where two rising numbers are expected")
+
+
+def _kind(said: dict[str, Any], size: int, place: JsonPath) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+    """Dtype, shape and bytes of an entry; more than those of the file are not counted."""
+    dtype, shape = _dtype(said["dtype"], place), _sizes(said["shape"], place / "shape")
     # Dimension by dimension, as many large numbers make a product that nobody has the time for.
     elements = 0 if 0 in shape else 1
     for extent in shape:
         elements *= extent
         if elements > size:
             break
-    if elements * dtype.itemsize != offsets[1] - offsets[0]:
-        raise place.error(
-            f"has {offsets[1] - offsets[0]} bytes, which do not fit shape {list(shape)} of {NAMES[dtype]}"
-        )
-    return entry, start + offsets[1]
+    return dtype, shape, elements * dtype.itemsize
 
 
 def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
@@ -179,12 +166,12 @@ def _dtype(name: Any, place: JsonPath) -> np.dtype[Any]:
     return DTYPES[name]
 
 
-def _sizes(given: Any, place: JsonPath, key: str) -> tuple[int, ...]:
+def _sizes(given: Any, place: JsonPath) -> tuple[int, ...]:
     if not isinstance(given, list) or len(given) > MOST_DIMENSIONS:
-        raise (place / key).error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
+        raise place.error(f"is {show(given)}, where an array of at most {MOST_DIMENSIONS} is expected")
     for number, value in enumerate(given):
         if type(value) is not int or not 0 <= value < 1 << 63:
-            raise (place / key / number).error(f"is {show(value)}, where an integer from 0 is expected")
+            raise (place / number).error(f"is {show(value)}, where an integer from 0 is expected")
     return tuple(given)
 
 

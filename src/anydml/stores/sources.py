@@ -24,7 +24,7 @@ from anydml.stores.axes import Axes, Axis
 from anydml.stores.distributed import METADATA, pieces_of
 from anydml.stores.opening import BIN_INDEX, INDEX, open, safetensors_of, together
 from anydml.stores.safetensors_header import parse_json
-from anydml.stores.store import Checkpoint, Store
+from anydml.stores.store import Checkpoint, Piece, Store
 from anydml.text import counted
 
 SHARDING = "DCP_SHARDING_INFO"
@@ -35,18 +35,6 @@ OWN_KEYS = (*DCP_KEYS, RANK, RANKS, RANK_AXES)
 
 COMPARED = 1 << 20
 """Bytes of copies that are compared at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a tensor that is stored.
-
-    Attributes:
-        start: where it begins in the tensor.
-    """
-
-    store: Store
-    start: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +51,13 @@ class Tensor:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+Tensors = Mapping[str, Tensor | Store]
+"""By name; a store is a tensor of one piece."""
+
+
 def read_sources(
     paths: Sequence[str | os.PathLike[str]], axes: Axes, follow: bool = True
-) -> tuple[dict[str, Tensor], dict[str, str]]:
+) -> tuple[Tensors, dict[str, str]]:
     """The tensors of a checkpoint, and its metadata.
 
     Args:
@@ -88,7 +80,7 @@ def read_sources(
         return {name: _tensor(name, [Piece(*each) for each in own]) for name, own in pieces_of(path).items()}, {}
     if not path.is_dir() or _is_indexed(path):
         checkpoint = _checkpoint(path, follow)
-        return _whole(checkpoint), _plain([checkpoint])
+        return checkpoint.stores, _plain([checkpoint])
     opened = [together(file, [file], JsonPath(str(file))) for file in safetensors_of(path, follow)]
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)
@@ -96,7 +88,7 @@ def read_sources(
         ranks = _in_order(opened)
         return _joined(ranks, axes.with_known(_recorded(ranks[0]))), _plain(ranks)
     checkpoint = _checkpoint(path, follow)
-    return _whole(checkpoint), _plain([checkpoint])
+    return checkpoint.stores, _plain([checkpoint])
 
 
 def is_distributed(path: Path) -> bool:
@@ -120,12 +112,6 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     for checkpoint in checkpoints:
         every |= checkpoint.metadata
     return {key: value for key, value in every.items() if key not in OWN_KEYS}
-
-
-def _whole(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    return {
-        name: Tensor(store.shape, store.dtype, (Piece(store, (0,) * store.ndim),)) for name, store in checkpoint.items()
-    }
 
 
 def _assembled(files: Sequence[Checkpoint]) -> dict[str, Tensor]:
@@ -204,19 +190,19 @@ def _recorded(rank: Checkpoint) -> dict[str, Axis]:
     return found
 
 
-def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> dict[str, Tensor]:
+def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> Tensors:
     """Tensors of which every rank has a part, or all of it."""
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             place = JsonPath(str(rank.path))
             raise place.error(f"and {ranks[0].path} differ in {show(different[0])}: ranks have the same tensors")
-    found = {}
+    found: dict[str, Tensor | Store] = {}
     for name in ranks[0]:
         stores = [rank[name] for rank in ranks]
         axis = axes.of(name, stores[0].ndim, str(ranks[0].path))
         if axis.axis is None:
             _check_equal(name, stores)
-            found[name] = Tensor(stores[0].shape, stores[0].dtype, (Piece(stores[0], (0,) * stores[0].ndim),))
+            found[name] = stores[0]
             continue
         copies = axis.copies(len(ranks), name)
         for first in range(0, len(ranks), copies):

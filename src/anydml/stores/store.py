@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,7 +16,20 @@ from anydml.files.json_path import JsonPath
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Piece(NamedTuple):
+    """A part of a tensor that is stored.
+
+    Attributes:
+        store: the part.
+        start: where it begins in the tensor.
+    """
+
+    store: Store
+    start: tuple[int, ...]
+
+
+# Not frozen: checkpoints have a hundred thousand, and to make a frozen one takes three times as long.
+@dataclass(slots=True, eq=False)
 class Store:
     """An array in a file, which was not read.
 
@@ -57,6 +70,11 @@ class Store:
     def nbytes(self) -> int:
         """Bytes of the elements."""
         return self.size * self.dtype.itemsize
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """An array in a file is a tensor of one piece."""
+        return (Piece(self, (0,) * self.ndim),)
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -12,17 +12,17 @@ from anydml.errors import ModelError
 from anydml.files.json_path import show
 from anydml.moves.compose import Composer
 from anydml.progress import shown
+from anydml.stores import sources
 from anydml.stores.applying import Tensors
 from anydml.stores.axes import Axes
 from anydml.stores.blocks import Layout
-from anydml.stores.checkpoint_files import input_of
+from anydml.stores.checkpoint_files import Change, input_of
 from anydml.stores.converting import conversion
 from anydml.stores.identities import check_unchanged
 from anydml.stores.planning import Planned
 from anydml.stores.resharding import change_of
 from anydml.stores.running import Bytes, FileBlocks
 from anydml.stores.sizes import parse_size
-from anydml.stores.sources import Tensor, read_sources
 from anydml.stores.store import Store
 from anydml.stores.targets import NewFile, Target
 from anydml.stores.transfers import Spans, Transfer
@@ -69,6 +69,7 @@ def verify(
     """
     if layout is not None and to is not None:
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
+    change: Change | None
     if to is not None:
         trace, change, _ = conversion(first, to)
         axes = Axes()
@@ -76,9 +77,10 @@ def verify(
         trace = Trace("verify", TracedNdarray)
         change, axes = change_of(trace, layout)
     composer, inputs = trace.composer, list[Store]()
-    made, _ = read_sources([first], axes, follow)
-    wanted = change({name: input_of(composer, tensor, inputs) for name, tensor in made.items()})
-    found, _ = read_sources([second], axes, follow)
+    made, _ = sources.read_sources([first], axes, follow)
+    wanted = {name: input_of(composer, tensor, inputs) for name, tensor in made.items()}
+    wanted = wanted if change is None else change(wanted)
+    found, _ = sources.read_sources([second], axes, follow)
     if difference := _described_alike(wanted, found):
         return difference
     targets, starts = _targets(composer, wanted, found)
@@ -91,7 +93,7 @@ def verify(
     return min(blocks.differences.items())[1] if blocks.differences else None
 
 
-def _described_alike(wanted: Tensors, found: dict[str, Tensor]) -> str | None:
+def _described_alike(wanted: Tensors, found: sources.Tensors) -> str | None:
     """The first difference of names, dtypes and shapes."""
     if (only := next((name for name in wanted if name not in found), None)) is not None:
         return f"{show(only)} is in the first alone"
@@ -104,9 +106,7 @@ def _described_alike(wanted: Tensors, found: dict[str, Tensor]) -> str | None:
     return None
 
 
-def _targets(
-    composer: Composer, wanted: Tensors, found: dict[str, Tensor]
-) -> tuple[list[Target], list[tuple[int, ...]]]:
+def _targets(composer: Composer, wanted: Tensors, found: sources.Tensors) -> tuple[list[Target], list[tuple[int, ...]]]:
     """The second checkpoint's pieces, which are the program's outputs from here on, and where in tensors they begin."""
     files: dict[Path, NewFile] = {}
     targets, starts = list[Target](), list[tuple[int, ...]]()
