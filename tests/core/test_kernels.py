@@ -142,6 +142,17 @@ def test_turned(kernels):
         check_strides(rng, sizes, element, to, source)
 
 
+@pytest.mark.parametrize("element", [1, 2, 4, 8])
+def test_turned_rows_whose_last_block_is_short(kernels, element):
+    """The last block of a row has less than a line, which may begin in the block before it, at any place in memory."""
+    rng = np.random.default_rng(element)
+    for rest in range(element, 128, element):
+        row = int(rng.choice([1024, 2048])) // element + rest // element
+        columns = int(rng.integers(16, 40))
+        to = [row * element + element * int(rng.integers(0, 64 // element)), element]
+        check_strides(rng, [columns, row], element, to, [element, columns * element])
+
+
 def check_columns(rng):
     """A split, a join, or another order of short columns, one move each, along rows that may lie apart."""
     rows = [int(rng.integers(1, 5)) for _ in range(rng.integers(0, 2))] + [int(rng.choice([5, 70, 1000, 3000]))]

@@ -149,7 +149,7 @@ static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
       for (int64_t k = 0; k < n2; k++) K(turn_part)(to + k * s->a2, s->a1, from + k * s->b2, s->b0, n1, n0, e, 1);
       continue;
     }
-    /* A line more than the part has: each line that begins in it leaves whole. */
+    /* A line more than the part has: each line that begins in it leaves whole, where the row does not end in it. */
     const int is_first = !i0, is_last = i0 + n0 == s->n0;
     const int64_t more = is_last ? 0 : s->n0 - i0 - n0 < line ? s->n0 - i0 - n0 : line, size = n2 * n0 * e;
     const int64_t pitch = s->a1 == size ? size : (size + 64 + 127) & ~(int64_t)63, most = ANYDML_TURNED / pitch;
@@ -169,7 +169,7 @@ static void K(turn_past)(const anydml_step *s, int64_t first, int64_t last) {
         if (head % e || tail <= 0) { K(copy)(t, f, size); continue; }
         if (is_first) K(copy)(t, f, head);
         K(put_lines)(t + head, f + head, tail, f + head);
-        if (is_last && head + tail < size) K(copy)(t + head + tail, f + head + tail, size - head - tail);
+        if (head + tail < size) K(copy)(t + head + tail, f + head + tail, size - head - tail);
       }
     }
   }
