@@ -51,7 +51,7 @@ def test_flat_outputs_of_the_tensors_type_are_written_by_the_descs_strides(dtype
     dml.Device(device).compile_operator(desc).bind([np.arange(4, dtype=dtype)], [out]).dispatch()
     assert out.tolist() == [0, 7, 7, 1, 7, 7, 2, 7, 7, 3, 7, 7]
     short = out[:4].copy()
-    with pytest.raises(dml.BindingError, match=r"Strides \[3\] read a flat array; leave them out to bind it as it is"):
+    with pytest.raises(dml.BindingError, match=r"Strides \[3\] read a flat array; leave them out to bind this array"):
         dml.Device(device).compile_operator(desc).bind([np.arange(4, dtype=dtype)], [short])
     assert short.tolist() == [0, 7, 7, 1]
 

@@ -1,4 +1,4 @@
-"""Buffers for tensors: what fits, where its elements lie, and what may not overlap. Nothing is written here."""
+"""Checks of the buffers that are bound to tensors: type, size, layout and overlap. Nothing is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anydml.text import counted
 Array = np.ndarray[Any, Any]
 
 FEW = 8
-"""Arrays whose bounds are compared in pairs; more are cut into sets that lie apart."""
+"""Most arrays whose bounds are compared pair by pair; more are first grouped by address."""
 
 
 def bind_tensors(
@@ -26,16 +26,17 @@ def bind_tensors(
     outputs: Sequence[Any],
     view: Callable[[str, str, Any], Any] | None = None,
 ) -> tuple[tuple[Array, ...], tuple[Layout, ...]]:
-    """Check every buffer of an operator.
+    """Check all buffers of an operator.
 
     Args:
         desc: the operator.
-        inputs: one buffer a tensor.
-        outputs: likewise.
-        view: what an engine with memory of its own shows the checks of a buffer, given operator, tensor and buffer.
+        inputs: one buffer per input tensor.
+        outputs: one buffer per output tensor.
+        view: called with operator, tensor name and buffer by engines with memory of their own; returns the array to
+            check.
 
     Returns:
-        The operands, and their layouts as they really lie.
+        The operands, and their actual layouts.
 
     Raises:
         BindingError: see `CompiledOperator.bind`.
@@ -68,15 +69,15 @@ def bind_tensors(
 
 
 def has_host_values(desc: OperatorDesc) -> bool:
-    """Whether an operator has inputs whose values are read on the host."""
+    """Whether an operator has inputs that are read on the host."""
     return type(desc).host_problem is not OperatorDesc.host_problem
 
 
 def check_host_values(desc: OperatorDesc, operands: Sequence[Array], layouts: Sequence[Layout]) -> None:
-    """Values of inputs that lie on the host agree with the desc.
+    """Check that the values of host inputs agree with the desc.
 
     Raises:
-        BindingError: they do not, or no longer.
+        BindingError: they do not.
     """
 
     def values(number: int) -> Array:
@@ -114,13 +115,13 @@ def _bind_tensor(operator: str, name: str, tensor: TensorDesc, buffer: Any) -> t
             f"but the tensor needs {tensor.size_in_bytes}"
         )
         if array.shape == tensor.sizes:
-            message += f": Strides {list(tensor.element_strides)} read a flat array; leave them out to bind it as it is"
+            message += f": Strides {list(tensor.element_strides)} read a flat array; leave them out to bind this array"
         raise BindingError(message, operator, name, "a flat buffer must have at least TotalTensorSizeInBytes bytes")
     return array.view(np.uint8)[: tensor.size_in_bytes], tensor.layout
 
 
 def _is_flat(array: Array, tensor: TensorDesc) -> bool:
-    """Whether an array of the tensor's one size is a flat buffer all the same: the desc's strides would read others."""
+    """Whether a one-dimensional array of the tensor's shape is a flat buffer nevertheless, as the desc has strides."""
     return (
         tensor.strides is not None
         and array.ndim == 1
@@ -131,7 +132,7 @@ def _is_flat(array: Array, tensor: TensorDesc) -> bool:
 
 
 def check_output(operator: str, name: str, array: Array) -> None:
-    """An output can be written, and each of its elements once.
+    """Check that an output can be written, each element once.
 
     Raises:
         BindingError: it is read-only, or its strides make coordinates share an element.
@@ -141,7 +142,7 @@ def check_output(operator: str, name: str, array: Array) -> None:
 
 
 def check_writeable(operator: str, name: str, array: Array) -> None:
-    """An output can be written.
+    """Check that an output can be written.
 
     Raises:
         BindingError: it is read-only.
@@ -151,10 +152,10 @@ def check_writeable(operator: str, name: str, array: Array) -> None:
 
 
 def check_strides(operator: str, name: str, array: Array) -> None:
-    """An output has each element once.
+    """Check that no two coordinates of an output share an element.
 
     Raises:
-        BindingError: its strides make coordinates share an element.
+        BindingError: two do.
     """
     if not array.flags.c_contiguous and has_overlap(array.shape, array.strides, array.itemsize):
         message = f"{operator}: {name} has strides {array.strides} that make coordinates share an element"
@@ -162,16 +163,16 @@ def check_strides(operator: str, name: str, array: Array) -> None:
 
 
 def check_overlap(operator: str, names: Sequence[str], arrays: Sequence[Array], first_output: int) -> None:
-    """No output shares a byte with an input or another output. Exact, but for strides too hard to decide.
+    """Check that no output shares a byte with an input or another output. Strides too hard to decide count as sharing.
 
     Args:
-        operator: name for the error.
-        names: one a tensor, for the error.
+        operator: the operator's name in errors.
+        names: the tensors' names in errors.
         arrays: inputs, then outputs.
         first_output: number of inputs.
 
     Raises:
-        BindingError: naming both tensors.
+        BindingError: two arrays overlap; the message names both.
     """
     if len(arrays) <= FEW and not any(
         np.may_share_memory(output, other)

@@ -20,15 +20,15 @@ from anydml.text import counted
 
 
 class Device:
-    """A machine that runs operators, checked against a feature level.
+    """An engine that runs operators, with the feature level that they are checked against.
 
     Args:
-        name: ``"cpu"``; ``"numpy"``, which compiles nothing; ``"reference"`` for the literal formula of the documents,
+        name: ``"cpu"``; ``"numpy"``, which compiles nothing; ``"reference"``, which evaluates the documents' formulas
             element by element; ``"cuda"``, ``"cuda:1"`` … for a GPU.
-        feature_level: a `FeatureLevel`, or its text, such as ``"3_0"``.
+        feature_level: a `FeatureLevel` or its name, such as ``"3_0"``.
 
     Raises:
-        ValueError: there is no such device or level, or what it takes is missing.
+        ValueError: there is no such device or level, or the device's driver or library is missing.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -43,14 +43,14 @@ class Device:
     def __init__(self, name: str = "cpu", feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
         self.name = str(name)
         self.feature_level = FeatureLevel.parse(feature_level)
-        self._backend = open_engine(self.name)
+        self._engine = open_engine(self.name)
 
     def compile_operator(self, desc: OperatorDesc) -> CompiledOperator:
         """Check a desc, lower it to moves, and choose kernels (IDMLDevice::CompileOperator).
 
         Raises:
             DescError: the desc breaks a rule at this device's feature level.
-            TypeError: it is no operator desc.
+            TypeError: `desc` is not an operator desc.
         """
         if isinstance(desc, GraphDesc):
             raise TypeError("compile_operator takes an operator's desc: compile_graph takes a GraphDesc")
@@ -60,19 +60,19 @@ class Device:
         return CompiledOperator(self, desc)
 
     def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledGraph:
-        """Check a graph and make it one program (IDMLDevice1::CompileGraph).
+        """Check a graph and compile it to one program (IDMLDevice1::CompileGraph).
 
         Args:
             desc: the graph.
-            flags: `ExecutionFlags`, none of which changes how elements move.
+            flags: `ExecutionFlags`, accepted and without effect.
 
         Returns:
-            What is bound as an operator is: to one buffer for each of the graph's inputs and outputs, in index order.
+            The compiled graph; bind one buffer to each of the graph's inputs and outputs, in index order.
 
         Raises:
             DescError: the graph, or an operator in it, breaks a rule at this device's feature level.
-            TypeError: it is no GraphDesc.
-            ValueError: there are no such flags.
+            TypeError: `desc` is not a `GraphDesc`.
+            ValueError: `flags` has unknown bits.
         """
         if not isinstance(desc, GraphDesc):
             raise TypeError(f"compile_graph takes a GraphDesc, not {desc!r:.80}")
@@ -88,9 +88,9 @@ class Device:
 
 
 class CompiledOperator:
-    """An operator that is ready to be bound. ``print(operator)`` explains what was compiled.
+    """A compiled operator, ready to be bound. ``print(operator)`` explains the compiled program.
 
-    A copy, or what another process unpickles, is compiled there from the desc.
+    Copying and unpickling compile the desc again.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -103,28 +103,28 @@ class CompiledOperator:
         self.device = device
         self.desc = desc
         self._layouts = desc.layouts()
-        self._program = device._backend.compile(desc.program(self._layouts))
+        self._program = device._engine.compile(desc.program(self._layouts))
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> BoundOperator:
-        """Check buffers against the desc's tensors and make everything ready for dispatch.
+        """Check buffers against the desc's tensors and prepare the dispatch.
 
         Args:
-            inputs: one a tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
-                or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, which
-                the desc's strides read. A contiguous array of one dimension is flat where the desc has Strides other
-                than 1, whatever its length. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
-                ``__cuda_array_interface__``; SplitTensor and PerInputLengthTensor lie in host memory there too.
-            outputs: likewise, writeable.
+            inputs: one per tensor, in the desc's order: a NumPy array of the tensor's sizes and type, with any strides,
+                or a flat contiguous buffer (array, bytes, memoryview …) of at least TotalTensorSizeInBytes bytes, to
+                which the desc's strides apply. A contiguous array of one dimension is flat if the desc has Strides
+                other than 1, whatever its length. On a GPU: arrays of PyTorch or CuPy, or any with DLPack or
+                ``__cuda_array_interface__``; SplitTensor and PerInputLengthTensor stay in host memory.
+            outputs: one per output tensor, as `inputs`, and writeable.
 
         Raises:
             BindingError: a count, type, shape or size does not fit, or an output overlaps an input or another output.
                 Nothing was written.
         """
         desc = self.desc
-        operands, layouts = bind_tensors(desc, inputs, outputs, getattr(self.device._backend, "view", None))
+        operands, layouts = bind_tensors(desc, inputs, outputs, getattr(self.device._engine, "view", None))
         program = self._program
         if layouts != self._layouts:
-            program = self.device._backend.compile(desc.program(layouts))
+            program = self.device._engine.compile(desc.program(layouts))
         run = program.bind(operands)
         if has_host_values(desc):
             run = _checked(desc, operands, layouts, run)
@@ -134,7 +134,7 @@ class CompiledOperator:
         return str(self._program)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Code has addresses: a copy, or what another process reads, is compiled there.
+        # Compiled programs contain addresses, which mean nothing in another process.
         return _compile, (self.device, self.desc)
 
     def _repr_html_(self) -> str | None:
@@ -145,9 +145,9 @@ class CompiledOperator:
 
 
 class CompiledGraph(CompiledOperator):
-    """A graph that is ready to be bound. ``print(graph)`` says what moves, and what has to be stored between, and why.
+    """A compiled graph, ready to be bound. ``print(graph)`` lists its moves, and its scratch memory with reasons.
 
-    A copy, or what another process unpickles, is compiled there from the desc.
+    Copying and unpickling compile the desc again.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -170,7 +170,7 @@ class CompiledGraph(CompiledOperator):
 def _checked(
     desc: OperatorDesc, operands: Sequence[Any], layouts: Sequence[Layout], dispatch: Callable[[], object]
 ) -> Callable[[], None]:
-    """A dispatch that asks once more whether values on the host agree with the desc, where they have changed."""
+    """Wrap a dispatch so that host inputs are checked against the desc again whenever they have changed."""
     watched = [operands[number] for number, (name, _) in enumerate(desc.inputs) if name in desc.HOST]
     checked = [operand.tobytes() for operand in watched]
 
@@ -182,23 +182,23 @@ def _checked(
     return run
 
 
-def _stays() -> NoReturn:
+def _refuse_pickling() -> NoReturn:
     message = "a BoundOperator holds the addresses of its buffers, so it can be neither pickled nor copied"
     raise TypeError(f"{message}; pickle its CompiledOperator or its desc, and bind where the buffers are")
 
 
 class _Dispatch(partial[None]):
-    """What `BoundOperator.dispatch` is: a function that stays where its addresses mean something."""
+    """The type of `BoundOperator.dispatch`: a function that can be neither pickled nor copied."""
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        _stays()
+        _refuse_pickling()
 
 
 class BoundOperator:
-    """An operator with its buffers. ``print(bound)`` explains what was bound, with the strides that it has.
+    """An operator with its buffers. ``print(bound)`` explains the program with the buffers' actual strides.
 
-    It holds their addresses, which mean nothing elsewhere: it can be neither pickled nor copied (TypeError). Send the
-    `CompiledOperator`, or the desc, and bind where the buffers are.
+    It holds the buffers' addresses, so it can be neither pickled nor copied (TypeError). Pickle the `CompiledOperator`
+    or the desc instead, and bind in the process that has the buffers.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -215,12 +215,12 @@ class BoundOperator:
         "_operands": "",
         "_program": "",
         "_run": "",
-        "desc": "What it does.",
-        "dispatch": """Do the work; call it as often as the buffers' contents change.
+        "desc": "The operator's desc.",
+        "dispatch": """Run the operator on the buffers' present contents; may be called any number of times.
 
         Raises:
-            BindingError: an output was made read-only since it was bound, or values that are read on the host
-                (SplitTensor) no longer agree with the desc. Nothing was written.
+            BindingError: an output was made read-only after binding, or host inputs (SplitTensor) no longer agree with
+                the desc. Nothing was written.
         """,
     }
 
@@ -238,19 +238,21 @@ class BoundOperator:
         self._program = program
         self._run = run
         self._operands = operands
-        # Only NumPy's arrays can be made read-only later.
+        # Only NumPy arrays can become read-only later.
         arrays = tuple([output for output in outputs if isinstance(output, np.ndarray)])
         refuse = partial(_refuse, desc, outputs)
-        # The compiled core looks at flags itself, in less time than Python takes for a call.
+        # The compiled core checks the flags itself, faster than a Python call.
         watched = getattr(run, "watched", None)
-        # Not a method: to find one takes as long as to look at the outputs.
-        self.dispatch = _Dispatch(watched(arrays, refuse) if watched else partial(_watching, run, arrays, refuse))
+        # An attribute, not a method: looking up a method takes as long as checking the outputs.
+        self.dispatch = _Dispatch(
+            watched(arrays, refuse) if watched else partial(_run_if_writeable, run, arrays, refuse)
+        )
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        _stays()
+        _refuse_pickling()
 
     def __str__(self) -> str:
-        # What is bound may know more than the program: where its buffers are aligned, say.
+        # A bound program may know more than the program, such as the buffers' alignment.
         own: object = type(self._run).__str__
         return str(self._program if own is object.__str__ else self._run)
 
@@ -261,8 +263,10 @@ class BoundOperator:
         return f"BoundOperator({self.desc.OPERATOR}, {counted(len(self._operands), 'tensor')})"
 
 
-def _watching(run: Callable[[], object], arrays: Sequence[np.ndarray[Any, Any]], refuse: Callable[[], None]) -> None:
-    """Run something while arrays may be written; else refuse."""
+def _run_if_writeable(
+    run: Callable[[], object], arrays: Sequence[np.ndarray[Any, Any]], refuse: Callable[[], None]
+) -> None:
+    """Call `run` if all arrays are writeable, else `refuse`."""
     for array in arrays:
         if not array.flags.writeable:
             refuse()
@@ -270,10 +274,10 @@ def _watching(run: Callable[[], object], arrays: Sequence[np.ndarray[Any, Any]],
 
 
 def _refuse(desc: OperatorDesc, outputs: Sequence[Any]) -> None:
-    """Say which output is read-only now.
+    """Report an output that became read-only.
 
     Raises:
-        BindingError: naming it.
+        BindingError: the message names the output.
     """
     for (name, _), output in zip(desc.outputs, outputs, strict=True):
         if isinstance(output, np.ndarray):

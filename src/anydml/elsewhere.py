@@ -1,4 +1,4 @@
-"""Names that NumPy, PyTorch, JAX, TensorFlow and einops have for what has another one here, and what that is."""
+"""anydml's equivalents of functions of NumPy, PyTorch, JAX, TensorFlow and einops, by their names there."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ _HERE = {
 }
 
 NAMES = {name: answer for answer, names in _HERE.items() for name in names.split()}
-"""What to call here, by names from elsewhere."""
+"""anydml's equivalent, by the other library's name."""
 
 
 def unknown(module: str, name: str, known: Iterable[str]) -> str:
-    """The message for a name that a module does not have: what it is called here, or what may have been meant."""
+    """Return the message for a missing attribute of a module, with anydml's equivalent or a similar name."""
     message = f"module {module!r} has no attribute {name!r}"
     if answer := NAMES.get(name):
         return f"{message}: {answer}" if answer in (_VIEWS, _COMPUTES) else f"{message}: it is {answer} here"

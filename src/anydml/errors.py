@@ -1,4 +1,4 @@
-"""The errors of anydml, each a `ValueError` that says where it happened.
+"""The exceptions of anydml, each a `ValueError` that names where the error is.
 
 `DescError` is raised before any buffer is touched, `BindingError` before anything is written, `ModelError` before any
 command of a model file runs, and `FuseError` while a function is traced.
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 
 class AnydmlError(ValueError):
-    """Base of the errors.
+    """Base class of anydml's exceptions.
 
     Args:
-        message: one line for a person: operator, field, values, and what to do.
-        operator: the operator's name, such as ``"DML_SPLIT"``, where one is known.
-        field: the field's name as DirectML writes it, such as ``"OutputTensors[1].Sizes"``, where one is known.
-        rule: the rule that was broken, as a sentence, where one is known. It ends the text of an error whose message
-            does not say what to do.
+        message: one line: operator, field, values, and how to fix the call.
+        operator: the operator's name, such as ``"DML_SPLIT"``, if known.
+        field: the field's name in DirectML's spelling, such as ``"OutputTensors[1].Sizes"``, if known.
+        rule: the rule that was broken, as a sentence, if known. It is appended to messages that suggest no fix.
     """
 
     operator: str | None
@@ -25,15 +24,15 @@ class AnydmlError(ValueError):
     def __init__(
         self, message: str, operator: str | None = None, field: str | None = None, rule: str | None = None
     ) -> None:
-        # What super().__init__ does; torch.compile shows the message of an error that is made like this.
-        self.args = (_told(message, rule),)
+        # Equivalent to super().__init__, but torch.compile can show the message.
+        self.args = (_with_rule(message, rule),)
         self.operator = operator
         self.field = field
         self.rule = rule
 
 
 class DescError(AnydmlError):
-    """An operator desc, or the arguments of a function, break a rule of the operator's document.
+    """An operator desc or a function's arguments break a rule of the operator's document.
 
     Examples:
         >>> try:
@@ -45,7 +44,7 @@ class DescError(AnydmlError):
 
 
 class DescTypeError(DescError, TypeError):
-    """A field of a desc is not even of its type; whoever expects Python's TypeError gets one."""
+    """A field of a desc has the wrong type. Also a `TypeError`."""
 
 
 class BindingError(AnydmlError):
@@ -62,14 +61,14 @@ class BindingError(AnydmlError):
 
 
 class ModelError(AnydmlError):
-    """A model file cannot be read, or says something that cannot be done.
+    """A model file cannot be read, or requests something impossible.
 
     Args:
         message: as for `AnydmlError`.
-        operator: likewise.
+        operator: as for `AnydmlError`.
         field: a path in the file.
         rule: as for `AnydmlError`.
-        line: the line of a JSON file that the error is about, from 1, where one is known.
+        line: the line number in a JSON file, from 1, if known.
 
     Examples:
         >>> try:
@@ -94,7 +93,7 @@ class ModelError(AnydmlError):
 
 
 class FuseError(AnydmlError):
-    """A function cannot be fused: it computes, decides by values, writes, or calls what is not known to move only.
+    """A function cannot be fused: it computes, branches on values, mutates, or calls an unsupported function.
 
     Examples:
         >>> try:
@@ -106,14 +105,14 @@ class FuseError(AnydmlError):
 
 
 class FuseIndexError(FuseError, IndexError):
-    """The same for an index or an axis out of range; whoever expects Python's IndexError gets one."""
+    """An index or axis of a traced array is out of range. Also an `IndexError`."""
 
 
 class FuseAttributeError(FuseError, AttributeError):
-    """The same for what a traced array lacks; whoever expects Python's AttributeError gets one."""
+    """A traced array has no such attribute. Also an `AttributeError`."""
 
 
-def _told(message: str, rule: str | None) -> str:
-    """A message with the rule after it, unless it says that already, or a next step: after a second colon, or ``;``."""
+def _with_rule(message: str, rule: str | None) -> str:
+    """Append the rule, unless the message contains it or suggests a fix (after a second colon, or after ``;``)."""
     has_step = "; " in message or ": " in message.partition(": ")[2]
     return message if rule is None or has_step or rule in message else f"{message}: {rule}"

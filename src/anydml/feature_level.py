@@ -1,7 +1,8 @@
-"""DML_FEATURE_LEVEL, and the shape of an operator's support table.
+"""DML_FEATURE_LEVEL, and the format of an operator's support table.
 
-A feature level is a promise of what a DirectML device can do; each is a superset of the one before. An operator's
-document lists, per level, the dimension counts and data types of each of its tensors: one `SupportRow` a level.
+A feature level is a set of features that a DirectML device supports; each is a superset of the one before. An
+operator's document lists, per level, the dimension counts and data types of each of its tensors: one `SupportRow` per
+level.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class FeatureLevel(enum.IntEnum):
 
     @classmethod
     def parse(cls, text: str | FeatureLevel) -> FeatureLevel:
-        """Read a level from ``"3_0"``, ``"3.0"``, ``"LEVEL_3_0"``, ``"DML_FEATURE_LEVEL_3_0"`` or ``"latest"``.
+        """Parse a level from ``"3_0"``, ``"3.0"``, ``"LEVEL_3_0"``, ``"DML_FEATURE_LEVEL_3_0"`` or ``"latest"``.
 
         Raises:
             ValueError: the text names no level; the message lists those that exist.
@@ -57,7 +58,7 @@ class FeatureLevel(enum.IntEnum):
 
     @property
     def short(self) -> str:
-        """The level's number as people type it: ``"3_0"``."""
+        """The level's short name: ``"3_0"``."""
         return self.name.removeprefix("LEVEL_")
 
     def __str__(self) -> str:
@@ -65,7 +66,7 @@ class FeatureLevel(enum.IntEnum):
 
 
 class Support(NamedTuple):
-    """What one tensor of an operator may be at one level."""
+    """Dimension counts and data types of one tensor of an operator that a level supports."""
 
     min_dimensions: int
     max_dimensions: int
@@ -73,23 +74,23 @@ class Support(NamedTuple):
 
 
 class SupportRow(NamedTuple):
-    """One row of an operator's table: from `level` on, `tensors` (by field name, ``"InputTensor"``) may be these."""
+    """One row of an operator's table: the support from `level` on, by tensor field (``"InputTensor"``)."""
 
     level: FeatureLevel
     tensors: Mapping[str, Support]
 
 
 SupportTable = tuple[SupportRow, ...]
-"""Rows from the newest level to the oldest, as the documents print them; empty: no level binds the operator."""
+"""Rows from the newest level to the oldest, in the documents' order; empty if no level restricts the operator."""
 
 
 def row_at(table: Sequence[SupportRow], level: FeatureLevel) -> SupportRow | None:
-    """The newest row at or below `level`, or None when the operator does not exist there yet."""
+    """Return the newest row at or below `level`, or None if the operator does not exist at that level."""
     return next((row for row in table if row.level <= level), None)
 
 
 def lowest_level(table: Sequence[SupportRow], tensor: str, dimensions: int, data_type: DataType) -> FeatureLevel | None:
-    """The lowest level that allows a tensor of this dimension count and data type, or None when none does."""
+    """Return the lowest level that supports a tensor of this dimension count and data type, or None."""
     for row in reversed(table):
         support = row.tensors[tensor]
         in_range = support.min_dimensions <= dimensions <= support.max_dimensions

@@ -1,4 +1,4 @@
-"""Reading the arguments of descs: each is of its type, or the error says which one is not."""
+"""Conversion of desc fields and function arguments to their types; errors name the field that does not fit."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any
 from anydml.errors import DescError, DescTypeError
 
 MOST_DIMENSIONS = 64
-"""Of an array, in NumPy (NPY_MAXDIMS) and in PyTorch's operators; NumPy's `take` does not ask, and crashes."""
+"""Most dimensions of an array in NumPy (NPY_MAXDIMS) and PyTorch. NumPy's `take` crashes beyond it."""
 
 MOST_ITEMS = 1 << 24
-"""Of a range or a broadcast array that becomes a list: a longer one is soon written down, but never gone through."""
+"""Most items of a range or broadcast array that is converted to a list: huge ones are cheap to write, not to read."""
 
 
 def wrong(name: str, field: str, value: object, wanted: str) -> DescTypeError:
-    """The error of an argument that is not of its type.
+    """Return the error for an argument of the wrong type.
 
     Args:
         name: the operator, or DML_BUFFER_TENSOR_DESC.
-        field: as DirectML writes it.
-        value: what was given.
-        wanted: what it should be, such as ``"an integer"``.
+        field: its name in DirectML's spelling.
+        value: the argument.
+        wanted: a description of valid values, such as ``"an integer"``.
     """
     given = " ".join(reprlib.repr(value).split())
     return DescTypeError(f"{name}: {field} is {given}, but it must be {wanted}", name, field, f"it must be {wanted}")
 
 
 def integer(name: str, field: str, value: Any) -> int:
-    """An integer of Python, NumPy or any other library.
+    """Convert an integer of Python, NumPy or any other library to `int`.
 
     Raises:
-        DescTypeError: it is none.
+        DescTypeError: `value` is not an integer.
     """
     try:
         return operator.index(value)
     except TypeError:
-        # The second of two arrays, where a list of them is expected, stands where the axis does.
+        # In join(x, y), a common mistake for join([x, y]), the second array takes the axis' place.
         is_array = field == "axis" and name in ("join", "stack", "ConcatTraining") and hasattr(value, "shape")
         raise wrong(name, field, value, f"an integer{': pass the arrays as one list' if is_array else ''}") from None
 
@@ -48,16 +48,16 @@ ONE_OR_LIST = f"an integer or {LIST}"
 
 
 def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[int, ...]:
-    """Several integers.
+    """Convert a sequence of integers to a tuple of `int`.
 
     Args:
         name: the operator.
-        field: as DirectML writes it.
-        values: what was given.
-        wanted: what else it could be, too.
+        field: its name in DirectML's spelling.
+        values: the sequence.
+        wanted: a description of valid values.
 
     Raises:
-        DescTypeError: it is no sequence, or one of its elements is no integer.
+        DescTypeError: `values` is not a sequence, or an element is not an integer.
     """
     items = items_of(name, field, values, wanted)
     try:
@@ -66,12 +66,12 @@ def integers(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[in
         if field == "pads" and items and all(isinstance(each, (tuple, list)) and len(each) == 2 for each in items):
             around = f"{wanted}, all starts, then all ends: {[each[k] for k in (0, 1) for each in items]}"
             raise wrong(name, field, values, around) from None
-        # One by one, to say which.
+        # Item by item, so that the error names the index.
         return tuple(integer(name, f"{field}[{i}]", value) for i, value in enumerate(items))
 
 
 def check_length(name: str, field: str, values: Any) -> None:
-    """Refuse a range or a broadcast array that is longer than any list, before a list is made of it.
+    """Reject a range or broadcast array that is too long to convert to a list.
 
     Raises:
         DescError: it has more than 2²⁴ items.
@@ -84,15 +84,15 @@ def check_length(name: str, field: str, values: Any) -> None:
     else:
         return
     if count > MOST_ITEMS:
-        message = f"{name}: {field} has {count} items that stand nowhere in memory"
+        message = f"{name}: {field} has {count} items that are not stored in memory"
         raise DescError(message, name, field, "a range or broadcast array must have at most 2²⁴ items")
 
 
 def path_text(name: str, value: object) -> str:
-    """The path of a file or folder.
+    """Return the path of a file or folder as text.
 
     Raises:
-        TypeError: it is neither a text nor a `pathlib.Path`.
+        TypeError: `value` is neither a `str` nor a `pathlib.Path`.
     """
     found = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(found, str):
@@ -101,7 +101,7 @@ def path_text(name: str, value: object) -> str:
 
 
 def check_dimensions(name: str, field: str, count: int) -> None:
-    """Refuse arrays of more dimensions than NumPy has, before NumPy sees them.
+    """Reject arrays with more dimensions than NumPy supports.
 
     Raises:
         DescError: there are more than 64.
@@ -112,10 +112,10 @@ def check_dimensions(name: str, field: str, count: int) -> None:
 
 
 def items_of(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
-    """The elements of a list, which are not looked at.
+    """Return the items of a sequence, unchecked.
 
     Raises:
-        DescTypeError: it is none; a text is no list of its letters.
+        DescTypeError: `values` is not a sequence, or is a string.
     """
     check_length(name, field, values)
     try:

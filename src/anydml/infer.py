@@ -1,7 +1,7 @@
-"""Rules that several functions have in common, from shapes and numbers alone: an axis, parts of it, lists of numbers.
+"""Checks of arguments and shapes that several functions share: axes, equal and given parts, broadcasting.
 
-The functions on arrays and PyTorch's fake kernels ask the same ones, so that a program is refused with the same words
-whether it runs or is compiled. Sizes may be PyTorch's symbols. Every error is a `DescError`.
+The functions on arrays and PyTorch's fake kernels use the same checks, so that errors are identical whether a program
+runs or is compiled. Sizes may be PyTorch's symbols. Every error is a `DescError`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Sizes = tuple[int, ...]
 
 @functools.cache
 def type_name(dtype: Any) -> str:
-    """NumPy's name of a type; NumPy puts it together each time, which takes longer than all rules do."""
+    """Return NumPy's name of a dtype. Cached: building it takes NumPy longer than all checks of a call."""
     return str(dtype.name)
 
 
 def axis_of(name: str, rank: int, axis: Any) -> int:
-    """An axis from 0 to rank − 1.
+    """Normalize an axis to 0 … rank − 1.
 
     Args:
-        name: what errors call the function.
-        rank: the array's dimensions.
+        name: the function's name in errors.
+        rank: the array's number of dimensions.
         axis: −rank to rank − 1.
 
     Raises:
-        DescError: it is no integer, or out of range.
+        DescError: `axis` is not an integer, or is out of range.
     """
     if type(axis) is not int:
         axis = integer(name, "axis", axis)
@@ -50,17 +50,17 @@ def axis_of(name: str, rank: int, axis: Any) -> int:
 
 
 def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: str = "sizes_or_sections") -> Sizes:
-    """The parts' sizes along an axis of size `whole`.
+    """Return the parts' sizes along an axis of size `whole`.
 
     Args:
-        name: what errors call the function.
+        name: the function's name in errors.
         sizes_or_sections: a number of equal parts, or the parts' sizes.
         whole: the axis' size.
-        axis: its number, for errors.
-        field: what errors call `sizes_or_sections`.
+        axis: the axis' number in errors.
+        field: the name of `sizes_or_sections` in errors.
 
     Raises:
-        DescError: they are no integers, do not add up, or one is negative, or the axis does not divide.
+        DescError: sizes are not integers, do not add up to the axis, one is negative, or the axis does not divide.
     """
     if isinstance(sizes_or_sections, (int, np.integer)):
         return equal_parts(name, int(sizes_or_sections), whole, axis, field)
@@ -80,7 +80,7 @@ def part_sizes(name: str, sizes_or_sections: Any, whole: int, axis: int, field: 
 
 
 def _as_places(sizes: Sizes, whole: int) -> str:
-    """What to write instead, if sizes may be meant as the places where to cut, as NumPy has them."""
+    """Return a hint if the sizes look like NumPy's cut points, or an empty string."""
     places = 0, *sizes, whole
     if len(sizes) > 16 or any(is_symbol(place) for place in places) or [*places] != sorted(places):
         return ""
@@ -88,10 +88,10 @@ def _as_places(sizes: Sizes, whole: int) -> str:
 
 
 def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Sizes:
-    """The sizes of `count` equal parts.
+    """Return the sizes of `count` equal parts.
 
     Raises:
-        DescError: the axis does not divide, or there are more than 2²⁴ parts, an array each.
+        DescError: the axis does not divide, or there are more than 2²⁴ parts.
     """
     if count > MOST_ITEMS:
         message = f"{name}: {field} is {count}, and each part is an array"
@@ -105,16 +105,16 @@ def equal_parts(name: str, count: int, whole: int, axis: int, field: str) -> Siz
 
 
 def part_shapes(shape: Sizes, sizes: Sizes, axis: int) -> list[Sizes]:
-    """The parts' shapes."""
+    """Return the parts' shapes."""
     before, after = shape[:axis], shape[axis + 1 :]
     return [(*before, size, *after) for size in sizes]
 
 
 def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
-    """One integer a dimension.
+    """Convert a list of one integer per dimension.
 
     Raises:
-        DescError: they are no integers, or more or fewer.
+        DescError: an entry is not an integer, or there are not exactly `rank` entries.
     """
     result = integers_or_symbols(name, field, values)
     if len(result) != rank:
@@ -124,11 +124,11 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
 
 
 def broadcast(name: str, shapes: Mapping[str, Sizes]) -> Sizes:
-    """The shape that several are broadcast to, as NumPy broadcasts.
+    """Return the shape to which several broadcast by NumPy's rules.
 
     Args:
-        name: what errors call the function.
-        shapes: by what errors call the arrays.
+        name: the function's name in errors.
+        shapes: the shapes, by the arrays' names in errors.
 
     Raises:
         DescError: two sizes differ, and neither is 1.
@@ -146,10 +146,10 @@ def broadcast(name: str, shapes: Mapping[str, Sizes]) -> Sizes:
 
 
 def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
-    """The axis from 0 to rank − 1 of an operator that has an index for every element.
+    """Check the shapes of an operator with one index per element, and normalize its axis.
 
     Raises:
-        DescError: ranks differ, the axis is out of range, or indices reach further than x in another dimension.
+        DescError: ranks differ, the axis is out of range, or `indices` is longer than x along another axis.
     """
     if len(indices) != len(shape):
         message = f"{name}: indices have {counted(len(indices), 'dimension')}, but x has {len(shape)}"
@@ -169,20 +169,20 @@ def _some(values: Sizes) -> str:
 def picked_axis(
     name: str, shape: Sizes, axis: Any, index_rank: int, count: int, dtype: Any, is_integer: bool = True
 ) -> int:
-    """The axis along which indices pick, from 0 to rank − 1. In the result the indices' sizes stand in its place.
+    """Check indices along an axis and normalize the axis. In the result, the indices' sizes replace it.
 
     Args:
-        name: what errors call the function.
+        name: the function's name in errors.
         shape: of x.
         axis: −rank to rank − 1.
         index_rank: dimensions of the indices.
-        count: how many indices there are.
+        count: number of indices.
         dtype: of the indices, for errors.
-        is_integer: whether it is a dtype of integers.
+        is_integer: whether `dtype` is an integer type.
 
     Raises:
-        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
-            has more than 64 dimensions.
+        DescError: indices are not integers, the axis is out of range, the axis is empty but `indices` is not, or the
+            result has more than 64 dimensions.
     """
     if not is_integer:
         message = f"{name}: indices are {dtype}, but only integers count: convert them first"

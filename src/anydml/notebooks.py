@@ -1,4 +1,4 @@
-"""What notebooks show of things that `anydml.explain` explains: it says how, and nothing below it has to import it."""
+"""HTML of explainable objects, for notebooks. `anydml.explain` registers itself here; no lower module imports it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 _EXPLAIN: list[Callable[..., Any]] = []
-"""What `shown_by` was given."""
+"""The function registered by `shown_by`, if any."""
 
 
 def shown_by(explain: Callable[..., Any]) -> None:
-    """Have things shown by a function of them, whose results have ``_repr_html_``."""
+    """Register the function that explains an object; its results must have ``_repr_html_``."""
     _EXPLAIN[:] = [explain]
 
 
 def page(thing: Any, **options: Any) -> str | None:
-    """The page of a thing, as HTML; None where nobody has said how it is shown."""
+    """Return an object's explanation as HTML, or None if no function is registered."""
     for explain in _EXPLAIN:
         text: str = explain(thing, **options)._repr_html_()
         return text

@@ -13,20 +13,20 @@ from typing import TextIO
 from anydml.text import bytes_text
 
 BAR_SECONDS, LINE_SECONDS = 0.1, 10.0
-"""Time from one bar, or line, to the next, at least."""
+"""Least time between two updates of the bar, or between two lines."""
 
 CELLS = 24
-"""Characters of a bar."""
+"""Width of the bar in characters."""
 
 
 class Progress:
-    """How far something is, said on a stream.
+    """A progress report on a stream.
 
     Args:
-        total: bytes, or things, in all.
-        done: how many of them were finished before.
-        stream: where to say so; stderr if not given.
-        show: how counts are written; bytes if not given.
+        total: all bytes (or items) of the work.
+        done: how many were finished before.
+        stream: where to write; stderr by default.
+        show: formats a count; as bytes by default.
     """
 
     def __init__(
@@ -37,25 +37,25 @@ class Progress:
         self._show = show
         self._is_terminal = _is_terminal(self._stream)
         self._start = self._last = time.monotonic()
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._width = 0
 
     def advance(self, count: int) -> None:
-        """Say that so many more are finished."""
-        with self._turn:
+        """Report that `count` more are finished."""
+        with self._lock:
             self.done += count
             now = time.monotonic()
             if now - self._last >= (BAR_SECONDS if self._is_terminal else LINE_SECONDS):
                 self._last = now
-                self._say(now)
+                self._show_progress(now)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Erase the bar."""
         if self._width:
             self._write("\r" + " " * self._width + "\r")
 
     def text(self, now: float) -> str:
-        """Counts, rate, and time left."""
+        """Return share, counts, rate, and time left."""
         spent, made = now - self._start, self.done - self._before
         rate = made / spent if spent > 0 else 0.0
         share = self.done / self.total if self.total else 1.0
@@ -64,7 +64,7 @@ class Progress:
             text += f", {self._show(int(rate))}/s, {_duration((self.total - self.done) / rate)} left"
         return text
 
-    def _say(self, now: float) -> None:
+    def _show_progress(self, now: float) -> None:
         text = self.text(now)
         if not self._is_terminal:
             self._write(text.strip() + "\n")
@@ -73,7 +73,7 @@ class Progress:
         line = f"[{'#' * full}{'.' * (CELLS - full)}] {text}"
         columns = _columns(self._stream)
         if columns and len(line) >= columns:
-            # What goes on in the next line stays there. The last column is left free: some terminals begin one then.
+            # A wrapped line could not be erased. The last column stays free: some terminals wrap after it.
             line = text.strip()[: columns - 1]
             self._width = min(self._width, columns - 1)
         self._write("\r" + line.ljust(self._width))
@@ -84,7 +84,7 @@ class Progress:
             self._stream.write(text)
             self._stream.flush()
         except (AttributeError, OSError, ValueError):
-            # Nobody looks any more; the work goes on.
+            # The stream is closed; the work continues without a report.
             self._is_terminal, self._width = False, 0
 
 
@@ -92,12 +92,12 @@ def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except ValueError:
-        # It is closed.
+        # The stream is closed.
         return False
 
 
 def _columns(stream: TextIO) -> int:
-    """Characters of a terminal's line; 0 where that is not known."""
+    """Return the terminal's width in characters, or 0 if unknown."""
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -118,13 +118,13 @@ def shown(
     progress: bool | Callable[[int], None] = True,
     show: Callable[[int], str] = bytes_text,
 ) -> Iterator[Callable[[int], None]]:
-    """What is called with every count that is finished.
+    """Show progress; the context's value is a function that is called with each count that is finished.
 
     Args:
-        total: in all.
-        done: before.
-        progress: whether to show it on stderr; or a function that is called with the counts instead.
-        show: how counts are written.
+        total: all bytes (or items) of the work.
+        done: how many were finished before.
+        progress: whether to report on stderr, or a function that receives the counts instead.
+        show: formats a count.
     """
     if progress is not True:
         yield progress if callable(progress) else lambda count: None

@@ -1,7 +1,7 @@
-"""Records: frozen dataclasses with slots whose methods are written once, not made for every class when it is imported.
+"""Records: frozen dataclasses with slots that share their methods instead of generating them at import.
 
-There are some fifty of them, and what `dataclasses` makes of one takes half a millisecond, nearly all of it for methods
-that do the same in each. Fields, `dataclasses.replace` and `match` are those of any dataclass.
+There are about fifty of them, and `dataclasses` takes half a millisecond for each, nearly all of it to generate
+identical methods. Fields, `dataclasses.replace` and `match` work as for any dataclass.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Kind = TypeVar("Kind", bound="Record")
 
 
 class Record:
-    """Base of records: equal where the classes and all fields are, and never changed."""
+    """Base class of records: immutable, equal if the classes and all fields are equal."""
 
     __slots__ = ()
 
@@ -48,12 +48,12 @@ class Record:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(kind: type[Kind]) -> type[Kind]:
-    """A record of a class: with slots for its fields, and with an ``__init__`` where it has none.
+    """Class decorator: make a record, with slots for its fields, and an ``__init__`` if the class defines none.
 
     Args:
-        kind: with annotations as a dataclass has them.
+        kind: the class, with annotations as for a dataclass.
     """
-    # The `__init__` that a dataclass makes sets fields of frozen ones only by a way that is not refused.
+    # A frozen dataclass's generated `__init__` bypasses `__setattr__`.
     makes = kind.__init__ is object.__init__
     return dataclasses.dataclass(init=makes, frozen=makes, eq=False, repr=False, slots=True)(kind)
 
@@ -65,7 +65,7 @@ def _values(made: Any) -> tuple[Any, ...]:
 
 @functools.cache
 def _getter(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads all fields of a kind of record."""
+    """Return a function that reads all fields of a record class."""
     names = [field.name for field in dataclasses.fields(kind)]
     if len(names) > 1:
         return attrgetter(*names)

@@ -1,4 +1,4 @@
-"""Whether what strides lead to shares memory: two coordinates of one tensor, or two arrays. Nothing is read."""
+"""Exact overlap tests: do two coordinates of a strided tensor, or two arrays, share memory? Elements are not read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 OVERLAP_WORK = 100_000
-"""Steps that one exact overlap test may take."""
+"""Most steps of one exact overlap test."""
 
 
 def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array without what strides of 0 repeat: such dimensions have size 1."""
+    """Return a view in which dimensions of stride 0 have size 1, so that each element occurs once."""
     if all(array.strides):
         return array
     return array[tuple([slice(None) if stride else slice(1) for stride in array.strides])]
@@ -21,7 +21,7 @@ def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int = 1) -> bool:
     """Whether two coordinates of a strided tensor share memory.
 
-    Exact, but for strides too hard to decide: those count as sharing. Strides may have either sign.
+    Exact, except that strides too hard to decide count as sharing. Strides may be negative.
 
     Args:
         sizes: one a dimension.
@@ -44,8 +44,8 @@ def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int 
 
 
 def _shares_an_element(dimensions: list[tuple[int, int]], element_size: int) -> bool:
-    # Two coordinates share an element when a nonzero difference of coordinates has offset 0; its first nonzero entry
-    # can be taken positive, so NumPy's exact solver is asked once per dimension. The views are never read.
+    # Two coordinates share an element if a nonzero difference of coordinates has offset 0. Its first nonzero entry can
+    # be assumed positive, so NumPy's exact solver runs once per dimension. The views are never read.
     element = np.zeros(1, np.dtype((np.void, element_size)))
     for first in range(len(dimensions)):
         stride, size = dimensions[first]
@@ -58,7 +58,7 @@ def _shares_an_element(dimensions: list[tuple[int, int]], element_size: int) -> 
 
 
 def shares_memory(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays share a byte. Exact, but for strides too hard to decide: those count as sharing."""
+    """Whether two arrays share a byte. Exact, except that strides too hard to decide count as sharing."""
     try:
         return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]  # any bound is allowed
     except np.exceptions.TooHardError:

@@ -1,7 +1,7 @@
-"""Integers that are not known yet: PyTorch's symbols, which stand for sizes while a program is compiled.
+"""Symbolic integers: PyTorch's SymInt and SymBool, which stand for sizes while a program is compiled.
 
-A question about a symbol may have no answer, so rules are not asked by ``if``: `holds` answers what it can, and has
-PyTorch ask the rest when the program runs.
+A condition on a symbol may be undecided at compile time, so rules do not use ``if``: `holds` decides what it can and
+defers the rest to a check that PyTorch performs when the program runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anydml.fields import LIST, integer, integers, items_of
 
 
 def are_known(values: Iterable[Any]) -> bool:
-    """Whether all are Python's own integers."""
+    """Whether all values are Python's `int`, not symbols."""
     for value in values:  # noqa: SIM110  # all() of a generator takes three times as long
         if type(value) is not int:
             return False
@@ -27,10 +27,10 @@ def is_symbol(value: Any) -> bool:
 
 
 def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) -> tuple[Any, ...]:
-    """Several integers, of Python's or PyTorch's symbols.
+    """Convert a sequence to a tuple of integers, `int` or symbolic.
 
     Raises:
-        DescTypeError: `values` is no sequence, or one of them is no integer.
+        DescTypeError: `values` is not a sequence, or an element is not an integer.
     """
     items = items_of(name, field, values, wanted)
     if are_known(items):
@@ -41,10 +41,10 @@ def integers_or_symbols(name: str, field: str, values: Any, wanted: str = LIST) 
 
 
 def holds(condition: Any) -> bool:
-    """Whether a condition is true. One that depends on data is, and PyTorch asks it again when the program runs.
+    """Whether a condition is true. An undecided one counts as true, and PyTorch checks it when the program runs.
 
     Args:
-        condition: a bool, or a symbolic one; ``&`` and ``|`` join several, where ``and`` and ``or`` would ask too soon.
+        condition: a bool or SymBool; combined by ``&`` and ``|``, since ``and`` and ``or`` would decide too early.
     """
     if type(condition) is bool:
         return condition
@@ -54,10 +54,10 @@ def holds(condition: Any) -> bool:
 
 
 def are_equal(sizes: Sequence[Any], others: Sequence[Any]) -> bool:
-    """Whether two shapes are one."""
+    """Whether two shapes are equal."""
     return len(sizes) == len(others) and all(holds(a == b) for a, b in zip(sizes, others, strict=True))
 
 
 def are_at_least(least: int, sizes: Sequence[Any]) -> bool:
-    """Whether no size is less; there is at least one."""
+    """Whether all sizes (at least one) are `least` or more."""
     return min(sizes) >= least if are_known(sizes) else all(holds(size >= least) for size in sizes)

@@ -1,6 +1,6 @@
-"""DML_TENSOR_DATA_TYPE and DML_BUFFER_TENSOR_DESC: what a tensor in a buffer is.
+"""DML_TENSOR_DATA_TYPE and DML_BUFFER_TENSOR_DESC: types, sizes and strides of a tensor in a buffer.
 
-A `TensorDesc` holds what the caller said; `tensor_problems` says what is wrong with it. Nothing here touches memory.
+A `TensorDesc` holds its arguments unchecked; `tensor_problems` lists the rules that they break. No memory is accessed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DataType(enum.IntEnum):
 
     @classmethod
     def parse(cls, text: str | DataType) -> DataType:
-        """Read a type from ``"FLOAT32"``, ``"float32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
+        """Parse a type from ``"FLOAT32"``, ``"float32"`` or ``"DML_TENSOR_DATA_TYPE_FLOAT32"``.
 
         Raises:
             ValueError: the text names no type; the message lists those that exist.
@@ -86,7 +86,7 @@ class TensorFlags(enum.IntFlag):
 
 
 class Layout:
-    """Where the elements of a tensor lie: sizes, byte strides and element size. What moves are made from."""
+    """Sizes, strides in bytes, and element size in bytes of a tensor: the input of every lowering to moves."""
 
     __slots__ = ("element_size", "sizes", "strides")
 
@@ -102,11 +102,11 @@ class Layout:
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> Layout:
-        """The layout of a NumPy array, seen from its first element."""
+        """The layout of a NumPy array, relative to its first element."""
         return cls(array.shape, array.strides, array.itemsize)
 
     def broadcast(self, sizes: tuple[int, ...]) -> Layout:
-        """The same elements, repeated to sizes that fit: new dimensions stand in front."""
+        """The layout broadcast to `sizes` by NumPy's rules: new dimensions are prepended."""
         more = len(sizes) - len(self.sizes)
         each = zip(self.sizes, self.strides, sizes[more:], strict=True)
         strides = (0,) * more + tuple(stride if size == n else 0 for size, stride, n in each)
@@ -128,7 +128,7 @@ class Layout:
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides, in elements, of a tensor without gaps."""
+    """Row-major strides, in elements, of a contiguous tensor."""
     strides = []
     stride = 1
     for size in reversed(sizes):
@@ -144,13 +144,13 @@ class TensorDesc(Record):
     Args:
         data_type: a `DataType`, or its name.
         sizes: 1 to 8 sizes, each 1 … 2³²−1.
-        strides: one unsigned stride a dimension, in elements; None means packed. 0 broadcasts (inputs only).
-        flags: `TensorFlags`; OWNED_BY_DML is accepted and changes nothing.
-        total_tensor_size_in_bytes: bytes a bound buffer must have; defaults to `minimum_size_in_bytes`.
+        strides: one unsigned stride per dimension, in elements; None means packed. 0 broadcasts (inputs only).
+        flags: `TensorFlags`; OWNED_BY_DML is accepted and has no effect.
+        total_tensor_size_in_bytes: least size of a bound buffer in bytes; defaults to `minimum_size_in_bytes`.
         guaranteed_base_offset_alignment: 0, or a power of two no smaller than the element.
 
     Raises:
-        DescTypeError: an argument is not of its type. Other broken *rules* are found by an operator desc's `check`.
+        DescTypeError: an argument has the wrong type. All other rules are checked by the operator desc's `check`.
         DescError: a size or stride is negative.
         ValueError: there is no such data type.
 
@@ -200,12 +200,12 @@ class TensorDesc(Record):
 
     @property
     def element_strides(self) -> tuple[int, ...]:
-        """The strides in elements, packed ones where none were given."""
+        """The strides in elements; packed ones if `strides` is None."""
         return packed_strides(self.sizes) if self.strides is None else self.strides
 
     @property
     def layout(self) -> Layout:
-        """Where the elements lie in a bound flat buffer."""
+        """The layout of the elements in a bound flat buffer."""
         size = self.data_type.itemsize
         return Layout(self.sizes, tuple(stride * size for stride in self.element_strides), size)
 
@@ -222,7 +222,7 @@ class TensorDesc(Record):
 
     @property
     def size_in_bytes(self) -> int:
-        """TotalTensorSizeInBytes, or its default."""
+        """TotalTensorSizeInBytes or its default."""
         total = self.total_tensor_size_in_bytes
         return self.minimum_size_in_bytes if total is None else total
 
@@ -239,8 +239,8 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
     """Every rule of DML_BUFFER_TENSOR_DESC that `tensor` breaks.
 
     Yields:
-        ``(field, values, rule)``: the field's name, its values as text, and the rule as a sentence. What depends on
-        broken sizes or strides is not asked any further.
+        ``(field, values, rule)``: the field's name, its values as text, and the rule as a sentence. Rules that depend
+        on invalid sizes or strides are skipped.
     """
     sizes, strides = tensor.sizes, tensor.strides
     broken = False

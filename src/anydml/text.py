@@ -1,4 +1,4 @@
-"""Text of a file as a terminal may show it."""
+"""Formatting of messages: plurals, sizes in bytes, suggestions for misspelt names, and escaping for terminals."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import itertools
 from collections.abc import Iterable
 
 SIMILAR = 0.55
-"""How alike (0 to 1, difflib's ratio) names are of which one is offered for the other."""
+"""Least similarity (difflib's ratio, 0 to 1) of a name that is suggested for another."""
 
 MOST_KNOWN = 1000
-"""Names that are compared."""
+"""Known names that are compared at most."""
 
 ALIKE = 5
-"""Names that may be as near as each other."""
+"""Close matches among which the closest is chosen."""
 
 LONGEST = 100
-"""Characters of a name that may be a misspelt one."""
+"""Characters of the longest name for which a suggestion is sought."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name that was probably meant, whatever its case, or None."""
+    """Return the known name most similar to `name`, ignoring case, or None."""
     import difflib
 
     first = [key for key in itertools.islice(known, MOST_KNOWN) if len(key) <= LONGEST]
     lower = {key.lower(): key for key in reversed(first)}
     similar = difflib.get_close_matches(name.lower(), lower, ALIKE, SIMILAR) if len(name) <= LONGEST else []
-    # Of several that are as near: the one that is known first.
+    # Among equally close matches, the first in `known` wins.
     similar.sort(key=[key.lower() for key in first].index)
     return lower[max(similar, key=lambda each: _likeness(each, name.lower()))] if similar else None
 
@@ -37,38 +37,38 @@ def _likeness(known: str, name: str) -> float:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``"; did you mean FLOAT32?"``, or nothing where no known name is near."""
+    """Return ``"; did you mean FLOAT32?"``, or an empty string if no known name is similar."""
     meant = nearest(name, known)
     return f"; did you mean {printable(meant)}?" if meant is not None else ""
 
 
 def with_rule(message: str, rule: str | None) -> str:
-    """A message, and the rule that was broken if it does not say it yet: ``"depth is -1: it must be 0 or more"``."""
+    """Append the broken rule to a message that does not contain it: ``"depth is -1: it must be 0 or more"``."""
     return message if rule is None or rule in message else f"{message}: {rule}"
 
 
 IRREGULAR = {"axis": "axes", "index": "indices", "entry": "entries"}
-"""Plurals that are more than an s."""
+"""Irregular plurals."""
 
 
 def a(noun: str) -> str:
-    """A noun with its article: ``"a list"``, ``"an int64"``."""
+    """Return a noun with its indefinite article: ``"a list"``, ``"an int64"``."""
     return f"{'an' if noun[:1] in 'aeioAEIO' else 'a'} {noun}"
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: ``"1 axis"``, ``"2 axes"``, ``"0 entries"``."""
+    """Return a count and its noun: ``"1 axis"``, ``"2 axes"``, ``"0 entries"``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count} {IRREGULAR.get(noun) or noun + ('es' if noun.endswith('ch') else 's')}"
 
 
 EXACT_BYTES = 10_000
-"""Fewer bytes than these are not rounded: two amounts that differ by one are often told side by side."""
+"""Counts below this are not rounded: messages often compare two sizes that differ by one byte."""
 
 
 def bytes_text(count: int) -> str:
-    """Bytes for people: ``"1.50 GB"``; a few are told exactly."""
+    """Return a human-readable size, such as ``"1.50 GB"``; counts below `EXACT_BYTES` are exact."""
     if count < EXACT_BYTES:
         return f"{count} B"
     letter, unit = next(
@@ -78,11 +78,11 @@ def bytes_text(count: int) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Text in which nothing commands a terminal, ends a line, or turns the order of what stands around it.
+    r"""Escape characters that could control a terminal, end a line, or reorder the surrounding text.
 
-    Every character that Unicode calls no visible one (controls, bidirectional and other format characters, line and
-    paragraph separators, surrogates, unassigned ones, spaces but the usual) becomes its escape: a newline ``\n``,
-    U+202E ``\u202e``. Text without any is returned as it is, not copied.
+    Every character that `str.isprintable` rejects (controls, bidirectional and other format characters, line and
+    paragraph separators, surrogates, unassigned code points, spaces other than U+0020) becomes its escape: a newline
+    ``\n``, U+202E ``\u202e``. Printable text is returned unchanged.
     """
     if text.isprintable():
         return text

@@ -142,7 +142,7 @@ def test_scratch_says_why():
     (z,), graph = run(desc, x, y, np.array([[5, 0, 2, 1]], np.int32))
     np.testing.assert_array_equal(z, np.concatenate([x, y])[[5, 0, 2, 1]])
     assert desc.program().scratch_bytes == 72
-    reason = "Nodes[1].InputTensor is read: it is looked up along axis 0, which is made of several pieces"
+    reason = "Nodes[1].InputTensor is read: it is looked up along axis 0, which consists of several pieces"
     assert f"#4 scratch scratch 0: 72 B, because {reason}" in str(graph)
 
 

@@ -211,14 +211,14 @@ BROKEN = {
         ),
         "latest",
         "IntermediateEdges",
-        r'lead in a circle: Nodes\[1\] → Nodes\[2\] \("both"\) → Nodes\[1\]',
+        r'form a cycle: Nodes\[1\] → Nodes\[2\] \("both"\) → Nodes\[1\]',
         None,
     ),
     "a node before itself": (
         graph(inputs=(), between=((0, 0, 0, 0), (0, 0, 1, 0)), counts=(0, 1)),
         "latest",
         "IntermediateEdges",
-        r"lead in a circle: Nodes\[0\] → Nodes\[0\]",
+        r"form a cycle: Nodes\[0\] → Nodes\[0\]",
         None,
     ),
     "sizes of an edge's ends": (

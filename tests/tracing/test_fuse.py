@@ -207,7 +207,7 @@ def test_lower_and_explain():
     text = fused.explain(*arguments)
     assert text == f"{program}\n  {sum(m.bytes_read for m in program.moves)} B to read, 480 B to write"
     assert text.startswith("swapped: ")
-    assert "#5 scratch scratch 0: 192 B, because it is looked up along axis 0, which is made of several pieces" in text
+    assert "#5 scratch scratch 0: 192 B, because it is looked up along axis 0, which consists of several pieces" in text
     assert "#0 input x" in text
     assert "#1 input i" in text
 

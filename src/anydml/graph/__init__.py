@@ -1,1 +1,1 @@
-"""DML_GRAPH: the words that describe graphs, their rules, and what makes a graph one program of moves."""
+"""DML_GRAPH: descs of graphs, their rules, and their lowering to one program."""

@@ -1,11 +1,11 @@
-"""Values over the box of a move: where they lie, in which order their axes are, and what they are put into."""
+"""Values as sources and destinations of moves: single accesses, axes aligned to a box, insertion into another value."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from anydml.graph.coordinates import remapped
-from anydml.graph.reinterpret import refined
+from anydml.graph.reinterpret import refine
 from anydml.moves.move import Access, Fill
 from anydml.moves.pieces import Factor, NotComposableError, Piece, tidy
 from anydml.moves.value import Value
@@ -13,8 +13,8 @@ from anydml.moves.value import Value
 Sizes = tuple[int, ...]
 
 
-def whole(value: Value) -> Access | None:
-    """Where a value lies if it lies in one place, by a stride per axis; else None."""
+def single_access(value: Value) -> Access | None:
+    """Return the one access that reads a value, with one stride per axis, or None."""
     if len(value.pieces) != 1:
         return None
     start, factors, source = tidy(value.pieces[0])
@@ -33,26 +33,26 @@ def whole(value: Value) -> Access | None:
 
 
 def boxed(sizes: Sizes, access: Access, element_size: int) -> Value:
-    """A value that is read by one access."""
+    """Return a value that is read by one access."""
     factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
     return Value(sizes, element_size, (Piece((0,) * len(sizes), factors, access),))
 
 
-def nested(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int]) -> tuple[list[int], int, int]:
-    """Dimensions of a box that make up a run along an axis, outermost first, its length, and its step."""
+def contiguous_run(along: list[tuple[int, int]], box: Sizes, steps: Sequence[int]) -> tuple[list[int], int, int]:
+    """Return the dimensions of a box that step along one axis, outermost first, and the run's length and step."""
     if not along:
         return [], 1, 1
     length, least = 1, along[-1][0]
     for step, d in reversed(along):
         if step != least * length or (steps[d] < 0 and len(along) > 1):
-            raise NotComposableError("several dimensions go along one of its axes")
+            raise NotComposableError("several dimensions step along one of its axes")
         length *= box[d]
     d = along[-1][1]
     return [d for _, d in along], length, steps[d]
 
 
-def over_box(value: Value, labels: list[int], box: Sizes) -> Value:
-    """A value whose axes are dimensions of a box, some of them twice or not at all, over the box."""
+def align_to_box(value: Value, labels: list[int], box: Sizes) -> Value:
+    """Permute and broadcast a value to a box. `labels` has the box's dimension of each axis, not always distinct."""
     for place in reversed(range(len(labels))):
         first = labels.index(labels[place])
         if first != place:
@@ -65,17 +65,17 @@ def over_box(value: Value, labels: list[int], box: Sizes) -> Value:
     return value.broadcast((*box, last))
 
 
-def put_into(value: Value, part: Value, place: tuple[Sizes, list[Sizes]]) -> Value:
-    """A value with another one put into it: pieces of a box, along axes of the first."""
+def insert(value: Value, part: Value, place: tuple[Sizes, list[Sizes]]) -> Value:
+    """Add the pieces of `part` to a value. `place` is the start, and each axis' steps along the value's axes."""
     size = min(value.element_size, part.element_size)
-    value, part = refined(value, size), refined(part, size)
+    value, part = refine(value, size), refine(part, size)
     start, steps = [*place[0]], [*place[1]]
     rank = len(part.sizes)
     last = len(value.sizes) - 1
     for d, by in enumerate(steps):
         if any(step < 0 for step in by):
-            turned = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
-            part = part.slice(turned, part.sizes, [-1 if k == d else 1 for k in range(rank)])
+            last_first = [part.sizes[d] - 1 if k == d else 0 for k in range(rank)]
+            part = part.slice(last_first, part.sizes, [-1 if k == d else 1 for k in range(rank)])
             start = [at + (part.sizes[d] - 1) * step for at, step in zip(start, by, strict=True)]
             steps[d] = tuple(-step for step in by)
     axes = [next((axis for axis, step in enumerate(by) if step), 0) for by in steps] + [last]

@@ -1,4 +1,4 @@
-"""The program of a graph in the making."""
+"""The composer of graphs."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from anydml.moves.value import Value
 
 
 class GraphComposer(Composer):
-    """A program in the making whose operands are bytes, and in which a value is stored once."""
+    """A composer whose operands are untyped bytes, and which stores each value once."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._known: dict[Value, Value] = {}
 
     def constant_bytes(self, name: str, array: Constant) -> int:
-        """The number of a constant that is known."""
+        """Add a constant; return its operand number."""
         return self._add(CONSTANT, Operand("constant", name, value=as_bytes(array)))
 
     def output_bytes(self, name: str) -> int:
-        """The number of the next output."""
+        """Add an output; return its operand number."""
         return self._add(OUTPUT, Operand("output", name))
 
     def scratch_bytes(self, size: int, reason: str) -> int:
-        """The number of new scratch."""
+        """Add scratch; return its operand number."""
         name = f"scratch {self._counts[SCRATCH]}"
         return self._add(SCRATCH, Operand("scratch", name, size, reason=reason))
 
     def move(self, moves: Iterator[Move] | Sequence[Move]) -> None:
-        """Moves that come next."""
+        """Append moves."""
         self._moves += moves
 
     def stored(self, value: Value, reason: str) -> Value:
-        """The value in scratch, in which it is but once."""
+        """Store a value in scratch, unless it is stored already."""
         if value not in self._known:
             self._known[value] = super().stored(value, reason)
         return self._known[value]
 
     def indexable(self, value: Value) -> Value:
-        """A value whose fills are constants, which can be looked up."""
+        """Replace fills by constants, so that the value can serve as indices."""
         return self._without_fills(value)

@@ -1,7 +1,7 @@
-"""Moves of an operator in coordinates: which axes of its tensors they walk along, whatever the strides.
+"""Moves of an operator in coordinates instead of addresses: steps along the axes of its tensors.
 
-An operator lowers itself to moves between layouts. Given strides that are powers of one large number, each address in
-these moves is a number whose digits say how far it goes along each axis.
+An operator lowers itself to moves between layouts. If the layouts' strides are powers of one large number, the digits
+of each address in these moves are the steps along the axes.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from anydml.moves.move import Access, Lookup
 from anydml.tensor import Layout, TensorDesc
 
 BITS = 96
-"""Of a digit. A coordinate, times any stride of an operator, needs fewer."""
+"""Bits per digit: more than the product of a coordinate and any stride of an operator needs."""
 
 _HALF, _MASK = 1 << (BITS - 1), (1 << BITS) - 1
 
 
-def symbolic(tensor: TensorDesc) -> Layout:
-    """A layout in which a step along axis k is worth ``2 ** (BITS · k)``."""
+def symbolic_layout(tensor: TensorDesc) -> Layout:
+    """Return a layout whose stride along axis k is ``2 ** (BITS · k)``."""
     strides = tuple(1 << (BITS * axis) for axis in range(len(tensor.sizes)))
     return Layout(tensor.sizes, strides, tensor.data_type.itemsize)
 
 
 def digits(number: int, rank: int) -> tuple[int, ...]:
-    """Steps along each axis of a symbolic layout that an address, or a stride, stands for; they have a sign."""
+    """Decode an address or stride of a symbolic layout: signed steps along each axis."""
     found = []
     for _ in range(rank):
         digit = ((number + _HALF) & _MASK) - _HALF
@@ -33,13 +33,13 @@ def digits(number: int, rank: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def real(number: int, strides: Sequence[int]) -> int:
-    """The same address, or stride, where axes have these strides."""
+def in_bytes(number: int, strides: Sequence[int]) -> int:
+    """Convert an address or stride of a symbolic layout to bytes, given the axes' strides."""
     return sum(digit * stride for digit, stride in zip(digits(number, len(strides)), strides, strict=True))
 
 
 def remapped(access: Access, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]) -> Access:
-    """An access over another box: `change` gives, for the strides of each address in it, a shift and new strides."""
+    """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
 
     def inner(each: Lookup) -> Lookup:
         shift, strides = change(each.strides)

@@ -12,18 +12,18 @@ from anydml.tensor import Layout
 
 
 class GraphDesc(Graph):
-    """DML_GRAPH_DESC: operators whose outputs are inputs of others; compiled, one operator. Feature level 2_1.
+    """DML_GRAPH_DESC: operators connected by edges, compiled to one program. Feature level 2_1.
 
     Args:
-        input_count: inputs that are bound, in the order of GraphInputIndex.
-        output_count: likewise.
+        input_count: number of inputs, which are bound in the order of GraphInputIndex.
+        output_count: number of outputs, which are bound in the order of GraphOutputIndex.
         nodes: `OperatorGraphNodeDesc` and `ConstantDataGraphNodeDesc`, in any order.
         input_edges: `InputGraphEdgeDesc`.
         output_edges: `OutputGraphEdgeDesc`.
         intermediate_edges: `IntermediateGraphEdgeDesc`.
 
     Raises:
-        DescTypeError: an argument is not of its type. Broken rules are found by `problems` and `check`.
+        DescTypeError: an argument has the wrong type. All other rules are checked by `problems` and `check`.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -38,21 +38,21 @@ class GraphDesc(Graph):
     __slots__ = ()
 
     def _problems(self, level: FeatureLevel) -> Iterator[Problem]:
-        """What is wrong with nodes by themselves; if there is nothing, with edges; then with what the edges join."""
+        """Yield problems of the nodes; if there are none, of the edges; if there are none, of the connected tensors."""
         from anydml.graph.rules import graph_problems
 
         return graph_problems(self, level)
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
-        """All nodes as one program, which needs scratch only for what has to be stored before it can be used.
+        """Lower all nodes to one program, with scratch only for values that cannot be composed.
 
         Args:
-            layouts: where the elements of the graph's inputs and outputs really lie; by default as their tensors say.
+            layouts: actual layouts of the graph's inputs and outputs; those of their tensors by default.
         """
-        from anydml.graph.lowering import lowered
+        from anydml.graph.lowering import lower_graph
 
-        return lowered(self, tuple(layouts or self.layouts()))
+        return lower_graph(self, tuple(layouts or self.layouts()))
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The program's moves, between its operands."""
+        """The program's moves."""
         return self.program(layouts).moves

@@ -1,4 +1,4 @@
-"""What the nodes of a graph read on the host, such as SplitTraining's sizes: it is known when the graph is checked."""
+"""Host inputs of a graph's nodes, such as SplitTraining's sizes: their values must be known at compile time."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Array = np.ndarray[Any, Any]
 
 
 def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
-    """Inputs that are read on the host whose values are not known, or do not agree with their node.
+    """Yield host inputs whose values are unknown, or do not agree with their node.
 
     Args:
-        desc: a graph whose edges break no rule.
-        tensors: its nodes'.
+        desc: a graph with valid edges.
+        tensors: the nodes' tensors.
     """
     feeds = {(edge.to_node_index, edge.to_node_input_index): edge for edge in desc.intermediate_edges}
     for number, node in enumerate(desc.nodes):
@@ -43,22 +43,22 @@ def host_value_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator
             if found is None:
                 message = f"{label}: {name} of {node.operator.OPERATOR} is read on the host, before the graph runs:"
                 message += " feed it from a constant node or from ConcatTraining, or leave it out"
-                rule = f"{name} comes from a constant node or from ConcatTraining's PerInputLengthTensor"
+                rule = f"{name} must come from a constant node or from ConcatTraining's PerInputLengthTensor"
                 yield Problem(NAME, f"{field}.{name}", message, rule)
                 unknown = True
             else:
-                known[k] = _seen(tensor, found)
-        if not unknown and (problem := node.operator.host_problem(_of(known))):
+                known[k] = _view(tensor, found)
+        if not unknown and (problem := node.operator.host_problem(_getter(known))):
             message = f"{label}: {node.operator.OPERATOR}: {problem}"
             yield Problem(NAME, field, message, "host data must agree with the desc")
 
 
-def _of(known: dict[int, Array]) -> Callable[[int], Array]:
+def _getter(known: dict[int, Array]) -> Callable[[int], Array]:
     return lambda number: known[number]
 
 
 def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphEdgeDesc | None) -> Array | None:
-    """The bytes that an edge carries, if they are known before anything runs."""
+    """Return the bytes that an edge carries, or None if they are unknown before the graph runs."""
     if edge is None:
         return None
     node = desc.nodes[edge.from_node_index]
@@ -69,9 +69,9 @@ def _known(desc: Graph, tensors: Sequence[NodeTensors], edge: IntermediateGraphE
     if value is None:
         return None
     found = np.zeros(tensor.size_in_bytes, np.uint8)
-    _seen(tensor, found)[...] = value
+    _view(tensor, found)[...] = value
     return found
 
 
-def _seen(tensor: TensorDesc, buffer: Array) -> Array:
+def _view(tensor: TensorDesc, buffer: Array) -> Array:
     return np.ndarray(tensor.sizes, tensor.data_type.dtype, buffer, 0, tensor.layout.strides)

@@ -1,4 +1,4 @@
-"""A graph as one program: node after node composed, and stored in scratch only where that is not possible."""
+"""Lowering of a graph to one program: nodes are composed, and stored in scratch only where that is impossible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anydml.graph.parts import (
     OperatorGraphNodeDesc,
     node_label,
 )
-from anydml.graph.reinterpret import is_same, reinterpreted
+from anydml.graph.reinterpret import is_same_view, reinterpret
 from anydml.graph.rules import order
 from anydml.moves import Access, Fill, Move, Program
 from anydml.moves.pieces import NotComposableError
@@ -26,39 +26,39 @@ from anydml.tensor import Layout, TensorDesc
 
 
 @dataclass(slots=True)
-class _Held:
-    """What an output of a node is.
+class _NodeOutput:
+    """An output of a node, or an input of the graph.
 
     Attributes:
-        value: with one axis more than the tensor.
-        tensor: the output's; None for bytes that lie somewhere.
-        operand: where all of its bytes lie, if they do.
+        value: the value, with one axis more than the tensor; None for a constant.
+        tensor: the output's tensor; None for a constant.
+        operand: number of the operand that holds all bytes, if there is one.
     """
 
     value: Value | None
     tensor: TensorDesc | None
     operand: int | None = None
 
-    def seen(self, composer: GraphComposer, tensor: TensorDesc, label: str) -> Value:
-        """The value as an input of a node that has this tensor."""
-        if self.value is not None and self.tensor is not None and is_same(self.tensor, tensor):
+    def as_input(self, composer: GraphComposer, tensor: TensorDesc, label: str) -> Value:
+        """Return the value as an input that has the given tensor."""
+        if self.value is not None and self.tensor is not None and is_same_view(self.tensor, tensor):
             return self.value
         if self.operand is None and self.value is not None and self.tensor is not None:
             try:
-                return reinterpreted(self.value, self.tensor, tensor)
+                return reinterpret(self.value, self.tensor, tensor)
             except NotComposableError as error:
                 self.operand = _as_bytes(composer, self.value, self.tensor, f"{label}: {error}")
         if self.operand is None:
-            raise AssertionError("what has no value has bytes")
-        return _at(self.operand, tensor, tensor.layout.strides)
+            raise AssertionError("an output has a value or an operand")
+        return _operand_value(self.operand, tensor, tensor.layout.strides)
 
 
-def lowered(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
-    """The program of a graph that breaks no rule.
+def lower_graph(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
+    """Lower a valid graph.
 
     Args:
         desc: the graph.
-        layouts: of its inputs and outputs.
+        layouts: the layouts of its inputs and outputs.
     """
     composer = GraphComposer(NAME)
     graph_inputs = [
@@ -68,41 +68,50 @@ def lowered(desc: Graph, layouts: tuple[Layout, ...]) -> Program:
     places = [composer.output_bytes(name) for name, _ in desc.outputs]
     strides = [layout.strides for layout in layouts[desc.input_count :]]
     feeds = {(edge.to_node_index, edge.to_node_input_index): edge for edge in desc.intermediate_edges}
-    given = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in desc.input_edges}
-    leave = defaultdict[tuple[int, int], list[int]](list)
+    graph_feeds = {(edge.to_node_index, edge.to_node_input_index): edge.graph_input_index for edge in desc.input_edges}
+    graph_outputs = defaultdict[tuple[int, int], list[int]](list)
     for edge in desc.output_edges:
-        leave[edge.from_node_index, edge.from_node_output_index].append(edge.graph_output_index)
+        graph_outputs[edge.from_node_index, edge.from_node_output_index].append(edge.graph_output_index)
     read = {_from(edge) for edge in desc.intermediate_edges}
-    held: dict[tuple[int, int], _Held] = {}
+    node_outputs: dict[tuple[int, int], _NodeOutput] = {}
     for number in order(desc)[0]:
         node, label = desc.nodes[number], node_label(desc, number)
         if isinstance(node, ConstantDataGraphNodeDesc):
             known = composer.constant_bytes(label, np.frombuffer(node.data, np.uint8))
-            held[number, 0] = _Held(None, None, known)
+            node_outputs[number, 0] = _NodeOutput(None, None, known)
             continue
         values = []
         for k, (_, tensor) in enumerate(node.inputs):
             feed = feeds.get((number, k))
-            source = graph_inputs[given[number, k]] if feed is None else held[_from(feed)]
-            values.append(source.seen(composer, tensor, label))
-        _run(composer, Node(composer, label, node.operator, values), (number, node), read, held, leave, places, strides)
+            source = graph_inputs[graph_feeds[number, k]] if feed is None else node_outputs[_from(feed)]
+            values.append(source.as_input(composer, tensor, label))
+        _add_node(
+            composer,
+            Node(composer, label, node.operator, values),
+            (number, node),
+            read,
+            node_outputs,
+            graph_outputs,
+            places,
+            strides,
+        )
     return composer.program()
 
 
-def _run(
+def _add_node(
     composer: GraphComposer,
     node: Node,
-    which: tuple[int, OperatorGraphNodeDesc],
+    numbered: tuple[int, OperatorGraphNodeDesc],
     read: set[tuple[int, int]],
-    held: dict[tuple[int, int], _Held],
-    leave: dict[tuple[int, int], list[int]],
+    node_outputs: dict[tuple[int, int], _NodeOutput],
+    graph_outputs: dict[tuple[int, int], list[int]],
     places: list[int],
     strides: list[tuple[int, ...]],
 ) -> None:
-    """What a node gives to other nodes, and to the graph."""
-    number, own = which
+    """Compose or store a node's outputs, and write those that are outputs of the graph."""
+    number, own = numbered
     for k, (_, tensor) in enumerate(own.outputs):
-        outputs = leave[number, k]
+        outputs = graph_outputs[number, k]
         try:
             value = node.value(k)
         except NotComposableError as error:
@@ -111,37 +120,37 @@ def _run(
                 continue
             operand = composer.scratch_bytes(tensor.size_in_bytes, str(error))
             _clear(composer, operand, tensor)
-            held[number, k] = _Held(node.store(k, operand, tensor.layout.strides), tensor, operand)
+            node_outputs[number, k] = _NodeOutput(node.store(k, operand, tensor.layout.strides), tensor, operand)
         else:
-            held[number, k] = _Held(value, tensor)
+            node_outputs[number, k] = _NodeOutput(value, tensor)
         for output in outputs:
-            found = held[number, k].value
+            found = node_outputs[number, k].value
             if found is None:
-                raise AssertionError("operators give values")
+                raise AssertionError("operators return values")
             composer.move(found.moves(places[output], 0, (*strides[output], found.element_size)))
 
 
-def _graph_input(composer: GraphComposer, name: str, tensor: TensorDesc, layout: Layout) -> _Held:
+def _graph_input(composer: GraphComposer, name: str, tensor: TensorDesc, layout: Layout) -> _NodeOutput:
     size = tensor.data_type.itemsize
     value = composer.input(name, (*tensor.sizes, 1), (*layout.strides, size), size)
     source = value.pieces[0].source
     if layout == tensor.layout and isinstance(source, Access):
-        # A buffer as the tensor says: its bytes are there for whoever sees another tensor in them.
-        return _Held(value, tensor, source.operand)
-    return _Held(value, tensor)
+        # The buffer has the tensor's own layout, so its bytes can be reinterpret as another tensor's.
+        return _NodeOutput(value, tensor, source.operand)
+    return _NodeOutput(value, tensor)
 
 
 def _from(edge: IntermediateGraphEdgeDesc) -> tuple[int, int]:
     return edge.from_node_index, edge.from_node_output_index
 
 
-def _at(operand: int, tensor: TensorDesc, strides: tuple[int, ...]) -> Value:
+def _operand_value(operand: int, tensor: TensorDesc, strides: tuple[int, ...]) -> Value:
     size = tensor.data_type.itemsize
     return Value.stored(operand, (*tensor.sizes, 1), (*strides, size), size)
 
 
 def _as_bytes(composer: GraphComposer, value: Value, tensor: TensorDesc, reason: str) -> int:
-    """A value in scratch, as its tensor lies, with zeros in the gaps."""
+    """Store a value in scratch with its tensor's layout and zeros in the gaps; return the operand number."""
     operand = composer.scratch_bytes(tensor.size_in_bytes, reason)
     _clear(composer, operand, tensor)
     composer.move(value.moves(operand, 0, (*tensor.layout.strides, value.element_size)))
@@ -149,7 +158,7 @@ def _as_bytes(composer: GraphComposer, value: Value, tensor: TensorDesc, reason:
 
 
 def _clear(composer: GraphComposer, operand: int, tensor: TensorDesc) -> None:
-    """Zeros wherever a tensor has gaps, which others may read."""
+    """Fill a tensor that has gaps with zeros, since another tensor may read them."""
     elements = 1
     for size in tensor.sizes:
         elements *= size

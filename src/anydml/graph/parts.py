@@ -1,4 +1,4 @@
-"""What DML_GRAPH_DESC is made of: nodes, and edges between them (DirectML.h, target version 0x2100)."""
+"""The parts of DML_GRAPH_DESC: nodes, and edges between them (DirectML.h, target version 0x2100)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = "DML_GRAPH"
 
 
 class ExecutionFlags(enum.IntFlag, boundary=enum.STRICT):
-    """DML_EXECUTION_FLAGS. None of them changes how elements move.
+    """DML_EXECUTION_FLAGS. Accepted and without effect.
 
     Examples:
         >>> dml.ExecutionFlags.NONE | dml.ExecutionFlags.DISABLE_META_COMMANDS
@@ -34,11 +34,11 @@ class OperatorGraphNodeDesc(Record):
     """DML_OPERATOR_GRAPH_NODE_DESC: an operator, with inputs and outputs in binding order.
 
     Args:
-        operator: its desc. Optional tensors that it leaves out are not counted.
-        name: for explanations and errors.
+        operator: the operator's desc. Omitted optional tensors are not counted.
+        name: name in explanations and errors.
 
     Raises:
-        DescTypeError: it is no operator's desc.
+        DescTypeError: `operator` is not an operator's desc.
 
     Examples:
         >>> same = dml.ElementWiseIdentityOperatorDesc(dml.TensorDesc("INT8", [4]), dml.TensorDesc("INT8", [4]))
@@ -57,12 +57,12 @@ class OperatorGraphNodeDesc(Record):
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Fields and tensors that edges lead to."""
+        """Field names and tensors of the inputs, in binding order."""
         return self.operator.inputs
 
     @property
     def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Fields and tensors that edges come from."""
+        """Field names and tensors of the outputs, in binding order."""
         return self.operator.outputs
 
 
@@ -72,10 +72,10 @@ class ConstantDataGraphNodeDesc(Record):
 
     Args:
         data: a contiguous buffer, such as an array; DataSize is its size. It is copied.
-        name: for explanations and errors.
+        name: name in explanations and errors.
 
     Raises:
-        DescTypeError: it is no contiguous buffer.
+        DescTypeError: `data` is not a contiguous buffer.
 
     Examples:
         >>> len(dml.ConstantDataGraphNodeDesc(np.arange(4, dtype="i4")).data)
@@ -95,12 +95,12 @@ class ConstantDataGraphNodeDesc(Record):
 
     @property
     def data_size(self) -> int:
-        """Bytes of `data`."""
+        """Size of `data` in bytes."""
         return len(self.data)
 
 
 class _Edge(Record):
-    """What edges have in common: numbers from 0 on, and a name."""
+    """Base class of edges: node and tensor numbers, from 0 on, and a name."""
 
     __slots__ = ()
 
@@ -166,7 +166,7 @@ NodeDesc = OperatorGraphNodeDesc | ConstantDataGraphNodeDesc
 
 @record
 class Graph(OperatorDesc):
-    """What a graph is made of, and its tensors: the fields of `anydml.GraphDesc`, which says what they are."""
+    """The fields of `anydml.GraphDesc`, which documents them, and the graph's tensors."""
 
     input_count: int
     output_count: int
@@ -198,7 +198,7 @@ class Graph(OperatorDesc):
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Names and tensors of the graph's inputs: each has the tensor of the first node input that it feeds."""
+        """Names and tensors of the graph's inputs: each has the tensor of the first node input it feeds."""
         found: dict[int, TensorDesc] = {}
         tensors = node_tensors(self)
         for edge in self.input_edges:
@@ -223,14 +223,14 @@ class Graph(OperatorDesc):
 
 
 class NodeTensors(NamedTuple):
-    """Fields and tensors of a node's inputs and outputs; a constant has none."""
+    """Field names and tensors of a node's inputs and outputs; a constant has none."""
 
     inputs: Sequence[tuple[str, TensorDesc]]
     outputs: Sequence[tuple[str, TensorDesc]]
 
 
 def node_tensors(desc: Graph) -> list[NodeTensors]:
-    """Those of all nodes: an operator of many tensors lists them anew each time."""
+    """Return the tensors of all nodes. An operator of many tensors builds its list at each access."""
     return [
         NodeTensors(node.inputs, node.outputs) if isinstance(node, OperatorGraphNodeDesc) else NodeTensors((), ())
         for node in desc.nodes
@@ -238,7 +238,7 @@ def node_tensors(desc: Graph) -> list[NodeTensors]:
 
 
 def node_label(desc: Graph, number: int) -> str:
-    """What errors and explanations call a node: ``Nodes[2] ("crop")``."""
+    """Return a node's name in errors and explanations: ``Nodes[2] ("crop")``."""
     name = desc.nodes[number].name
     return f"Nodes[{number}]" + (f' ("{printable(name)}")' if name else "")
 

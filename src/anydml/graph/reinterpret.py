@@ -1,7 +1,7 @@
-"""Edges: the bytes of one tensor, read as another.
+"""Reinterpretation of one tensor's bytes as another tensor, at the two ends of an edge.
 
-Values here have one axis more than their tensors: an element of the tensor is as many elements of the value as its last
-axis has. So tensors of larger elements can be made of smaller ones.
+Values of graphs have one axis more than their tensors: an element of the tensor consists of the elements along the
+value's last axis. So a tensor can be composed of smaller elements than its own.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from anydml.moves.move import Access, Fill
-from anydml.moves.pieces import Factor, NotComposableError, Piece, standing_still
+from anydml.moves.pieces import Factor, NotComposableError, Piece, with_zero_strides
 from anydml.moves.value import Value, join
 from anydml.tensor import TensorDesc
 
 
-def refined(value: Value, size: int) -> Value:
-    """The same of elements of `size` bytes, which divides what they have: the last axis grows."""
+def refine(value: Value, size: int) -> Value:
+    """Divide elements into elements of `size` bytes, which must divide the present size; the last axis grows."""
     count = value.element_size // size
     if count == 1:
         return value
@@ -29,7 +29,7 @@ def _finer(piece: Piece, whole: int, size: int) -> list[Piece]:
     start, factors, source = piece
     axis, count = len(start), whole // size
     if isinstance(source, Access):
-        moved = standing_still(source, 1)
+        moved = with_zero_strides(source, 1)
         if isinstance(moved, Access):
             moved = moved._replace(strides=(*source.strides, size))
         return [Piece((*start, 0), (*factors, Factor(axis, count, 1)), moved)]
@@ -40,29 +40,29 @@ def _finer(piece: Piece, whole: int, size: int) -> list[Piece]:
     return [Piece((*start, k), factors, Fill(part)) for k, part in enumerate(parts)]
 
 
-def is_same(source: TensorDesc, target: TensorDesc) -> bool:
-    """Whether two tensors see the same elements in the same bytes."""
+def is_same_view(source: TensorDesc, target: TensorDesc) -> bool:
+    """Whether two tensors have the same elements in the same bytes."""
     if source.sizes != target.sizes or source.data_type.itemsize != target.data_type.itemsize:
         return False
     pairs = zip(source.sizes, source.element_strides, target.element_strides, strict=True)
     return all(size == 1 or one == other for size, one, other in pairs)
 
 
-def reinterpreted(value: Value, source: TensorDesc, target: TensorDesc) -> Value:
-    """A value of one tensor as one of another whose TotalTensorSizeInBytes is the same; gaps are read as zeros.
+def reinterpret(value: Value, source: TensorDesc, target: TensorDesc) -> Value:
+    """Reinterpret a value of one tensor as another of equal TotalTensorSizeInBytes; gaps are read as zeros.
 
     Raises:
-        NotComposableError: the bytes have to be stored before.
+        NotComposableError: the bytes must be stored first.
     """
-    if is_same(source, target):
+    if is_same_view(source, target):
         return value
     total = source.size_in_bytes
     size = math.gcd(value.element_size, target.data_type.itemsize, total)
-    return _viewed(_flat(refined(value, size), source, total), target)
+    return _viewed(_flat(refine(value, size), source, total), target)
 
 
 def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
-    """All of a tensor's bytes, in order."""
+    """Return all bytes of a tensor, in order."""
     length = value.sizes[-1]
     axes = [k for k, size in enumerate(tensor.sizes) if size > 1]
     strides = {k: tensor.element_strides[k] * length for k in axes}
@@ -82,7 +82,7 @@ def _flat(value: Value, tensor: TensorDesc, total: int) -> Value:
 
 
 def _viewed(flat: Value, tensor: TensorDesc) -> Value:
-    """Bytes in order as a tensor."""
+    """Return consecutive bytes as a tensor."""
     length, sizes = tensor.data_type.itemsize // flat.element_size, tensor.sizes
     axes = [k for k, size in enumerate(sizes) if size > 1 and tensor.element_strides[k]]
     axes.sort(key=lambda k: -tensor.element_strides[k])
@@ -101,7 +101,7 @@ def _viewed(flat: Value, tensor: TensorDesc) -> Value:
 
 
 def _of_length(value: Value, length: int) -> Value:
-    """The last axis cut, or made longer with zeros."""
+    """Truncate the last axis, or pad it with zeros."""
     *outer, have = value.sizes
     if have < length:
         zeros = Value.filled((*outer, length - have), bytes(value.element_size))

@@ -21,11 +21,11 @@ from anydml.tensor import UINT_MAX, TensorDesc, TensorFlags
 from anydml.text import counted
 
 GRAPHS, CONSTANTS = FeatureLevel.LEVEL_2_1, FeatureLevel.LEVEL_6_2
-"""Where compiled graphs and constant nodes begin."""
+"""Lowest feature levels of compiled graphs and of constant nodes."""
 
 
 def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
-    """Every rule that a graph breaks: see `GraphDesc.problems`."""
+    """Yield the rules that a graph breaks: see `GraphDesc.problems`."""
     if level < GRAPHS:
         rule = f"graphs were introduced in {GRAPHS}"
         yield Problem(NAME, "Type", f"there are no graphs at {level}", rule, GRAPHS)
@@ -45,7 +45,7 @@ def graph_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
 
 
 def order(desc: Graph) -> tuple[list[int], list[int]]:
-    """Nodes, each after those that it reads, and those that cannot be put in order."""
+    """Sort nodes topologically. Return the sorted nodes, and those on or behind cycles."""
     waits, follows = [0] * len(desc.nodes), defaultdict[int, list[int]](list)
     for edge in desc.intermediate_edges:
         waits[edge.to_node_index] += 1
@@ -82,7 +82,7 @@ def _node_problems(desc: Graph, level: FeatureLevel) -> Iterator[Problem]:
 
 
 def _range_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
-    """Ends of edges that are not there."""
+    """Yield edges whose ends do not exist."""
     for field, edge in _edges(desc):
         for name, number in _numbers(edge):
             count = {"GraphInputIndex": desc.input_count, "GraphOutputIndex": desc.output_count}.get(name)
@@ -124,7 +124,7 @@ def _tensor_range_problems(desc: Graph, tensors: Sequence[NodeTensors], field: s
 
 
 def _edge_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
-    """Ends with no edge, or with too many."""
+    """Yield inputs and outputs with no edge or too many."""
     ends = defaultdict[tuple[str | int, ...], list[str]](list)
     for field, edge in _edges(desc):
         at = dict(_numbers(edge))
@@ -174,20 +174,20 @@ def _cycle_problems(desc: Graph) -> Iterator[Problem]:
     if not rest:
         return
     waiting = {*rest}
-    # Of nodes that wait, each waits for another such: so going back ends in a circle.
+    # Every waiting node has a waiting predecessor, so following predecessors ends in a cycle.
     before = {
         edge.to_node_index: edge.from_node_index for edge in desc.intermediate_edges if edge.from_node_index in waiting
     }
     path = [rest[0]]
     while before[path[-1]] not in path:
         path.append(before[path[-1]])
-    circle = path[path.index(before[path[-1]]) :]
-    names = " → ".join(node_label(desc, number) for number in (circle[0], *circle[::-1]))
-    yield _problem("IntermediateEdges", f"IntermediateEdges lead in a circle: {names}", "a graph must have no circles")
+    cycle = path[path.index(before[path[-1]]) :]
+    names = " → ".join(node_label(desc, number) for number in (cycle[0], *cycle[::-1]))
+    yield _problem("IntermediateEdges", f"IntermediateEdges form a cycle: {names}", "a graph must have no cycles")
 
 
 def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Problem]:
-    """What does not fit at the two ends of an edge, and at all ends of a graph's input."""
+    """Yield mismatches of the tensors at the two ends of an edge, or at all node inputs of one graph input."""
     for k, edge in enumerate(desc.intermediate_edges):
         field = f"IntermediateEdges[{k}]"
         target, (name, tensor) = (
@@ -225,7 +225,7 @@ def _tensor_problems(desc: Graph, tensors: Sequence[NodeTensors]) -> Iterator[Pr
 def _sizes_agree(field: str, source: str, size: int, target: str, tensor: TensorDesc) -> Iterator[Problem]:
     if tensor.size_in_bytes != size:
         message = f"{field}: {source} is {size}, but {target}.TotalTensorSizeInBytes is {tensor.size_in_bytes}"
-        yield _problem(field, message, "the tensors at both ends of an edge must have one TotalTensorSizeInBytes")
+        yield _problem(field, message, "the tensors at both ends of an edge must have the same TotalTensorSizeInBytes")
 
 
 def _edges(desc: Graph) -> Iterator[tuple[str, object]]:
@@ -239,7 +239,7 @@ def _edges(desc: Graph) -> Iterator[tuple[str, object]]:
 
 
 def _numbers(edge: object) -> Iterator[tuple[str, int]]:
-    """An edge's fields as DirectML writes them."""
+    """Yield an edge's numbers, by their names in DirectML."""
     fields: dict[str, object] = edge.__dataclass_fields__  # type: ignore[attr-defined]
     for field in fields:
         if field != "name":

@@ -1,9 +1,9 @@
-"""Moves, and what is made of them: the one idea that every operator is lowered to.
+"""Moves, the one primitive that every operator is lowered to, and programs and values made of them.
 
     for every coordinate c of a box `sizes`:   destination[a(c)] = source[b(c)]
 
-`move` says what a move is, `simplify` brings moves to the form that kernels are written for, `program` puts them in
-order between operands, `order` says which may run together, `indices` what an index stands for.
+`move` defines moves, `simplify` brings them to the form that kernels expect, `program` orders them between operands,
+`order` finds moves that may run concurrently, `indices` defines how an index is wrapped and clamped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A program in the making: values are composed as long as they can be, and stored in scratch where they can't.
+"""Building a program out of values: they are composed where possible, and stored in scratch where not.
 
-Operators call the methods of a `Composer` with values; `program` says what has to move so that the results stand in the
-outputs, each byte once.
+Callers pass values to the methods of a `Composer`; `program` returns the moves that write the outputs, each byte once.
 """
 
 from __future__ import annotations
@@ -23,14 +22,16 @@ from anydml.moves.windows import windows
 from anydml.tensor import Layout
 
 INPUT, OUTPUT, CONSTANT, SCRATCH = (k << 32 for k in range(4))
-"""Where the numbers of operands begin until it is known how many there are of each role."""
+"""First operand number of each role while the program is built. `Composer.program` assigns the final numbers."""
 
 
 class Composer:
-    """Values over the operands of one program.
+    """Builds one program out of values.
+
+    A method whose composition is impossible stores its argument in scratch first, with the reason.
 
     Args:
-        name: what explanations and errors call the program.
+        name: the program's name in explanations and errors.
     """
 
     def __init__(self, name: str) -> None:
@@ -40,38 +41,38 @@ class Composer:
         self._counts = {INPUT: 0, OUTPUT: 0, CONSTANT: 0, SCRATCH: 0}
 
     def copy(self) -> Composer:
-        """Another one that goes on from here."""
+        """Return an independent copy."""
         other = Composer(self.name)
         other._operands, other._moves, other._counts = {**self._operands}, [*self._moves], {**self._counts}
         return other
 
     def name_of(self, operand: int) -> str:
-        """What errors call an operand."""
+        """Return an operand's name for errors."""
         return self._operands[operand].name
 
     def input(self, name: str, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
-        """The next input, with byte strides."""
+        """Add an input, with strides in bytes."""
         return Value.stored(self._add(INPUT, Operand("input", name)), sizes, strides, element_size)
 
     def constant(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Value:
-        """Elements that are known."""
-        # A scalar comes back with a dimension.
+        """Add a constant."""
+        # `ascontiguousarray` returns a scalar with one dimension.
         packed = np.ascontiguousarray(array).reshape(array.shape)
         flat = packed.reshape(-1).view(np.uint8) if packed.size else np.empty(0, np.uint8)
         number = self._add(CONSTANT, Operand("constant", name, value=flat))
         return Value.stored(number, array.shape, packed.strides, array.itemsize)
 
     def counting(self, start: int, count: int, step: int) -> Value:
-        """``start + step·k`` for each k below a count, as INT64."""
+        """The INT64 sequence ``start + step·k``, 0 ≤ k < count. It occupies no memory."""
         return Value((count,), 8, (counting(start, count, step),) if count else ())
 
     def output(self, name: str, value: Value, strides: Sequence[int] | None = None) -> None:
-        """The next output, with byte strides; packed where there are none."""
+        """Add an output, with strides in bytes (packed by default)."""
         number = self._add(OUTPUT, Operand("output", name))
         self._moves += value.moves(number, 0, _packed(value) if strides is None else strides)
 
     def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
-        """In row-major order in another shape."""
+        """Reshape in row-major order."""
         return self._try(value, lambda each: each.reshape(sizes))
 
     def slice(self, value: Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
@@ -79,7 +80,7 @@ class Composer:
         return self._try(value, lambda each: each.slice(starts, sizes, steps))
 
     def broadcast(self, value: Value, sizes: Sequence[int]) -> Value:
-        """NumPy's broadcasting."""
+        """Broadcast by NumPy's rules."""
         return self._try(value, lambda each: each.broadcast(sizes))
 
     def windows(self, value: Value, axis: int, count: int, length: int, step: int) -> Value:
@@ -87,24 +88,24 @@ class Composer:
         return self._try(value, lambda each: windows(each, axis, count, length, step))
 
     def diagonal(self, value: Value, axis: int, other: int) -> Value:
-        """``result[…, i, …] = value[…, i, …, i, …]``: two axes of one size as one, which stands where `axis` was."""
+        """``result[…, i, …] = value[…, i, …, i, …]``: one axis in place of `axis` and `other`."""
         return self._try(value, lambda each: each.diagonal(axis, other))
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
-        """Elements along an axis picked by stored or described integers."""
+        """Select elements along an axis by integers."""
         indices = self._without_fills(indices)
         return self._try(value, lambda each: each.pick(indices, dtype, axis, outside))
 
     def pick_points(self, value: Value, picks: Sequence[tuple[int, Value, str]], outside: Outside = "clamp") -> Value:
-        """Elements picked by one index along each of several axes at once.
+        """Select elements by one index along each of several axes at once.
 
         Args:
-            value: what is picked from.
-            picks: axes in rising order, each with indices, all of one shape, and their dtype.
-            outside: what happens where an index lies outside.
+            value: the source.
+            picks: axes in ascending order, each with its indices, all of one shape, and their dtype.
+            outside: treatment of indices out of range.
 
         Returns:
-            The value with the axes of the indices where the first axis was, without the others.
+            A value in which the axes of the indices replace the first axis, and the other axes are gone.
         """
         known = [(axis, self._without_fills(indices), dtype) for axis, indices, dtype in picks]
         count = len(known[0][1].sizes)
@@ -121,13 +122,13 @@ class Composer:
         return self._try(value, points)
 
     def pick_along(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
-        """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``: other sizes agree."""
+        """``result[lead, j, trail] = value[lead, indices[lead, j, trail], trail]``; all other sizes are equal."""
         indices = self._without_fills(indices)
 
         def along(each: Value, by: Value) -> Value:
             rank = len(each.sizes)
             found = each.pick(by, dtype, axis, outside)
-            # Its axes: those before, the indices', those behind. Each other axis is there twice.
+            # Axes: leading, the indices', trailing. Every axis but `axis` occurs twice.
             for k in reversed(range(axis + 1, rank)):
                 found = found.diagonal(axis + k, rank + k - 1)
             for k in reversed(range(axis)):
@@ -144,7 +145,7 @@ class Composer:
             return along(value, self.stored(indices, str(error)))
 
     def join(self, values: Sequence[Value], axis: int) -> Value:
-        """Values one after the other along an axis."""
+        """Concatenate values along an axis."""
         if len(values) > MOST_PIECES:
             groups = [values[k : k + MOST_PIECES] for k in range(0, len(values), MOST_PIECES)]
             values = [self.join(group, axis) for group in groups]
@@ -154,7 +155,7 @@ class Composer:
             return join([self.stored(value, str(error)) for value in values], axis)
 
     def pad(self, value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
-        """A value with elements of `pattern` around it."""
+        """Pad with elements of `pattern`."""
         return self._try(value, lambda each: pad(each, before, after, pattern))
 
     def moved(
@@ -166,15 +167,15 @@ class Composer:
         reason: str,
         constants: Callable[[Sequence[Layout], Sequence[Layout]], Sequence[Constant]] | None = None,
     ) -> list[Value]:
-        """What moves of one's own make of values, in scratch.
+        """Run the caller's own moves on values, with results in scratch.
 
         Args:
-            values: what they read; each is stored first, if it is not.
-            shapes: of what they write.
-            element_size: bytes of an element of what they write.
-            lower: the moves, from the layouts of values (operands 0 …) and of results (the operands after them).
+            values: the sources; stored first if necessary.
+            shapes: the results' shapes.
+            element_size: bytes per element of the results.
+            lower: returns the moves, given the layouts of the values (operands 0 …) and of the results (next operands).
             reason: why scratch is needed.
-            constants: what the moves read beside them, from the same layouts: the operands after the results.
+            constants: returns constants that the moves read (operands after the results), given the same layouts.
         """
         inputs = [self._as_operand(value, reason) for value in values]
         results = []
@@ -198,12 +199,12 @@ class Composer:
         lower: Callable[[Sequence[Layout], Layout], Sequence[Move]],
         reason: str,
     ) -> Value:
-        """A value some of whose elements are others, in scratch.
+        """Store a value in scratch and overwrite some of its elements.
 
         Args:
-            value: all of it is stored first.
-            parts: what is read beside it; each is stored first, if it is not.
-            lower: what is written over it, from the layouts of parts (operands 0 …) and of the value (the one after).
+            value: the value, all of which is stored first.
+            parts: the sources of the new elements; stored first if necessary.
+            lower: returns the moves, given the layouts of the parts (operands 0 …) and of the value (next operand).
             reason: why scratch is needed.
         """
         operands = [self._as_operand(self._without_fills(part), reason) for part in parts]
@@ -216,11 +217,11 @@ class Composer:
         return self.written_over(value, write, reason)
 
     def written_over(self, value: Value, write: Callable[[int, tuple[int, ...]], Sequence[Move]], reason: str) -> Value:
-        """A value in scratch, and what is written over it.
+        """Store a value in scratch and overwrite some of its elements.
 
         Args:
-            value: all of it is stored first.
-            write: the moves, from the number of the scratch and its byte strides.
+            value: the value, all of which is stored first.
+            write: returns the moves, given the operand number of the scratch and its strides in bytes.
             reason: why scratch is needed.
         """
         stored = self.stored(value, reason)
@@ -229,7 +230,7 @@ class Composer:
         return stored
 
     def _as_operand(self, value: Value, reason: str) -> tuple[int, Layout]:
-        """The operand that a value is, whole; stored first if it is none."""
+        """Return an operand that holds exactly this value, and its layout; store the value if there is none."""
         value = self.without_counting(value)
         if (found := operand_of(value)) is not None:
             return found
@@ -238,7 +239,7 @@ class Composer:
         return number, Layout(value.sizes, _packed(value), value.element_size)
 
     def stored(self, value: Value, reason: str) -> Value:
-        """The value in scratch of its own."""
+        """Store a value in new scratch."""
         value = self.without_counting(value)
         size = math.prod(value.sizes) * value.element_size
         number = self._add(SCRATCH, Operand("scratch", f"scratch {self._counts[SCRATCH]}", size, reason=reason))
@@ -247,11 +248,11 @@ class Composer:
         return Value.stored(number, value.sizes, strides, value.element_size)
 
     def bytes_stored(self) -> int:
-        """Bytes of all scratch so far."""
+        """Total bytes of scratch."""
         return sum(each.size for each in self._operands.values() if each.role == "scratch")
 
     def program(self, is_simple: bool = True) -> Program:
-        """What stores all outputs; its moves are brought to their simplest form, unless their numbers are open."""
+        """Return the program; its moves are simplified if `is_simple`, which needs sizes that are not open."""
         order = sorted(self._operands)
         numbers = {operand: number for number, operand in enumerate(order)}
         moves = [renumbered(move, numbers) for move in self._moves]
@@ -262,7 +263,7 @@ class Composer:
         )
 
     def without_counting(self, value: Value) -> Value:
-        """A value of which what counts is read from constants instead."""
+        """Replace pieces that count by constants."""
         if not any(is_counting(piece.source) for piece in value.pieces):
             return value
         pieces = []
@@ -274,7 +275,7 @@ class Composer:
         return replace(value, pieces=tuple(pieces))
 
     def _without_fills(self, value: Value) -> Value:
-        """A value of which what is filled is read from constants instead."""
+        """Replace fills by constants."""
         pieces = []
         for piece in value.without_empty().pieces:
             source = piece.source
@@ -299,13 +300,13 @@ class Composer:
 
 
 def operand_of(value: Value) -> tuple[int, Layout] | None:
-    """The operand whose elements from the first on a value is, with strides of its own; None where it is none."""
+    """Return the operand and layout of a value that one operand holds from its first byte on, else None."""
     found = strided(value)
     return None if found is None or found[0].offset else (found[0].operand, found[1])
 
 
 def strided(value: Value) -> tuple[Access, Layout] | None:
-    """The one access whose elements a value is, and how they lie from its offset on; None where it is more."""
+    """Return the access and layout of a value that one access without lookups reads, else None."""
     if len(value.pieces) != 1 or not isinstance(access := value.pieces[0].source, Access):
         return None
     piece, strides = value.pieces[0], [0] * len(value.sizes)
@@ -319,7 +320,7 @@ def strided(value: Value) -> tuple[Access, Layout] | None:
 
 
 def _packed(value: Value) -> tuple[int, ...]:
-    """Byte strides of a value that is stored without gaps."""
+    """Return row-major strides in bytes without gaps."""
     strides, step = [], value.element_size
     for size in reversed(value.sizes):
         strides.append(step)

@@ -1,4 +1,4 @@
-"""Constants of programs: arrays, and what is worked out when it is first read: to explain it takes no memory."""
+"""Constants of programs: arrays, and lazily computed arrays, so that explaining a program takes no memory."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Array = np.ndarray[Any, Any]
 
 
 class Computed:
-    """A contiguous array whose elements are worked out when it is first read.
+    """A contiguous array whose elements are computed when first read.
 
     Args:
         shape: its sizes.
         dtype: of its elements.
-        make: works them out.
+        make: computes them.
 
     Examples:
         >>> from anydml import moves
@@ -35,12 +35,12 @@ class Computed:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes, one a dimension."""
+        """Strides in bytes."""
         return tuple(step * self.dtype.itemsize for step in packed_strides(self.shape))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Total bytes."""
         size: int = self.dtype.itemsize
         return math.prod(self.shape) * size
 
@@ -51,11 +51,11 @@ class Computed:
 
 
 Constant = Array | Computed
-"""A constant's elements: what has a shape, a dtype, strides and bytes, and becomes an array by `numpy.asarray`."""
+"""A constant's elements: has shape, dtype, strides and nbytes, and converts with `numpy.asarray`."""
 
 
 def as_bytes(constant: Constant) -> Constant:
-    """The same constant as a row of bytes."""
+    """Return a constant as a one-dimensional array of bytes."""
     if isinstance(constant, Computed):
         return Computed((constant.nbytes,), np.uint8, lambda: np.asarray(constant).reshape(-1).view(np.uint8))
     return np.ascontiguousarray(constant).reshape(-1).view(np.uint8)

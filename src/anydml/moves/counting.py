@@ -1,7 +1,7 @@
-"""Numbers that count: values of INT64 elements that no memory has, since each follows from where it stands.
+"""Arithmetic sequences: INT64 values that occupy no memory, since each element is a linear function of its coordinates.
 
-Their pieces read `COUNTING`, an operand that is in no program, whose element at byte 8·n is the number n. Looking
-elements up by such numbers is a slice; wherever else the numbers are needed, a constant has them.
+Their pieces read `COUNTING`, a virtual operand whose element at byte 8·n is the number n. A lookup by such numbers
+becomes a slice; for any other use they are replaced by a constant.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from anydml.moves.move import Access, Fill, Lookup
 from anydml.moves.pieces import Factor, Piece
 
 COUNTING = 4 << 32
-"""The operand that every number can be read from."""
+"""Number of the virtual operand. No program contains it."""
 
 ITEM = 8
 
 
 def counting(start: int, count: int, step: int) -> Piece:
-    """``start + step·k`` for each k below a count."""
+    """Return the piece ``start + step·k``, 0 ≤ k < count."""
     return Piece((0,), (Factor(0, count, 1),), Access(COUNTING, start * ITEM, (step * ITEM,)))
 
 
 def is_counting(source: Access | Fill) -> bool:
-    """Whether elements are numbers that count."""
+    """Whether a source is an arithmetic sequence."""
     return isinstance(source, Access) and source.operand == COUNTING and not source.lookups
 
 
 def numbers(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The elements of a piece that counts, by its factors."""
-    assert isinstance(piece.source, Access), "it counts"
+    """Compute the elements of an arithmetic sequence; one axis per factor."""
+    assert isinstance(piece.source, Access), "an arithmetic sequence"
     found = np.full([int(factor.size) for factor in piece.factors], int(piece.source.offset) // ITEM, np.int64)
     for k, (factor, stride) in enumerate(zip(piece.factors, piece.source.strides, strict=True)):
         along = np.arange(int(factor.size)) * (int(stride) // ITEM)
@@ -37,19 +37,19 @@ def numbers(piece: Piece) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
     return found
 
 
-def walked(piece: Piece, index: Piece, axis: int, size: int) -> Access | Fill:
-    """The source of a piece whose axis is looked up by numbers that count; their factors are put last.
+def sliced_source(piece: Piece, index: Piece, axis: int, size: int) -> Access | Fill:
+    """Return the source of a piece whose axis is indexed by an arithmetic sequence; the index's factors are appended.
 
     Raises:
-        IndexError: one of them lies outside the axis.
+        IndexError: an index is out of range.
     """
     by = index.source
-    assert isinstance(by, Access), "it counts"
+    assert isinstance(by, Access), "an arithmetic sequence"
     steps = [stride // ITEM for stride in by.strides]
     least = most = first = by.offset // ITEM
     for factor, step in zip(index.factors, steps, strict=True):
-        way = (factor.size - 1) * step
-        least, most = (least + way, most) if way < 0 else (least, most + way)
+        reach = (factor.size - 1) * step
+        least, most = (least + reach, most) if reach < 0 else (least, most + reach)
     if most < 0:
         least, most, first = least + size, most + size, first + size
     if least < 0 or most >= size:
@@ -63,12 +63,12 @@ def walked(piece: Piece, index: Piece, axis: int, size: int) -> Access | Fill:
         stride = 0 if own is None else strides[own]
         return offset + first * stride, (*(strides[k] for k in kept), *(step * stride for step in steps))
 
-    def behind(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
+    def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         found = []
         for each in lookups:
             offset, strides = along(each.offset, each.strides)
-            found.append(each._replace(offset=offset, strides=strides, lookups=behind(each.lookups)))
+            found.append(each._replace(offset=offset, strides=strides, lookups=nested(each.lookups)))
         return tuple(found)
 
     offset, strides = along(piece.source.offset, piece.source.strides)
-    return Access(piece.source.operand, offset, strides, behind(piece.source.lookups))
+    return Access(piece.source.operand, offset, strides, nested(piece.source.lookups))

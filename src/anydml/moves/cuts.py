@@ -1,6 +1,6 @@
-"""What cutting and turning the axes of a piece makes of it.
+"""Cropping, striding, flipping and splitting the axes of a piece.
 
-Every function gives pieces that cover the same elements, or those that were asked for, or raises `NotComposableError`.
+Every function returns pieces that cover exactly the requested elements, or raises `NotComposableError`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from anydml.moves.pieces import Factor, NotComposableError, Piece, on_strides
 
 MOST_DIGITS = 64
-"""Digits of one factor that are made pieces of their own at most, where a step falls between two factors."""
+"""Most pieces, one per digit, into which one factor is divided if a step is no multiple of the factor's."""
 
 
 def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
-    """A piece with `size` digits of factor k, from `first` on, every `by`-th."""
+    """Restrict factor k to the digits ``first + by·j``, 0 ≤ j < `size`."""
     axis, _, step = piece.factors[k]
     start = list(piece.start)
     start[axis] += first * step
@@ -28,12 +28,12 @@ def _digits(piece: Piece, k: int, first: int, size: int, by: int = 1) -> Piece:
 
 
 def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
-    """The elements of a tidy piece that have the same coordinate along two axes, the second of which goes."""
+    """Restrict a tidy piece to elements with equal coordinates along two axes, and remove the second axis."""
     factors: list[int | None] = []
     for each in (axis, other):
         own = [k for k, factor in enumerate(piece.factors) if factor.axis == each and factor.size > 1]
         if len(own) > 1 or any(piece.factors[k].step != 1 for k in own):
-            raise NotComposableError(f"the elements that axes {axis} and {other} have in common lie in no one stride")
+            raise NotComposableError(f"the elements that axes {axis} and {other} have in common have no common stride")
         factors.append(own[0] if own else None)
     lengths = [1 if k is None else piece.factors[k].size for k in factors]
     starts = [piece.start[axis], piece.start[other]]
@@ -59,28 +59,28 @@ def diagonal(piece: Piece, axis: int, other: int) -> Iterator[Piece]:
     yield Piece((*piece.start[:other], *piece.start[other + 1 :]), closed, piece.source)
 
 
-def flipped(piece: Piece, axis: int, length: int) -> Piece:
-    """A piece seen from the other end of an axis."""
+def flip(piece: Piece, axis: int, length: int) -> Piece:
+    """Reverse an axis of a value; `length` is the axis' size."""
     own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
 
-    def turned(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    def reversed_strides(strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         shift = sum((piece.factors[k].size - 1) * strides[k] for k in own)
         return shift, tuple(-stride if k in own else stride for k, stride in enumerate(strides))
 
     reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
     start = (*piece.start[:axis], length - 1 - piece.start[axis] - reach, *piece.start[axis + 1 :])
-    return Piece(start, piece.factors, on_strides(piece.source, turned))
+    return Piece(start, piece.factors, on_strides(piece.source, reversed_strides))
 
 
 def _count(first: int, last: int) -> Iterator[int]:
-    """As `range`, of numbers that may be open."""
+    """Like `range`, but for open sizes."""
     while first < last:
         yield first
         first += 1
 
 
-def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
-    """The elements of a piece whose coordinates along an axis lie in [low, high)."""
+def crop(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
+    """Restrict a piece to coordinates in [low, high) along an axis."""
     own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1]
     first = piece.start[axis]
     reach = sum((piece.factors[k].size - 1) * piece.factors[k].step for k in own)
@@ -90,20 +90,20 @@ def between(piece: Piece, axis: int, low: int, high: int) -> Iterator[Piece]:
         k = max(own, key=lambda k: piece.factors[k].step)
         _, size, step = piece.factors[k]
         rest = reach - (size - 1) * step
-        # Digits with which all of the smaller factors lie inside, then those with which some do.
+        # First the digits for which all elements of the smaller factors lie inside, then those for which some do.
         begin = min(max(0, -((first - low) // step)), size)
         end = min(max(begin, (high - 1 - rest - first) // step + 1), size)
         if end > begin:
             yield _digits(piece, k, begin, end - begin)
         if rest:
-            # The first and the last digits with which some do; an axis may have billions in between.
+            # Only the digits at the borders: an axis may have billions of digits that lie outside.
             lowest, highest = max(0, -((first + rest - low) // step)), min(size, -((first - high) // step))
             for digit in (*_count(lowest, min(begin, highest)), *_count(max(end, lowest), highest)):
-                yield from between(_digits(piece, k, digit, 1), axis, low, high)
+                yield from crop(_digits(piece, k, digit, 1), axis, low, high)
 
 
-def every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
-    """The elements of a piece at every `by`-th coordinate of an axis from `origin` on, in coordinates of these."""
+def take_every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
+    """Restrict a piece to coordinates ``origin + by·k`` along an axis, which become the coordinates k."""
     own = [k for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1 and f.step % by]
     offset = origin - piece.start[axis]
     if not own:
@@ -118,20 +118,20 @@ def every(piece: Piece, axis: int, origin: int, by: int) -> Iterator[Piece]:
         common = math.gcd(step, by)
         if offset % common:
             return
-        turn = by // common
-        first = offset // common * pow(step // common, -1, turn) % turn
+        period = by // common
+        first = offset // common * pow(step // common, -1, period) % period
         if first < size:
-            yield from every(_digits(piece, k, first, -(-(size - first) // turn), turn), axis, origin, by)
+            yield from take_every(_digits(piece, k, first, -(-(size - first) // period), period), axis, origin, by)
         return
     k = min(own, key=lambda k: piece.factors[k].size)
     if piece.factors[k].size > MOST_DIGITS:
         raise NotComposableError(f"every {by} elements of axis {axis} fall between the axes that it was made of")
     for digit in range(piece.factors[k].size):
-        yield from every(_digits(piece, k, digit, 1), axis, origin, by)
+        yield from take_every(_digits(piece, k, digit, 1), axis, origin, by)
 
 
 def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
-    """A piece whose axis becomes two, of which the second has size `inner`."""
+    """Split an axis in two, the second of size `inner`."""
     first = piece.start[axis]
     low = first % inner
     own = sorted((f.step, k) for k, f in enumerate(piece.factors) if f.axis == axis and f.size > 1)
@@ -159,7 +159,7 @@ def split_axis(piece: Piece, axis: int, inner: int) -> Iterator[Piece]:
 
 
 def _cut_at_blocks(piece: Piece, axis: int, inner: int, k: int, below: int) -> Iterator[Piece]:
-    """A piece cut so that factor k no longer crosses from one block of `inner` elements into the next."""
+    """Divide factor k where it crosses from one block of `inner` elements into the next, and split the axis."""
     _, size, step = piece.factors[k]
     low = piece.start[axis] % inner
     if inner % step or low % step + below >= step:

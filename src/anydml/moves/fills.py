@@ -1,4 +1,4 @@
-"""Fills as copies: a pattern becomes a constant that is read over and over, the only kind of source engines know."""
+"""Fills as copies: engines support one kind of source, so a pattern becomes a constant that is read with stride 0."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.program import Operand, Program, may_write_twice, renumbered
 
 FILL_BLOCK = 4096
-"""Bytes, about, that a fill's pattern is repeated to, so that long runs of it are copied from the nearest cache."""
+"""Approximate bytes of a constant to which a pattern is repeated: long runs are copied from the first-level cache."""
 
 
 def without_fills(program: Program) -> Program:
-    """The same program with every fill as a constant that is read over and over.
+    """Replace every fill of a program by a constant that is read repeatedly.
 
-    Engines then know one kind of source only. Long runs are cut into rows of about `FILL_BLOCK` bytes.
+    Long runs are divided into rows of about `FILL_BLOCK` bytes.
 
     Args:
-        program: any.
+        program: any program.
 
     Examples:
         >>> from anydml import moves
@@ -43,7 +43,7 @@ def without_fills(program: Program) -> Program:
             continue
         least = whole[move.source.pattern]
         if may_write_twice(move):
-            # In pieces, the end of one element could come after the beginning of a later one.
+            # With lookups, elements are written in order, so none may be divided.
             least = max(least, move.element_size)
         whole[move.source.pattern] = least
     blocks = [_block(pattern, least) for pattern, least in whole.items()]
@@ -52,7 +52,7 @@ def without_fills(program: Program) -> Program:
         for pattern, block in zip(patterns, blocks, strict=True)
     )
 
-    # Scratch comes after the new constants.
+    # The new constants precede the scratch operands.
     numbers = {n: n + (len(constants) if n >= first else 0) for n in range(len(program.operands))}
     moves: list[Move] = []
     for move in program.moves:
@@ -70,7 +70,7 @@ def without_fills(program: Program) -> Program:
 
 
 def _block(pattern: bytes, least: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A pattern repeated until it fills whole lines of cache, if that takes no more than a block, or `least` bytes."""
+    """Repeat a pattern to a multiple of the cache line, within `FILL_BLOCK` bytes if possible, and at least `least`."""
     period = math.lcm(len(pattern), 64)
     if period > FILL_BLOCK:
         period = len(pattern)
@@ -79,20 +79,20 @@ def _block(pattern: bytes, least: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def _rows(move: Move, operand: int, block: int) -> Iterator[Move]:
-    """A filling move with a block of its pattern as the source: one, or two where runs are longer than the block."""
+    """Yield a fill as copies from a block of its pattern: one move, or two if runs are longer than the block."""
     sizes, to, _, run = move
     still = (0,) * len(sizes)
     if run <= block:
         yield Move(sizes, to, Access(operand, 0, still), run)
         return
     count, rest = divmod(run, block)
-    lookups = tuple(_longer(lookup) for lookup in to.lookups)
+    lookups = tuple(_with_dimension(lookup) for lookup in to.lookups)
     rows = Access(to.operand, to.offset, (*to.strides, block), lookups)
     yield Move((*sizes, count), rows, Access(operand, 0, (*still, 0)), block)
     if rest:
         yield Move(sizes, to._replace(offset=to.offset + count * block), Access(operand, 0, still), rest)
 
 
-def _longer(lookup: Lookup) -> Lookup:
-    """A lookup that stands still in one more dimension."""
-    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_longer, lookup.lookups)))
+def _with_dimension(lookup: Lookup) -> Lookup:
+    """Append a dimension of stride 0 to a lookup."""
+    return lookup._replace(strides=(*lookup.strides, 0), lookups=tuple(map(_with_dimension, lookup.lookups)))

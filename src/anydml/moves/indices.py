@@ -1,4 +1,4 @@
-"""What an index stands for: wrapped once if it is negative, then clamped to its axis; and NumPy's `take` by such."""
+"""Indices: negative ones are wrapped once, then all are clamped to the axis. And NumPy's `take` by this rule."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TAKE_MODES = {
     for dtype in map(np.dtype, ("int32", "int64", "uint32"))
     if np.can_cast(dtype, np.intp)
 }
-"""Indices that `take` reads as they are, and how: it wraps a negative one once, as we do, unless it may clip it."""
+"""NumPy's mode per index type that `take` accepts directly: "raise" wraps negative indices once, "clip" does not."""
 
 
 def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
-    """The coordinates that indices stand for: negative ones of a signed type wrap once, then all are clamped.
+    """Return the coordinates of indices: negative ones of a signed type wrap once, then all are clamped.
 
     Args:
         indices: integers of any type and shape.
@@ -41,44 +41,44 @@ def resolve(indices: np.ndarray[Any, Any], size: int) -> Positions:
 
 
 def wrapped(indices: np.ndarray[Any, Any], size: int) -> Positions:
-    """The same before clamping: what lies outside the axis is below 0, or `size` and more.
+    """Wrap indices without clamping: an index out of range becomes negative, or `size` or more.
 
     Returns:
-        An INT64 array, the caller's own; unsigned indices above INT64_MAX are `size`.
+        A new INT64 array; unsigned indices above INT64_MAX become `size`.
     """
     if indices.dtype == np.uint64:
         return np.asarray(np.minimum(indices, np.uint64(size)).astype(np.int64))
     wide: Positions = np.asarray(indices.astype(np.int64))
     if indices.dtype.kind == "i":
-        # The sign bit, spread, is −1 or 0.
+        # The arithmetic shift gives −1 for negative indices and 0 for others.
         wide += (wide >> 63) & size
     return wide
 
 
 def are_inside(indices: np.ndarray[Any, Any], size: int) -> bool:
-    """Whether no index, once wrapped, lies outside an axis of `size`: by the smallest and the largest, in no memory."""
+    """Whether all indices, once wrapped, are in range: decided by the least and the greatest, without a copy."""
     once = each_once(indices)
     return not once.size or (int(once.min()) >= (-size if once.dtype.kind == "i" else 0) and once.max() < size)
 
 
 def is_outside(indices: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where indices, once wrapped, lie outside an axis of `size`."""
-    # A negative number, read as an unsigned one, is larger than any axis.
+    """Return a mask of the indices that, once wrapped, are out of range."""
+    # A negative number reinterpreted as unsigned exceeds any size.
     outside: np.ndarray[Any, np.dtype[np.bool_]] = wrapped(indices, size).view(np.uint64) >= np.uint64(size)
     return outside
 
 
 def take(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | None = None) -> np.ndarray[Any, Any]:
-    """NumPy's `take`, by indices that stand for coordinates as `resolve` says.
+    """NumPy's `take`, with indices wrapped and clamped as in `resolve`.
 
     Args:
-        x: array that is contiguous, or small: of others, NumPy makes a copy.
+        x: the source, contiguous or small: NumPy copies any other.
         indices: INT32, INT64, UINT32 or UINT64, in native byte order.
-        axis: has elements, if there are indices.
-        refused_by: what errors call the function that refuses indices outside; None where they are clamped.
+        axis: the axis, not empty if there are indices.
+        refused_by: name, in errors, of a function that rejects indices out of range; None to clamp them.
 
     Raises:
-        IndexError: an index is refused.
+        IndexError: an index is out of range and `refused_by` is given.
     """
     mode = TAKE_MODES.get(indices.dtype)
     if mode is None:
@@ -87,7 +87,7 @@ def take(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | Non
         taken: np.ndarray[Any, Any] = x.take(indices, axis, None, "raise" if refused_by else mode)
         return taken
     except IndexError:
-        # One is outside.
+        # An index is out of range.
         pass
     return _taken(x, indices, axis, refused_by)
 
@@ -101,13 +101,13 @@ def _taken(x: Any, indices: np.ndarray[Any, Any], axis: int, refused_by: str | N
 
 
 def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
-    """The error for an index that lies outside its axis, wherever that is found.
+    """Return the error for an index out of range.
 
     Args:
-        name: what errors call the program.
-        index: itself.
-        field: what errors call the indices.
-        size: of the axis.
+        name: the program's name.
+        index: the index.
+        field: the name of the indices.
+        size: the axis' size.
     """
     error = IndexError(f"{name}: index {index} in {field} is out of range for an axis of size {size}")
     error.outside = name, index, field, size  # type: ignore[attr-defined]  # for `as_signed`
@@ -115,11 +115,11 @@ def outside_of(name: str, index: int, field: str, size: int) -> IndexError:
 
 
 def as_signed(error: IndexError, fields: Mapping[str, int]) -> IndexError:
-    """The same error, of an index that was read as an unsigned one and is none.
+    """Correct the error of a signed index that was read as unsigned.
 
     Args:
-        error: of `outside_of`, or another, which is given as it is.
-        fields: what errors call such indices, and their bits.
+        error: an error of `outside_of`; any other is returned unchanged.
+        fields: bits of such indices, by the names of the fields.
     """
     name, index, field, size = getattr(error, "outside", ("", 0, "", 0))
     bits = fields.get(field)

@@ -1,4 +1,4 @@
-"""Moves: what every operator is lowered to, and the two ends that a move has.
+"""Moves, the primitive that every operator is lowered to, and their two ends, source and destination.
 
     for every coordinate c of a box `sizes`:   destination[a(c)] = source[b(c)]
 
@@ -12,7 +12,7 @@ it times a stride. The source may also be a `Fill`: a few bytes, repeated.
     GATHER   one move; one lookup in the source
     IF       two moves: all of one source, then the other one's elements where the mask is 0
 
-Everything is counted in bytes, so that nothing downstream knows a data type.
+Offsets, strides and sizes of elements are in bytes, so that engines need no data types.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 Outside = Literal["clamp", "skip", "refuse"]
-"""What happens where an index lies outside its axis: the nearest end is taken, the element is left as it is, or the
-dispatch raises IndexError before anything is written."""
+"""Treatment of an index out of range: it is clamped, its element is left unchanged, or the dispatch raises IndexError
+before anything is written."""
 
 
 class Lookup(NamedTuple):
-    """One index read per coordinate, worth ``stride · index`` bytes: a negative index counts from the axis's end.
+    """An index that is read per coordinate and adds ``stride · index`` bytes; negative ones count from the axis' end.
 
     Attributes:
         operand: number of the operand that holds the indices.
@@ -38,9 +38,9 @@ class Lookup(NamedTuple):
         offset: bytes from the operand's first element.
         strides: one byte stride per dimension of the move.
         size: length of the axis that is looked up, at least 1.
-        stride: bytes that one step along that axis is worth.
-        outside: what happens where the index, once wrapped, lies outside the axis.
-        lookups: what else the address of the index depends on; looked up first.
+        stride: stride of that axis in bytes.
+        outside: treatment of an index that, once wrapped, is out of range.
+        lookups: lookups in the address of the index itself; they are read first.
 
     Examples:
         >>> from anydml import moves
@@ -60,17 +60,17 @@ class Lookup(NamedTuple):
 
     @property
     def is_mask(self) -> bool:
-        """Whether it decides nothing but which elements move (see `unless`)."""
+        """Whether the lookup only selects which elements move (see `unless`)."""
         return self.outside == "skip" and self.size == 1 and self.dtype == "uint8" and not self.lookups
 
 
 def unless(operand: int, strides: tuple[int, ...]) -> Lookup:
-    """A mask as a lookup: elements are left as they are, unless the mask's byte is 0.
+    """Return a mask as a lookup: an element moves only if its byte of the mask is 0.
 
-    It looks along an axis of one element: index 0 is inside, every other byte is outside and skipped.
+    The lookup's axis has one element: index 0 is in range, any other byte is out of range and skipped.
 
     Args:
-        operand: number of the operand that holds the mask, a byte an element.
+        operand: number of the operand that holds the mask, one byte per element.
         strides: one byte stride per dimension of the move.
 
     Examples:
@@ -98,7 +98,7 @@ class Access(NamedTuple):
 
 
 class Fill(NamedTuple):
-    """A source that is the same everywhere: `pattern`, repeated until the element is full.
+    """A constant source: every element is `pattern`, repeated to the element's size.
 
     Examples:
         >>> from anydml import moves
@@ -112,8 +112,8 @@ class Fill(NamedTuple):
 class Move(NamedTuple):
     """``destination[a(c)] = source[b(c)]``, `element_size` bytes each, for every coordinate c of the box `sizes`.
 
-    Without lookups in its destination, a move writes each byte at most once. With them, two coordinates may meet: the
-    later one, in row-major order, wins. A move never reads what it writes.
+    Without lookups in its destination, a move writes each byte at most once. With lookups, several coordinates may
+    write one element: the last in row-major order wins. A move never reads bytes that it writes.
 
     Examples:
         >>> from anydml import moves
@@ -128,19 +128,19 @@ class Move(NamedTuple):
 
     @property
     def reads(self) -> Access:
-        """The source of a move that is no fill: engines know no others (see `without_fills`)."""
+        """The source of a move that is not a fill. Engines get no others (see `without_fills`)."""
         if isinstance(self.source, Fill):
             raise TypeError(f"a fill reads nothing: {self}")
         return self.source
 
     @property
     def bytes_written(self) -> int:
-        """Bytes that this move writes."""
+        """Bytes written."""
         return math.prod(self.sizes) * self.element_size
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that this move has to read: elements and indices, once each where a dimension repeats them."""
+        """Bytes read: elements and indices, each counted once even if a dimension repeats them."""
         total = 0
         if isinstance(self.source, Access):
             used = [self.source.strides, *(lookup.strides for lookup in every_lookup(self.source.lookups))]
@@ -154,11 +154,11 @@ class Move(NamedTuple):
 
     @property
     def has_lookups(self) -> bool:
-        """Whether an address depends on an index tensor."""
+        """Whether either end has lookups."""
         return bool(self.destination.lookups or (isinstance(self.source, Access) and self.source.lookups))
 
     def every_lookup(self) -> Iterator[Lookup]:
-        """The lookups of both ends, those inside others before them; the destination's first."""
+        """All lookups of both ends, the destination's first; nested ones before those that contain them."""
         yield from every_lookup(self.destination.lookups)
         if isinstance(self.source, Access):
             yield from every_lookup(self.source.lookups)
@@ -169,7 +169,7 @@ class Move(NamedTuple):
 
 
 def reordered(move: Move, order: Sequence[int]) -> Move:
-    """A move, which may not write twice, with its dimensions in another order.
+    """Permute the dimensions of a move that writes no element twice.
 
     Examples:
         >>> from anydml import moves
@@ -178,27 +178,27 @@ def reordered(move: Move, order: Sequence[int]) -> Move:
         3×2 of 4 B: #1[4·c0 + 12·c1] = #0[8·c0 + 4·c1]
     """
 
-    def turned(access: Access) -> Access:
-        lookups = tuple(looking(lookup) for lookup in access.lookups)
+    def permuted(access: Access) -> Access:
+        lookups = tuple(permuted_lookup(lookup) for lookup in access.lookups)
         return access._replace(strides=tuple(access.strides[d] for d in order), lookups=lookups)
 
-    def looking(lookup: Lookup) -> Lookup:
-        lookups = tuple(looking(each) for each in lookup.lookups)
+    def permuted_lookup(lookup: Lookup) -> Lookup:
+        lookups = tuple(permuted_lookup(each) for each in lookup.lookups)
         return lookup._replace(strides=tuple(lookup.strides[d] for d in order), lookups=lookups)
 
-    source = move.source if isinstance(move.source, Fill) else turned(move.source)
-    return Move(tuple(move.sizes[d] for d in order), turned(move.destination), source, move.element_size)
+    source = move.source if isinstance(move.source, Fill) else permuted(move.source)
+    return Move(tuple(move.sizes[d] for d in order), permuted(move.destination), source, move.element_size)
 
 
 def every_lookup(lookups: tuple[Lookup, ...]) -> Iterator[Lookup]:
-    """Lookups and those inside them, in the order in which their indices can be read."""
+    """All lookups, nested ones before those that contain them: the order in which indices can be read."""
     for lookup in lookups:
         yield from every_lookup(lookup.lookups)
         yield lookup
 
 
 def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[int, int]:
-    """The first byte and the byte after the last that an access can touch; lookups count with their whole axis.
+    """Return the first byte, and the byte after the last, that an access can reach, with any indices.
 
     Examples:
         >>> from anydml import moves
@@ -216,7 +216,7 @@ def extent(access: Access, sizes: tuple[int, ...], element_size: int) -> tuple[i
 
 
 def components(access: Access | Lookup, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Size and stride of everything that varies in an address: the box's dimensions, and the axes looked up."""
+    """Size and stride of every variable term of an address: the box's dimensions, and the axes of lookups."""
     varying = list(zip(sizes, access.strides, strict=True))
     varying += [(lookup.size, lookup.stride) for lookup in access.lookups]
     return varying

@@ -1,4 +1,4 @@
-"""Moves whose sizes, strides and offsets are no integers yet: what they are in one call."""
+"""Moves with open sizes, strides and offsets, and their values in one call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from anydml.moves.move import Access, Fill, Lookup, Move
 
 Number = Callable[[Any], int]
-"""Gives the integer that a number of a move stands for."""
+"""Returns the value of an open number."""
 
 
 def with_numbers(move: Move, number: Number) -> Move:
-    """A move with integers in place of its numbers.
+    """Replace a move's open numbers by integers.
 
     Examples:
         >>> from anydml import moves

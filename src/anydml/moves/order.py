@@ -1,7 +1,7 @@
-"""Which moves may run together: a program's order is kept wherever it could be seen.
+"""Dependencies between moves: which may run concurrently without a visible change of the result.
 
 Two moves depend on each other if one writes bytes that the other reads or writes. This is decided from their accesses
-alone; where it takes too long to be sure, they do.
+alone; undecided pairs count as dependent.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import numpy as np
 from anydml.moves.move import Access, Lookup, Move, components, extent
 
 EXACT_WORK = 10_000
-"""Steps that one exact test of overlap may take."""
+"""Most steps of one exact overlap test."""
 
 MOST_PAIRS = 20_000
-"""Pairs of accesses that one program is tested for; a program with more runs one move after the other."""
+"""Most pairs of accesses that are tested; a program with more runs its moves in sequence."""
 
 FAKE_ADDRESS = 1 << 46
-"""Where views lie that are only compared, never read."""
+"""Address of arrays that are only tested for overlap, never read."""
 
 
 class _Touch(NamedTuple):
-    """Bytes that a move reads or writes in one operand."""
+    """The bytes that a move reads or writes in one operand."""
 
     move: int
     is_write: bool
@@ -39,13 +39,13 @@ class _Touch(NamedTuple):
 
 
 def stages(moves: Sequence[Move]) -> list[list[Move]]:
-    """Moves in groups: those of one group may run in any order, or at once; the groups run one after the other.
+    """Partition moves into stages that run in sequence; the moves of one stage may run in any order or concurrently.
 
     Args:
-        moves: in program order; distinct operands lie apart.
+        moves: in program order; distinct operands do not overlap.
 
     Returns:
-        Groups, in which the moves keep their order. Their results are those of the moves run one by one.
+        The stages, each in program order. The result equals that of running all moves in sequence.
 
     Examples:
         >>> from anydml import moves
@@ -72,7 +72,7 @@ def stages(moves: Sequence[Move]) -> list[list[Move]]:
 
 
 def reads_what_it_writes(move: Move) -> bool:
-    """Whether a move may read a byte that it writes."""
+    """Whether a move may read bytes that it writes."""
     touches = _touches(0, move)
     writes = [touch for touch in touches if touch.is_write]
     return any(
@@ -83,14 +83,14 @@ def reads_what_it_writes(move: Move) -> bool:
     )
 
 
-def may_read_spoilt(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
-    """Whether a move may read what it or an earlier one has written, if two operands were the same memory.
+def may_read_overwritten(moves: Sequence[Move], staying: Collection[int], source: int, target: int) -> bool:
+    """Whether, if two operands share their memory, a move may read bytes that it or an earlier move overwrites.
 
     Args:
         moves: in program order.
-        staying: numbers of moves that write what is there already.
+        staying: numbers of moves that would write bytes to their own place.
         source: the operand that is read.
-        target: the one that is written.
+        target: the operand that is written.
     """
     touches = [
         touch
@@ -111,11 +111,11 @@ def may_read_spoilt(moves: Sequence[Move], staying: Collection[int], source: int
 
 
 class _TooManyError(Exception):
-    """There are too many pairs to look at."""
+    """There are more than `MOST_PAIRS` pairs to test."""
 
 
 def _is_plain(moves: Sequence[Move]) -> bool:
-    """Whether every move writes an operand of its own, which nothing reads: the common case, seen at once."""
+    """Whether every move writes a different operand, which no move reads: the common case, decided quickly."""
     written = {move.destination.operand for move in moves}
     if len(written) != len(moves):
         return False
@@ -144,7 +144,7 @@ def _touches(number: int, move: Move) -> list[_Touch]:
 
 
 def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
-    """For each move the earlier ones that it depends on."""
+    """Return, for each move, the earlier moves that it depends on."""
     by_operand: dict[int, list[_Touch]] = defaultdict(list)
     for number, move in enumerate(moves):
         if 0 not in move.sizes and move.element_size:
@@ -162,7 +162,7 @@ def _dependencies(moves: Sequence[Move]) -> dict[int, set[int]]:
 
 
 def _are_apart(touches: Sequence[_Touch]) -> bool:
-    """Whether columns of one pitch lie side by side, as the parts of a join do; seen without looking at pairs."""
+    """Whether the touches are disjoint columns of one pitch, like the parts of a join; no pairs are tested."""
     pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
     if not pitch:
         return False
@@ -173,7 +173,7 @@ def _are_apart(touches: Sequence[_Touch]) -> bool:
 
 
 def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
-    """Pairs that need a look: those whose extents overlap, or, if these are too many, whose columns do."""
+    """Return candidate pairs: those whose extents overlap, or, if these are too many, whose columns overlap."""
     for candidates in (_near(touches), _in_one_column(touches)):
         pairs = [*itertools.islice(candidates, MOST_PAIRS + 1)]
         if len(pairs) <= MOST_PAIRS:
@@ -182,12 +182,12 @@ def _pairs(touches: Sequence[_Touch]) -> list[tuple[_Touch, _Touch]]:
 
 
 def _near(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
-    """Pairs whose bytes, from the first to the last, overlap."""
+    """Yield pairs whose extents, from first to last byte, overlap."""
     return _overlapping([(touch.start, touch.end, touch) for touch in touches])
 
 
 def _in_one_column(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]:
-    """Pairs that overlap in what is left of their addresses by the pitch that all of them share."""
+    """Yield pairs whose columns, the addresses modulo the common pitch, overlap."""
     pitch = math.gcd(*(stride for touch in touches for _, stride in touch.varying))
     columns = []
     for touch in touches:
@@ -195,7 +195,7 @@ def _in_one_column(touches: Sequence[_Touch]) -> Iterator[tuple[_Touch, _Touch]]
         end = start + min(touch.element_size, pitch)
         columns.append((start, max(end, start + 1), touch))
         if end > pitch:
-            # It goes on at the beginning of the next row.
+            # It wraps to the beginning of the next row.
             columns.append((start - pitch, end - pitch, touch))
     return _overlapping(columns)
 
@@ -209,7 +209,7 @@ def _overlapping(spans: list[tuple[int, int, _Touch]]) -> Iterator[tuple[_Touch,
 
 
 def _may_meet(first: _Touch, second: _Touch) -> bool:
-    """Whether two touches of one operand may share a byte."""
+    """Whether two touches of one operand may share a byte; undecided ones may."""
     if first.end <= second.start or second.end <= first.start:
         return False
     pitch = math.gcd(*(stride for touch in (first, second) for _, stride in touch.varying))
@@ -225,7 +225,7 @@ def _may_meet(first: _Touch, second: _Touch) -> bool:
 
 
 class _Bytes:
-    """What NumPy needs to know of bytes that are only compared."""
+    """Array interface of bytes that are only tested for overlap."""
 
     __slots__ = ("__array_interface__",)
 

@@ -1,4 +1,4 @@
-"""Pieces of a value: boxes of its elements by factors, and where they come from."""
+"""Pieces of a value: boxes of elements, described by factors, and their sources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anydml.moves.move import Access, Fill, Lookup, Outside
 
 
 class NotComposableError(Exception):
-    """A value has to be stored before it can be used so; the text says why."""
+    """An operation needs its value stored first. The text is the reason."""
 
 
 class Factor(NamedTuple):
@@ -21,12 +21,12 @@ class Factor(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Elements of a value, and where they come from.
+    """A box of elements of a value, and their source.
 
     Attributes:
-        start: coordinate of the first, one number per axis of the value.
-        factors: the box; the strides of `source` and of its lookups are one per factor.
-        source: what is read.
+        start: coordinate of the first element, one number per axis of the value.
+        factors: the box; `source` and its lookups have one stride per factor.
+        source: where the elements are read.
     """
 
     start: tuple[int, ...]
@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 def on_strides(
     source: Access | Fill, change: Callable[[tuple[int, ...]], tuple[int, tuple[int, ...]]]
 ) -> Access | Fill:
-    """A source with other strides: `change` gives, for those of the access and of each lookup, a shift and new ones."""
+    """Replace strides: `change` maps those of the access and of each lookup to an offset to add and new strides."""
     if isinstance(source, Fill):
         return source
 
@@ -52,19 +52,19 @@ def on_strides(
     return Access(source.operand, *changed(source))
 
 
-def standing_still(source: Access | Fill, count: int) -> Access | Fill:
-    """A source with `count` more factors in which it stands still."""
+def with_zero_strides(source: Access | Fill, count: int) -> Access | Fill:
+    """Append `count` factors of stride 0 to a source."""
     return on_strides(source, lambda strides: (0, (*strides, *(0,) * count)))
 
 
-def kept_source(piece: Piece, keep: Callable[[Factor], bool]) -> Access | Fill:
-    """A piece's source at digit 0 of all factors that are not kept."""
+def source_by_factors(piece: Piece, keep: Callable[[Factor], bool]) -> Access | Fill:
+    """Return a piece's source restricted to the kept factors; all others are at digit 0."""
     kept = [k for k, factor in enumerate(piece.factors) if keep(factor)]
     return on_strides(piece.source, lambda strides: (0, tuple(strides[k] for k in kept)))
 
 
 def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor, ...]:
-    """The factors of other axes; those behind move up where the gap `closes`."""
+    """Return the factors of all axes but one; later axes are renumbered if `closes`."""
     return tuple(
         factor._replace(axis=factor.axis - (closes and factor.axis > axis))
         for factor in piece.factors
@@ -73,7 +73,7 @@ def other_factors(piece: Piece, axis: int, closes: bool = True) -> tuple[Factor,
 
 
 def tidy(piece: Piece) -> Piece:
-    """A piece with neighbouring factors merged where they go on at both ends, and none of size 1."""
+    """Drop factors of size 1 and merge adjacent factors that are contiguous in the value and in the source."""
     if all(factor.size > 1 for factor in piece.factors) and len({f.axis for f in piece.factors}) == len(piece.factors):
         return piece
     columns = [f.step for f in piece.factors]
@@ -88,8 +88,8 @@ def tidy(piece: Piece) -> Piece:
     k = 0
     while k + 1 < len(result.factors):
         outer, inner = result.factors[k : k + 2]
-        together = outer.axis == inner.axis and outer.step == inner.step * inner.size
-        if together and all(strides[k] == strides[k + 1] * inner.size for strides in _columns(result.source)):
+        is_contiguous = outer.axis == inner.axis and outer.step == inner.step * inner.size
+        if is_contiguous and all(strides[k] == strides[k + 1] * inner.size for strides in _columns(result.source)):
             factors = (
                 *result.factors[:k],
                 Factor(inner.axis, outer.size * inner.size, inner.step),
@@ -103,29 +103,29 @@ def tidy(piece: Piece) -> Piece:
 
 
 def _columns(source: Access | Fill | Lookup) -> Iterator[tuple[int, ...]]:
-    """The strides of a source and of every lookup in it."""
+    """Yield the strides of a source and of every lookup in it."""
     if not isinstance(source, Fill):
         yield source.strides
         for lookup in source.lookups:
             yield from _columns(lookup)
 
 
-def looked_up(
+def lookup_source(
     piece: Piece, index: Access, axis: int, size: int, dtype: str, outside: Outside, count: int
 ) -> Access | Fill:
-    """The source of a piece whose axis is looked up by an index that has `count` factors of its own, put last."""
+    """Return the source of a piece whose axis is replaced by a lookup; the index's `count` factors are appended."""
     if isinstance(piece.source, Fill):
         return piece.source
     kept = [k for k, factor in enumerate(piece.factors) if factor.axis != axis]
     own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis and factor.size > 1]
     still = (0,) * len(kept)
 
-    def behind(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
+    def nested(lookups: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
         return tuple(
-            lookup._replace(strides=still + lookup.strides, lookups=behind(lookup.lookups)) for lookup in lookups
+            lookup._replace(strides=still + lookup.strides, lookups=nested(lookup.lookups)) for lookup in lookups
         )
 
-    found = Lookup(index.operand, dtype, index.offset, still + index.strides, size, 0, outside, behind(index.lookups))
+    found = Lookup(index.operand, dtype, index.offset, still + index.strides, size, 0, outside, nested(index.lookups))
     used = False
 
     def through(lookups: tuple[Lookup, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Lookup, ...]]:
@@ -141,6 +141,6 @@ def looked_up(
 
     strides, lookups = through(piece.source.lookups, piece.source.strides)
     if not used and outside != "clamp":
-        # Nothing moves, but the index still decides whether anything is taken.
+        # The index does not change the address, but may be out of range.
         lookups = (*lookups, found)
     return Access(piece.source.operand, piece.source.offset, strides, lookups)

@@ -1,6 +1,6 @@
-"""Programs: what an engine compiles. An ordered list of moves, and the operands that they move between.
+"""Programs, the input of engines: an ordered list of moves, and the operands that they move between.
 
-The order is a contract: the result is as if the moves ran one after the other (see `order` for what may run together).
+The result must be as if the moves ran in sequence (see `order` for moves that may run concurrently).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ROLES: tuple[Role, ...] = ("input", "output", "constant", "scratch")
 
 
 class Operand(NamedTuple):
-    """Memory that moves refer to by its number in the program.
+    """Memory that moves refer to by its number.
 
     Attributes:
-        role: inputs and outputs are bound by the caller, in this order; constants and scratch are the program's.
-        name: for people.
+        role: inputs and outputs are bound by the caller, in this order; constants and scratch belong to the program.
+        name: name in explanations and errors.
         size: bytes of scratch.
-        value: a constant's bytes, as a contiguous array, or what becomes one when it is first read.
-        is_on_host: whether it lies in host memory on every device.
+        value: a constant's bytes, as a contiguous array, perhaps computed when first read.
+        is_on_host: whether it is in host memory on every device.
         reason: why scratch is needed.
 
     Examples:
@@ -50,18 +50,18 @@ class Operand(NamedTuple):
 
 Coordinate = tuple[int, ...]
 Element = tuple[int, Coordinate, int | bytes, Coordinate]
-"""One element's journey: output operand, its coordinate, source operand, its coordinate; or, instead of the operand,
-the bytes of an element that is known, and any coordinate."""
+"""The source of one output element: output operand, its coordinate, source operand, its coordinate. A constant element
+has its bytes instead of the source operand, and any coordinate."""
 
 ReadIndex = Callable[[int, Coordinate], int]
-"""Reads one number of an operand: an index, or what is compared with 0."""
+"""Reads one element of an operand: an index, or a number that is compared with 0."""
 
 
 class Formula(NamedTuple):
-    """What an operator's document says, for the engine that judges the others.
+    """An operator's definition by its document, for the reference engine.
 
     Attributes:
-        elements: gives every element's journey, in the document's own words.
+        elements: yields the source of every output element, by the document's formula.
         tensors: sizes, byte strides and dtype of the operands that coordinates refer to, constants included.
     """
 
@@ -70,15 +70,15 @@ class Formula(NamedTuple):
 
 
 FindNonzero = Callable[[np.ndarray[Any, Any], "np.dtype[Any]"], np.ndarray[Any, Any]]
-"""Gives the coordinates of all elements that are not zero, as numbers of a dtype: a row each, in row-major order."""
+"""Returns the coordinates of all nonzero elements, one row per element in row-major order, in the given dtype."""
 
 
-class AtOnce(NamedTuple):
-    """All work of a program on host memory, where moves would take many passes.
+class HostKernel(NamedTuple):
+    """A function that replaces all moves of a program on host memory, where the moves would take many passes.
 
     Attributes:
-        work: does it, on views of the operands as the formula has them, by what an engine finds elements by.
-        about: how, for people.
+        work: the function, on views of the formula's tensors, with the engine's function that finds nonzero elements.
+        about: a description for explanations.
     """
 
     work: Callable[[Sequence[np.ndarray[Any, Any]], FindNonzero], None]
@@ -90,11 +90,11 @@ class Program(Record):
     """Moves between operands: inputs first, then outputs, constants and scratch.
 
     Attributes:
-        name: what explanations and errors call it.
-        operands: those that moves refer to, by number.
+        name: name in explanations and errors.
+        operands: the operands, by number.
         moves: in order.
-        formula: the document that the moves come from, if there is one.
-        at_once: what does the same on host memory in less time, if anything does.
+        formula: the definition of the operator that the moves come from, if there is one.
+        host_kernel: a faster equivalent on host memory, if there is one.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -111,32 +111,32 @@ class Program(Record):
     operands: tuple[Operand, ...]
     moves: tuple[Move, ...]
     formula: Formula | None = None
-    at_once: AtOnce | None = None
+    host_kernel: HostKernel | None = None
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes that are needed beside the inputs and outputs while the program runs."""
+        """Bytes of scratch."""
         return sum(operand.size for operand in self.operands if operand.role == "scratch")
 
     @property
     def constants(self) -> list[np.ndarray[Any, Any]]:
-        """The constants' elements, in the order of their numbers; those that are not worked out yet are now."""
+        """The constants' elements, in the order of their numbers; lazy ones are computed."""
         return [np.asarray(operand.value) for operand in self.operands if operand.value is not None]
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of all constants, whether they are worked out yet or not."""
+        """Bytes of all constants, computed or not."""
         return sum(operand.value.nbytes for operand in self.operands if operand.value is not None)
 
     def count(self, role: Role) -> int:
-        """How many operands have this role."""
+        """Number of operands with a role."""
         return sum(operand.role == role for operand in self.operands)
 
     def problems(self) -> Iterator[str]:
-        """What breaks the rules that engines rely on; a program that operators or graphs make has none."""
+        """Yield violations of the rules that engines rely on; programs of operators and graphs have none."""
         roles = [ROLES.index(operand.role) for operand in self.operands]
         if roles != sorted(roles):
-            yield "operands are inputs, then outputs, constants and scratch"
+            yield "operands must be inputs, then outputs, constants and scratch"
         written = {move.destination.operand for move in self.moves}
         for number, move in enumerate(self.moves):
             yield from (f"move {number} ({move}): {problem}" for problem in self._move_problems(move, written))
@@ -170,7 +170,7 @@ class Program(Record):
             yield "it may write a byte twice"
 
     def with_moves(self, moves: Sequence[Move]) -> Program:
-        """The same program by other moves."""
+        """Return the program with other moves."""
         return replace(self, moves=moves if isinstance(moves, tuple) else tuple(moves))
 
     def __repr__(self) -> str:
@@ -192,13 +192,13 @@ class Program(Record):
 
 
 def may_write_twice(move: Move) -> bool:
-    """Whether two coordinates may write to one element, or to parts of it."""
+    """Whether two coordinates may write to overlapping elements."""
     to = move.destination
     return bool(to.lookups) and not is_injective(components(to, move.sizes), move.element_size)
 
 
 def renumbered(move: Move, numbers: Mapping[int, int]) -> Move:
-    """A move between operands that have other numbers."""
+    """Replace a move's operand numbers."""
 
     def at(access: Access) -> Access:
         return Access(numbers[access.operand], access.offset, access.strides, tuple(map(inside, access.lookups)))

@@ -1,7 +1,7 @@
-"""The simplest form of moves: the one shape that kernels are written for, and as few moves as do the same.
+"""Simplification of moves to the form that kernels expect, and to as few moves as possible.
 
-A simple move has the fewest dimensions, sorted, and the longest contiguous run as its element. Moves that continue each
-other at both ends become one: the parts of a split that are joined again are one copy.
+A simple move has the fewest dimensions, sorted, and the longest contiguous run as its element. Adjacent moves that are
+contiguous at both ends are merged: a split whose parts are joined again is one copy.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from anydml.moves.move import Access, Fill, Lookup, Move, components, every_lookup
 
 Dimension = tuple[int, ...]
-"""The strides of destination, source (if it is no fill) and each lookup, and the size."""
+"""Strides of the destination, the source (unless it is a fill) and each lookup; last, the size."""
 
 
 class SimpleMoves(tuple[Move, ...]):
-    """Moves that are simple, and known to be: to simplify them again costs nothing.
+    """Moves that are already simple: `simplify` returns them unchanged.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -29,11 +29,11 @@ class SimpleMoves(tuple[Move, ...]):
 
 
 def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
-    """Bring every move to its simplest form, and merge neighbours; moves of nothing are dropped.
+    """Bring every move to its simplest form, merge adjacent moves, and drop empty ones.
 
-    Dimensions of size 1 go; destination strides become positive and sorted, largest first; neighbours that every
-    access lets merge are merged; the innermost dimension becomes part of the element where it is contiguous. What is
-    written twice, through lookups in a destination, keeps its order.
+    Dimensions of size 1 are dropped; destination strides become positive and sorted, largest first; dimensions that are
+    contiguous in every access are merged; a contiguous innermost dimension becomes part of the element. Elements that
+    are written several times, through lookups in a destination, keep their last writer.
 
     Examples:
         >>> from anydml import moves
@@ -50,7 +50,7 @@ def simplify(moves: Iterable[Move]) -> tuple[Move, ...]:
 def _simplify(move: Move) -> Move:
     sizes, to, source, element_size = move
     ends = (to,) if isinstance(source, Fill) else (to, source)
-    # In the order of `every_lookup`, by which they are put together again.
+    # In the order of `every_lookup`, in which `_rebuilt` consumes them.
     lookups = [lookup for end in ends for lookup in every_lookup(end.lookups)]
     columns = [end.strides for end in ends] + [lookup.strides for lookup in lookups]
     dimensions: list[Dimension] = [*zip(*columns, sizes, strict=True)]
@@ -61,7 +61,7 @@ def _simplify(move: Move) -> Move:
             dimensions = sorted(_forwards(dimension, shift) for dimension in dimensions)
     else:
         dimensions = _in_order(dimensions, to, sizes, element_size, shift)
-    # The innermost dimension of all is that of an element's bytes; it takes in what is contiguous.
+    # The innermost dimension is the element's bytes; contiguous dimensions are merged into it.
     count = len(ends)
     inner_most = [1] * count + [0] * len(lookups)
     merged_dimensions: list[Dimension] = [(*inner_most, element_size)]
@@ -77,7 +77,7 @@ def _simplify(move: Move) -> Move:
     element_size = merged_dimensions[0][-1]
     columns = [*zip(*merged_dimensions[:0:-1], strict=True)] or [()] * (len(columns) + 1)
     if len(columns) == count + 1:
-        # No lookups: the common case, without the machinery for them.
+        # The common case without lookups.
         destination = Access(to.operand, to.offset + shift[0], columns[0])
         if isinstance(source, Fill):
             return Move(columns[-1], destination, source, element_size)
@@ -93,7 +93,7 @@ def _simplify(move: Move) -> Move:
 
 
 def _rebuilt(lookups: Sequence[Lookup], each: Iterator[tuple[int, tuple[int, ...]]]) -> Iterator[Lookup]:
-    """Lookups with the shifts and strides that follow in `each`, in the order of `every_lookup`."""
+    """Yield lookups with new offsets and strides from `each`, in the order of `every_lookup`."""
     for lookup in lookups:
         inner = tuple(_rebuilt(lookup.lookups, each))
         by, strides = next(each)
@@ -101,7 +101,7 @@ def _rebuilt(lookups: Sequence[Lookup], each: Iterator[tuple[int, tuple[int, ...
 
 
 def _forwards(dimension: Dimension, shift: list[int]) -> Dimension:
-    """A dimension in which the destination walks backwards, seen from its other end; offsets go to `shift`."""
+    """Reverse a dimension whose destination stride is negative; offsets are added to `shift`."""
     if dimension[0] >= 0:
         return dimension
     *strides, size = dimension
@@ -113,10 +113,10 @@ def _forwards(dimension: Dimension, shift: list[int]) -> Dimension:
 def _in_order(
     dimensions: list[Dimension], to: Access, sizes: tuple[int, ...], element_size: int, shift: list[int]
 ) -> list[Dimension]:
-    """Dimensions of a move that may write twice, innermost first, such that the same write stays the last.
+    """Sort the dimensions of a move that may write an element twice, innermost first, and keep the last writer.
 
-    Where different strides and indices give different addresses, two coordinates meet only if they differ in nothing
-    but dimensions that the destination sees through its lookups alone: these keep their order, the others are free.
+    If distinct strides and indices give distinct addresses, two coordinates can only collide if they differ solely in
+    dimensions that the destination reaches through lookups: these keep their order, the others are free.
     """
     if not is_injective(components(to, sizes), element_size):
         return dimensions[::-1]
@@ -128,7 +128,7 @@ def _in_order(
 
 
 def is_injective(varying: Iterable[tuple[int, int]], element_size: int) -> bool:
-    """Whether sizes and strides give every coordinate bytes of its own; False where it takes more than a look."""
+    """Whether sizes and strides give every coordinate distinct bytes; False if a simple test cannot decide."""
     reach = element_size
     for stride, size in sorted((abs(stride), size) for size, stride in varying if size > 1 and stride):
         if stride < reach:
@@ -138,7 +138,7 @@ def is_injective(varying: Iterable[tuple[int, int]], element_size: int) -> bool:
 
 
 def merged(moves: Sequence[Move]) -> tuple[Move, ...]:
-    """Simple moves, with those that follow each other and continue each other at both ends as one."""
+    """Merge adjacent simple moves that are contiguous at both ends."""
     result: list[Move] = []
     for move in moves:
         while result and (both := _continued(result[-1], move)):
@@ -149,7 +149,7 @@ def merged(moves: Sequence[Move]) -> tuple[Move, ...]:
 
 
 def _continued(first: Move, second: Move) -> Move | None:
-    """One simple move that does two, or None. What the first writes, the second must not read."""
+    """Return one simple move that does both, or None. The second must not read bytes that the first writes."""
     to, source = first.destination, first.source
     after_to, after = second.destination, second.source
     if to.operand != after_to.operand or type(source) is not type(after):
@@ -165,7 +165,7 @@ def _continued(first: Move, second: Move) -> Move | None:
     elif isinstance(source, Fill) and source == after and first.element_size % len(source.pattern) == 0:
         further, reads = 0, (0,) * (1 + len(to.strides))
     else:
-        # A fill that is cut within its pattern would have to be turned.
+        # The second fill's pattern would have to be rotated.
         return None
     lengths, others = [first.element_size, *first.sizes], [second.element_size, *second.sizes]
     differing = [d for d, (a, b) in enumerate(zip(lengths, others, strict=True)) if a != b]
@@ -173,6 +173,6 @@ def _continued(first: Move, second: Move) -> Move | None:
     for d in differing or range(len(lengths)):
         if len(differing) <= 1 and (by, further) == (lengths[d] * writes[d], lengths[d] * reads[d]):
             lengths[d] += others[d]
-            # The dimension that grew may now continue into the next.
+            # The enlarged dimension may now be contiguous with the next.
             return _simplify(Move(tuple(lengths[1:]), to, source, lengths[0]))
     return None

@@ -1,14 +1,14 @@
-"""Values: tensors that are not there yet. What a chain of views, joins, pads and lookups reads, as a few pieces.
+"""Values: lazy tensors. The result of a chain of views, joins, pads and lookups, as a few pieces.
 
-A value is a box of elements, covered by pieces. A piece is what a move would be: it has *factors*, each with a size,
-the axis of the value along which it steps, and how far; and the source that it reads, with one stride per factor.
-Element ``start + Σ digit·step`` of the value is found at ``offset + Σ digit·stride`` of the source. So an axis may be
-made of several factors, as after a transposition and a merge of axes, and nothing is copied:
+A value is a box of elements, covered by pieces. A piece corresponds to a move: it has *factors*, each with a size, an
+axis of the value, and a step along that axis; and a source, with one stride per factor. Element
+``start + Σ digit·step`` of the value is read at ``offset + Σ digit·stride`` of the source. So an axis may consist of
+several factors, as after a transposition and a merge of axes, and nothing is copied:
 
     slicing intersects pieces     joining shifts them     permuting renames axes
-    merging axes scales steps     splitting axes cuts factors     picking puts lookups where an axis was
+    merging axes scales steps     splitting axes cuts factors     picking replaces an axis by lookups
 
-Composition is exact or it raises `NotComposableError`, which says why; then the value has to be stored first.
+An operation that this form cannot express raises `NotComposableError` with the reason; the value must be stored first.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from anydml.moves.counting import is_counting, walked
-from anydml.moves.cuts import between, diagonal, every, flipped, split_axis
+from anydml.moves.counting import is_counting, sliced_source
+from anydml.moves.cuts import crop, diagonal, flip, split_axis, take_every
 from anydml.moves.move import Access, Fill, Move, Outside
 from anydml.moves.pieces import (
     Factor,
     NotComposableError,
     Piece,
-    kept_source,
-    looked_up,
+    lookup_source,
     other_factors,
-    standing_still,
+    source_by_factors,
     tidy,
+    with_zero_strides,
 )
 from anydml.records import Record, record
 
 MOST_PIECES = 4096
-"""Pieces of a value at most; what needs more is stored."""
+"""Most pieces of a value."""
 
 
 @record
 class Value(Record):
-    """A tensor that is described, not stored.
+    """A lazy tensor: a description of its elements' sources.
 
     Attributes:
-        sizes: its shape.
-        element_size: bytes of an element.
-        pieces: which together have each element once.
+        sizes: the shape.
+        element_size: bytes per element.
+        pieces: disjoint boxes that cover all elements.
     """
 
     sizes: tuple[int, ...]
@@ -51,27 +51,27 @@ class Value(Record):
 
     @classmethod
     def stored(cls, operand: int, sizes: Sequence[int], strides: Sequence[int], element_size: int) -> Value:
-        """An operand of a program, with byte strides."""
+        """A value that is an operand of a program, with strides in bytes."""
         factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
         piece = Piece((0,) * len(factors), factors, Access(operand, 0, tuple(strides)))
         return cls(tuple(sizes), element_size, () if 0 in sizes else (piece,))
 
     @classmethod
     def filled(cls, sizes: Sequence[int], pattern: bytes) -> Value:
-        """Elements that are all alike."""
+        """A value whose elements are all `pattern`."""
         factors = tuple(Factor(axis, size, 1) for axis, size in enumerate(sizes))
         piece = Piece((0,) * len(factors), factors, Fill(pattern))
-        # Of open sizes it is not asked before anything but joins needs to know: see `without_empty`.
+        # Comparing an open size would add a guard, and joins need none: see `without_empty`.
         is_empty = any(type(size) is int and size == 0 for size in sizes)
         return cls(tuple(sizes), len(pattern), () if is_empty else (piece,))
 
     def without_empty(self) -> Value:
-        """The same without fills of no elements: what works with the factors of a piece takes them for 1 or more."""
+        """Drop empty fills: all operations but joins require factors of size 1 or more."""
         pieces = [p for p in self.pieces if not isinstance(p.source, Fill) or all(f.size != 0 for f in p.factors)]
         return self if len(pieces) == len(self.pieces) else replace(self, pieces=tuple(pieces))
 
     def moves(self, operand: int, offset: int, strides: Sequence[int]) -> Iterator[Move]:
-        """What stores this value in an operand with byte strides."""
+        """Yield the moves that store this value in an operand, with strides in bytes."""
         for start, factors, source in self.pieces:
             to = offset + sum(first * strides[axis] for axis, first in enumerate(start))
             steps = tuple(step * strides[axis] for axis, _, step in factors)
@@ -90,21 +90,21 @@ class Value(Record):
         return Value(tuple(self.sizes[axis] for axis in axes), self.element_size, pieces)
 
     def broadcast(self, sizes: Sequence[int]) -> Value:
-        """NumPy's broadcasting: new axes in front, and axes of 1 repeated."""
+        """Broadcast by NumPy's rules: axes are prepended, and axes of size 1 repeated."""
         value = self.without_empty().reshape((*(1,) * (len(sizes) - len(self.sizes)), *self.sizes))
         repeated = [k for k, (old, new) in enumerate(zip(value.sizes, sizes, strict=True)) if old != new]
         extra = tuple(Factor(k, sizes[k], 1) for k in repeated)
         pieces = tuple(
             piece._replace(
                 factors=(*(f for f in piece.factors if f.axis not in repeated), *extra),
-                source=standing_still(kept_source(piece, lambda f: f.axis not in repeated), len(extra)),
+                source=with_zero_strides(source_by_factors(piece, lambda f: f.axis not in repeated), len(extra)),
             )
             for piece in value.pieces
         )
         return Value(tuple(sizes), self.element_size, () if 0 in sizes else pieces)
 
     def slice(self, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> Value:
-        """``result[c] = self[starts + steps·c]``; every element that is taken lies inside."""
+        """``result[c] = self[starts + steps·c]``; all coordinates must be in range."""
         value = self
         for axis, (start, size, step) in enumerate(zip(starts, sizes, steps, strict=True)):
             if step < 0:
@@ -112,26 +112,26 @@ class Value(Record):
                 start, step = value.sizes[axis] - 1 - start, -step  # noqa: PLW2901
             rest = value.sizes[axis] - size
             if type(rest) is not int or rest:
-                value = value._taken(axis, start, size, step)
+                value = value._strided(axis, start, size, step)
         return value
 
     def _flipped(self, axis: int) -> Value:
         pieces = self.without_empty().pieces
-        return replace(self, pieces=tuple(flipped(piece, axis, self.sizes[axis]) for piece in pieces))
+        return replace(self, pieces=tuple(flip(piece, axis, self.sizes[axis]) for piece in pieces))
 
-    def _taken(self, axis: int, start: int, size: int, step: int) -> Value:
+    def _strided(self, axis: int, start: int, size: int, step: int) -> Value:
         end = start + (size - 1) * step + 1
         pieces: list[Piece] = []
         for piece in self.without_empty().pieces:
-            for inside in between(piece, axis, start, end):
-                pieces += every(inside, axis, start, step)
+            for inside in crop(piece, axis, start, end):
+                pieces += take_every(inside, axis, start, step)
         return _value((*self.sizes[:axis], size, *self.sizes[axis + 1 :]), self.element_size, pieces if size else [])
 
     def reshape(self, sizes: Sequence[int]) -> Value:
-        """The same elements, in row-major order, in another shape.
+        """Reshape in row-major order.
 
         Raises:
-            NotComposableError: a factor would have to be cut where it can't.
+            NotComposableError: the new axes cut a factor at unequal places.
         """
         if 0 in self.sizes:
             return Value(tuple(sizes), self.element_size, ())
@@ -146,7 +146,7 @@ class Value(Record):
         return value if sizes else value._without_axis()
 
     def _with_axis_at(self, axis: int) -> Value:
-        """The same with one more axis, of one element."""
+        """Insert an axis of size 1."""
         pieces = tuple(
             Piece(
                 (*piece.start[:axis], 0, *piece.start[axis:]),
@@ -158,19 +158,19 @@ class Value(Record):
         return Value((*self.sizes[:axis], 1, *self.sizes[axis:]), self.element_size, pieces)
 
     def _with_axis(self) -> Value:
-        """The same with an axis of 1, if there is none."""
+        """Insert an axis of size 1 into a scalar."""
         if self.sizes:
             return self
         return Value((1,), self.element_size, tuple(piece._replace(start=(0,)) for piece in self.pieces))
 
     def _without_axis(self) -> Value:
-        """The one element of a value whose only axis is 1."""
+        """Remove the only axis, of size 1."""
         pieces = self.without_empty().pieces
-        pieces = tuple(Piece((), (), kept_source(piece, lambda factor: False)) for piece in pieces)
+        pieces = tuple(Piece((), (), source_by_factors(piece, lambda factor: False)) for piece in pieces)
         return Value((), self.element_size, pieces)
 
     def _merged_axes(self, axis: int) -> Value:
-        """Axes `axis` and `axis` + 1 as one."""
+        """Merge `axis` and `axis` + 1."""
         inner = self.sizes[axis + 1]
         pieces = []
         for start, factors, source in self.without_empty().pieces:
@@ -184,7 +184,7 @@ class Value(Record):
         return _value(sizes, self.element_size, pieces)
 
     def _split_axis(self, axis: int, outer: int) -> Value:
-        """An axis as two, of which the first has size `outer`."""
+        """Split an axis in two, the first of size `outer`."""
         if type(outer) is int and outer == 1:
             return self._with_axis_at(axis)
         inner = self.sizes[axis] // outer
@@ -194,14 +194,14 @@ class Value(Record):
         return _value((*self.sizes[:axis], outer, inner, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
     def diagonal(self, axis: int, other: int) -> Value:
-        """``result[…, i, …] = self[…, i, …, i, …]``: two axes of one size as one, which stands where `axis` was.
+        """``result[…, i, …] = self[…, i, …, i, …]``: one axis in place of two of equal size.
 
         Args:
-            axis: the axis that stays, before `other`.
-            other: the axis that goes.
+            axis: the axis that remains; it precedes `other`.
+            other: the axis that is removed.
 
         Raises:
-            NotComposableError: one of them is made of several factors.
+            NotComposableError: one of them consists of several factors.
         """
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):
@@ -212,22 +212,22 @@ class Value(Record):
         """``result[lead, i, trail] = self[lead, indices[i], trail]``.
 
         Args:
-            indices: integers that are stored, or described.
+            indices: the integers.
             dtype: NumPy's name of their type: int32, int64, uint32 or uint64.
-            axis: 0 to rank − 1, with at least one element where there are indices.
-            outside: what happens where an index lies outside.
+            axis: 0 to rank − 1; not empty if there are indices.
+            outside: treatment of indices out of range.
 
         Raises:
-            NotComposableError: the axis is made of several pieces or factors, or the indices are not looked up.
+            NotComposableError: the axis consists of several pieces or factors, or the indices include a fill.
         """
         size, count = self.sizes[axis], len(indices.sizes)
         pieces: list[Piece] = []
         for piece in map(tidy, self.without_empty().pieces):
             if is_counting(piece.source):
-                raise NotComposableError("it is looked up, and no memory has it")
+                raise NotComposableError("a sequence that is not stored is looked up")
             whole = [factor for factor in piece.factors if factor.axis == axis and factor.size > 1]
             if piece.start[axis] or whole != [Factor(axis, size, 1)] * (size > 1):
-                raise NotComposableError(f"it is looked up along axis {axis}, which is made of several pieces")
+                raise NotComposableError(f"it is looked up along axis {axis}, which consists of several pieces")
             for index in indices.pieces:
                 if isinstance(index.source, Fill):
                     raise NotComposableError("its indices are in part a fill")
@@ -237,15 +237,15 @@ class Value(Record):
                 factors += [factor._replace(axis=factor.axis + axis) for factor in index.factors]
                 start = (*piece.start[:axis], *index.start, *piece.start[axis + 1 :])
                 if is_counting(index.source):
-                    source = walked(piece, index, axis, size)
+                    source = sliced_source(piece, index, axis, size)
                 else:
-                    source = looked_up(piece, index.source, axis, size, dtype, outside, len(index.factors))
+                    source = lookup_source(piece, index.source, axis, size, dtype, outside, len(index.factors))
                 pieces.append(Piece(start, tuple(factors), source))
         return _value((*self.sizes[:axis], *indices.sizes, *self.sizes[axis + 1 :]), self.element_size, pieces)
 
 
 def join(values: Sequence[Value], axis: int) -> Value:
-    """Values one after the other along an axis; their other sizes agree."""
+    """Concatenate values along an axis; all other sizes must be equal."""
     pieces: list[Piece] = []
     start = 0
     for value in values:
@@ -258,15 +258,15 @@ def join(values: Sequence[Value], axis: int) -> Value:
 
 
 def pad(value: Value, before: Sequence[int], after: Sequence[int], pattern: bytes) -> Value:
-    """A value with elements of `pattern` around it; counts are 0 or more, one per axis."""
+    """Pad with elements of `pattern`; `before` and `after` have one count per axis, 0 or more."""
     for axis, counts in enumerate(zip(before, after, strict=True)):
         front, back = (Value.filled((*value.sizes[:axis], n, *value.sizes[axis + 1 :]), pattern) for n in counts)
-        value = join([front, value, back], axis)  # grows axis by axis
+        value = join([front, value, back], axis)
     return value
 
 
 def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Runs of old and new sizes with equal products, as short as they can be, which cover both; none is empty."""
+    """Yield the shortest non-empty runs of old and new sizes with equal products."""
     i = j = 0
     while i < len(old) or j < len(new):
         begin, other = i, j
@@ -278,7 +278,7 @@ def _groups(old: Sequence[int], new: Sequence[int]) -> Iterator[tuple[tuple[int,
             else:
                 want *= new[j]
                 j += 1
-        # Axes of 1 that have no partner of their own go with what is before them.
+        # Trailing axes of size 1 join the preceding run.
         if i < len(old) and j == len(new) and all(size == 1 for size in old[i:]):
             i = len(old)
         if j < len(new) and i == len(old) and all(size == 1 for size in new[j:]):

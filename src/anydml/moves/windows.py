@@ -1,4 +1,4 @@
-"""Windows: an axis as several that overlap."""
+"""Sliding windows over an axis of a value."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ def windows(value: Value, axis: int, count: int, length: int, step: int) -> Valu
     """``result[…, i, …, j] = value[…, step·i + j, …]``.
 
     Args:
-        value: what is seen.
-        axis: along which windows follow each other.
-        count: windows.
-        length: of each: the last axis of the result.
-        step: from each window to the next.
+        value: the source.
+        axis: the axis that is replaced by the windows' numbers.
+        count: number of windows.
+        length: elements per window, which become the last axis of the result.
+        step: elements from one window to the next.
 
     Raises:
-        NotComposableError: the axis is made of several pieces or factors.
+        NotComposableError: the axis consists of several pieces or factors.
     """
     size, rank = value.sizes[axis], len(value.sizes)
     pieces = []
     for piece in map(tidy, value.without_empty().pieces):
         own = [k for k, factor in enumerate(piece.factors) if factor.axis == axis]
         if piece.start[axis] or [piece.factors[k] for k in own] != [Factor(axis, size, 1)] * (size > 1):
-            raise NotComposableError(f"windows overlap along axis {axis}, which is made of several pieces")
+            raise NotComposableError(f"windows overlap along axis {axis}, which consists of several pieces")
         kept = [k for k in range(len(piece.factors)) if k not in own]
 
         def seen(strides: tuple[int, ...], own: list[int] = own, kept: list[int] = kept) -> tuple[int, tuple[int, ...]]:

@@ -1,7 +1,7 @@
-"""What every operator desc has in common: its tensors, its checks in order, and its moves.
+"""The base class of operator descs: tensors, checks, and lowering to a program.
 
-An operator's own file adds four things: its fields, its support table, its constraints, and its two readings: `moves`
-(what is run) and `elements` (the formula of its document, element by element, that judges the first).
+A subclass adds its fields, its support table, its constraints, and two definitions of its result: `moves`, which
+engines run, and `elements`, the formula of its document element by element, against which the moves are tested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, SupportTable, lowest_level, row_at
 from anydml.moves import Constant, Move, Operand, Program
-from anydml.moves.program import AtOnce, Element, Formula, ReadIndex
+from anydml.moves.program import Element, Formula, HostKernel, ReadIndex
 from anydml.operators.problem import Problem, camel, dimension_text
 from anydml.operators.readers import READERS
 from anydml.operators.rules import Rules
@@ -28,20 +28,20 @@ FUNCTIONS_HINT = "; anydml's functions on arrays are bound by no level"
 
 @functools.cache
 def _readers(kind: Any) -> dict[str, Callable[[str, str, Any], Any]]:
-    """What reads each field of a kind of desc."""
+    """Return the converter of each field of a desc class."""
     return {field.name: READERS[field.type] for field in dataclasses.fields(kind)}
 
 
 class OperatorDesc(Rules):
-    """Base of the operator descs: frozen dataclasses with DirectML's fields in snake case.
+    """Base class of the operator descs: frozen dataclasses with DirectML's fields in snake case.
 
     Class attributes:
-        OPERATOR: the name that errors carry.
-        SUPPORT: rows of the document's table, newest first; empty where no feature level binds the operator.
-        INPUTS, OUTPUTS: the tensor fields, in binding order.
-        HOST: the tensors that lie in host memory on every device.
-        TYPES: its names in model files; ``DML_OPERATOR_<name>`` by default.
-        UNSUPPORTED_HINT: what to do instead of what no level supports.
+        OPERATOR: the operator's name in errors.
+        SUPPORT: rows of the document's table, newest first; empty if no feature level restricts the operator.
+        INPUTS, OUTPUTS: names of the tensor fields, in binding order.
+        HOST: names of the tensors that are in host memory on every device.
+        TYPES: the operator's names in model files; ``DML_OPERATOR_<name>`` by default.
+        UNSUPPORTED_HINT: alternative to suggest if no level supports a tensor.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -64,17 +64,17 @@ class OperatorDesc(Rules):
 
     @classmethod
     def types(cls) -> tuple[str, ...]:
-        """Its names in model files."""
+        """The operator's names in model files."""
         return cls.TYPES or (f"DML_OPERATOR_{cls.OPERATOR.removeprefix('DML_')}",)
 
     @property
     def inputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Field names and tensors of the inputs in binding order; arrays give one entry an element."""
+        """Field names and tensors of the inputs in binding order; arrays of tensors have one entry per tensor."""
         return tuple(self._named(self.INPUTS))
 
     @property
     def outputs(self) -> tuple[tuple[str, TensorDesc], ...]:
-        """Field names and tensors of the outputs in binding order; arrays give one entry an element."""
+        """Field names and tensors of the outputs in binding order; arrays of tensors have one entry per tensor."""
         return tuple(self._named(self.OUTPUTS))
 
     @property
@@ -85,24 +85,24 @@ class OperatorDesc(Rules):
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """Operands that follow inputs and outputs, known from the desc alone."""
+        """Constant operands, which follow inputs and outputs. They depend on the desc alone."""
         return ()
 
     @property
-    def at_once(self) -> AtOnce | None:
-        """What does all of it on host memory in less time than the moves, if anything does."""
+    def host_kernel(self) -> HostKernel | None:
+        """A faster equivalent of the moves on host memory, if there is one."""
         return None
 
     @property
     def scratch(self) -> tuple[tuple[int, str], ...]:
-        """Operands that follow the constants: bytes of memory that the moves write and read, and why."""
+        """Scratch operands, which follow the constants: bytes, and why they are needed."""
         return ()
 
     def _put(self, **fields: Any) -> None:
-        """Set the fields of a new desc, each in the type that its annotation says.
+        """Set the fields of a new desc, converted to their annotated types.
 
         Raises:
-            DescTypeError: one is not of that type.
+            DescTypeError: a value has the wrong type.
         """
         readers = _readers(cast(Any, type(self)))
         for field, value in fields.items():
@@ -110,19 +110,19 @@ class OperatorDesc(Rules):
             object.__setattr__(self, field, read(self.OPERATOR, camel(field), value))
 
     def constraints(self) -> Iterator[Problem]:
-        """The operator's own rules; asked only when every tensor is sound by itself."""
+        """Yield violations of the operator's own rules. Called only if every tensor is valid by itself."""
         raise AssertionError("each operator has its own")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
         """The operator as moves between its operands: inputs, outputs, constants, then scratch.
 
         Args:
-            layouts: where the operands' elements really lie, one a tensor; by default as the desc says.
+            layouts: actual layouts of inputs and outputs; the desc's by default.
         """
         raise AssertionError("each operator has its own")
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The document's formula, one element after the other."""
+        """Yield the source of every output element, by the document's formula."""
         raise AssertionError("each operator has its own")
 
     def program(self, layouts: Sequence[Layout] | None = None) -> Program:
@@ -132,7 +132,7 @@ class OperatorDesc(Rules):
             layouts: as for `moves`.
 
         Raises:
-            DescError: a tensor has more bytes than addresses have, in a desc that nobody has checked.
+            DescError: a tensor of an unchecked desc spans 2⁶³ bytes or more.
         """
         every = tuple(layouts or self.layouts())
         named = (*self.inputs, *self.outputs)
@@ -151,34 +151,34 @@ class OperatorDesc(Rules):
         ]
         tensors += [(value.shape, value.strides, value.dtype) for value in constants]
         formula = Formula(self.elements, tuple(tensors))
-        return Program(self.OPERATOR, tuple(operands), self.moves(every), formula, self.at_once)
+        return Program(self.OPERATOR, tuple(operands), self.moves(every), formula, self.host_kernel)
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
-        """What is wrong with the values of inputs that are read on the host at bind, or None.
+        """Return a description of what is wrong with the values of host inputs, or None.
 
         Args:
-            values: gives the values of an input by its number.
+            values: returns the values of an input by its number.
         """
         return None
 
     def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
-        """What an output holds, whatever the inputs hold; None where that is not known.
+        """Return the contents of an output that does not depend on the inputs, else None.
 
         Args:
-            output: its number.
+            output: number of the output.
         """
         return None
 
     def layouts(self) -> tuple[Layout, ...]:
-        """The layout of every input and output, as the desc says."""
+        """The layouts of inputs and outputs by the desc."""
         return tuple(tensor.layout for _, tensor in (*self.inputs, *self.outputs))
 
     def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Problems[Problem]:
-        """Every rule that this desc breaks at a feature level.
+        """List the rules that this desc breaks at a feature level.
 
         Returns:
-            The tensors' own problems; if there are none, the operator's; then what the level does not support. They
-            are looked for when they are asked for; a REPL shows them one a line.
+            The tensors' own problems; if there are none, the operator's; then unsupported types and dimensions. The
+            sequence is lazy; a REPL shows one problem per line.
 
         Raises:
             ValueError: there is no such level.
@@ -202,7 +202,7 @@ class OperatorDesc(Rules):
         yield from self._support_problems(level)
 
     def check(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> None:
-        """Raise the first problem, if there is one.
+        """Raise the first problem, if any.
 
         Raises:
             DescError: a rule is broken; the message names operator, field, values and rule.

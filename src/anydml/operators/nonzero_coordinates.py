@@ -16,7 +16,7 @@ import numpy as np
 
 from anydml.feature_level import FeatureLevel, Support, SupportRow, SupportTable
 from anydml.moves import Access, Fill, Lookup, Move, unless
-from anydml.moves.program import AtOnce, Element, FindNonzero, ReadIndex
+from anydml.moves.program import Element, FindNonzero, HostKernel, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.problem import Problem
 from anydml.operators.types import ONLY_UINT32, TYPES_8_TO_32
@@ -155,9 +155,9 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         return tuple(moves)
 
     @property
-    def at_once(self) -> AtOnce:
+    def host_kernel(self) -> HostKernel:
         """Engines on host memory find elements in two passes over the input."""
-        return AtOnce(_found, "all elements that are not zero are counted, then their coordinates are written")
+        return HostKernel(_found, "all elements that are not zero are counted, then their coordinates are written")
 
     def _masks(self, source: Layout) -> Iterator[Lookup]:
         """All bytes of an element are 0, but for a float's sign."""

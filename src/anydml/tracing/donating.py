@@ -11,7 +11,7 @@ import numpy as np
 from anydml.errors import BindingError
 from anydml.memory.host import address_of
 from anydml.moves import Access, Lookup, Move, Program
-from anydml.moves.order import may_read_spoilt
+from anydml.moves.order import may_read_overwritten
 from anydml.moves.program import renumbered
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +58,7 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     moves = [renumbered(move, numbers) for move in program.moves]
     staying = {k for k, move in enumerate(moves) if move.destination == move.source and not move.destination.lookups}
     for number, output in pairs:
-        if may_read_spoilt(program.moves, staying, number, output):
+        if may_read_overwritten(program.moves, staying, number, output):
             message = (
                 f"{program.name}: {names[output]} overlaps {names[number]} in memory: it is all of it, but elements "
                 "would be read after others were written over them; give another array as out"

@@ -10,7 +10,7 @@ from random_family import nonzero_coordinates as random_desc
 from trust.guarded import PAGE, Arena
 
 import anydml as dml
-from anydml.engines.common import ProgramAtOnce
+from anydml.engines.common import HostKernelProgram
 from anydml.engines.cpu import nonzero
 from anydml.engines.cpu.engine import CpuEngine
 from anydml.engines.numpy.engine import NumpyEngine
@@ -87,7 +87,7 @@ def test_elements_that_somebody_writes_meanwhile_find_no_rows_that_are_not_there
 
 
 @pytest.mark.parametrize("compiler", [CpuEngine(), NumpyEngine()], ids=["cpu", "numpy"])
-def test_what_is_done_at_once_is_what_the_moves_do(compiler, threads):
+def test_the_host_kernel_equals_the_moves(compiler, threads):
     rng = np.random.default_rng(3)
     for _ in range(12):
         desc = random_desc(rng)
@@ -96,8 +96,8 @@ def test_what_is_done_at_once_is_what_the_moves_do(compiler, threads):
             rng.integers(0, 256, tensor.size_in_bytes, np.uint8) for _, tensor in (*desc.inputs, *desc.outputs)
         )
         x[rng.random(x.size) < 0.7] = 0
-        ways = [compiler.compile(program), compiler.compile(replace(program, at_once=None))]
-        assert [isinstance(way, ProgramAtOnce) for way in ways] == [True, False]
+        ways = [compiler.compile(program), compiler.compile(replace(program, host_kernel=None))]
+        assert [isinstance(way, HostKernelProgram) for way in ways] == [True, False]
         results = [[each.copy() for each in outputs] for _ in ways]
         for way, result in zip(ways, results, strict=True):
             way.bind([x, *result])()

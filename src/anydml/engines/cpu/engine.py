@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from anydml import core
-from anydml.engines.common import ProgramAtOnce, index_error, scratch_arrays
+from anydml.engines.common import HostKernelProgram, index_error, scratch_arrays
 from anydml.engines.cpu.nonzero import argwhere
 from anydml.engines.cpu.threads import get_num_threads
 from anydml.engines.protocol import Array, CompiledProgram
@@ -32,7 +32,7 @@ class CpuEngine:
 
     def compile(self, program: Program) -> CompiledProgram:
         """Simplify and pack, where nothing does it at once."""
-        return ProgramAtOnce.of(program, argwhere, "cpu") or CpuProgram(program)
+        return HostKernelProgram.of(program, argwhere, "cpu") or CpuProgram(program)
 
 
 class CpuProgram:

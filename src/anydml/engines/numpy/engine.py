@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml.engines.common import ProgramAtOnce, scratch_arrays
+from anydml.engines.common import HostKernelProgram, scratch_arrays
 from anydml.engines.numpy.general import bind_refusals
 from anydml.engines.numpy.views import bind_views
 from anydml.engines.protocol import Array, CompiledProgram
@@ -20,7 +20,7 @@ class NumpyEngine:
 
     def compile(self, program: Program) -> CompiledProgram:
         """Simplify, where nothing does it at once."""
-        return ProgramAtOnce.of(program, _argwhere, "numpy") or NumpyProgram(program)
+        return HostKernelProgram.of(program, _argwhere, "numpy") or NumpyProgram(program)
 
 
 def _argwhere(x: Array, dtype: np.dtype[Any]) -> Array:
