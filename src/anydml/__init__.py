@@ -1,12 +1,12 @@
 """anydml: DirectML's data-movement operators, described, checked, explained and run anywhere Python runs.
 
-Descs (`SplitOperatorDesc` …) say what an operator is; `desc.check` holds it against a feature level; `Device` compiles
-it, binds buffers and dispatches. Functions (`split`, `join` …; `anydml.functions` has all) do the same to arrays in one
-call; `copy` moves the elements of any view; `fuse` makes a chain of moves one pass.
+Descs (`SplitOperatorDesc` …) describe operators: `desc.check` validates one against a feature level, and `Device`
+compiles it, binds buffers and dispatches. Functions (`split`, `join` …; all are in `anydml.functions`) run an operator
+on arrays in one call. `copy` copies the elements of any view, and `fuse` turns a chain of moves into a single pass.
 """
 
 # isort: off
-from anydml import _starting  # noqa: F401  # first, for interruptions of what follows
+from anydml import _starting  # noqa: F401  # first: handles Ctrl-C during the imports below
 
 # isort: on
 from typing import TYPE_CHECKING
@@ -39,12 +39,12 @@ from anydml.tracing import fuse
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    from anydml import _loading, functions, operators  # noqa: F401  # _loading for what functions leave open
+    from anydml import _loading, functions, operators  # noqa: F401  # _loading registers hooks of higher packages
 
     globals().update({name: getattr(operators, name) for name in DESCS})
 
     def __getattr__(name):  # noqa: ANN001, ANN202  # type checkers see the names above
-        """A function, made when it is first asked for."""
+        """Return a function of the registry, built on first access."""
         if name not in FUNCTIONS:
             raise AttributeError(unknown(__name__, name, __all__))
         return globals().setdefault(name, getattr(functions, name))

@@ -1,4 +1,4 @@
-"""What lower packages leave to higher ones, which are imported when they are first needed."""
+"""Hooks through which lower packages reach higher ones, imported on first use."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Ctrl-C while the command is still being imported: it ends, as it does later, without a traceback.
+"""Exit without a traceback when the command is interrupted by Ctrl-C while its modules are still being imported.
 
-Python calls a handler between any two steps of an import, and what it raises there may come out as any other error. So
-until `main` has begun, the process just ends: to import this module is enough. A program that imports anydml keeps its
-own handling. Whatever this module imports could itself be interrupted: so it is what is built into Python, and `os`,
-which Python has imported by then. (`signal` imports `enum`, and what that needs.)
+Python may run a signal handler at any point of an import, and an exception raised there can surface as an unrelated
+error. Importing this module therefore installs a handler that exits the process, which stays in place until `main`
+begins. Programs that import anydml as a library keep their own handling.
+
+An import here could be interrupted, too, so this module imports only built-in modules and `os`, which is loaded before
+any user code. That is why it uses `_signal`: `signal` would import `enum` and its dependencies.
 """
 
 import _signal as signal  # type: ignore[import-not-found]
@@ -11,31 +13,33 @@ import os
 import sys
 
 INTERRUPTED = 130
-"""What a shell says of a process that SIGINT has ended: 128 + 2."""
+"""Exit code by which shells report a process ended by SIGINT: 128 + 2."""
 
 
 def is_command(arguments: list[str]) -> bool:
-    """Whether a process was started as ``anydml`` or by ``python -m anydml``, while its package is being imported.
+    """Return whether the process was started as ``anydml`` or ``python -m anydml``.
+
+    Valid only while the package is being imported.
 
     Args:
-        arguments: `sys.argv`, whose first is ``-m`` until the module that was asked for has been found.
+        arguments: `sys.argv`. With ``python -m`` its first item is ``-m`` until Python has located the module.
     """
     program = arguments[0] if arguments else ""
     return program == "-m" or os.path.basename(program) in ("anydml", "anydml.exe")
 
 
 def end_quietly() -> None:
-    """Let an interruption end the process at once, if this is the command and nobody else handles it."""
+    """Exit at once on SIGINT, if this process is the command and no other handler is installed."""
     if is_command(sys.argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         try:
             signal.signal(signal.SIGINT, _end)
         except ValueError:
-            # Only the main thread may, and only there is anything interrupted.
+            # Not the main thread, which alone can install handlers and receives KeyboardInterrupt.
             return
 
 
 def handle_as_usual() -> None:
-    """From here on an interruption raises KeyboardInterrupt again."""
+    """Restore Python's default handler, which raises KeyboardInterrupt."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

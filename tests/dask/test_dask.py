@@ -160,7 +160,7 @@ def test_chunks_that_are_not_what_dask_was_told_are_refused(use, make, found):
     with pytest.raises(BindingError) as caught:
         made.compute(scheduler="sync")
     text = str(caught.value)
-    assert f" is {found}, but Dask was told int64 (4,)" in text
+    assert f" is {found}, but its Dask array declares int64 (4,)" in text
     assert ": chunk (" in text
 
 
@@ -201,7 +201,7 @@ def test_schedulers(scheduler):
     with dask.config.set({"multiprocessing.context": "spawn", "num_workers": 1}):
         found = dml.fuse(lambda x: x.T)(x).compute(scheduler=scheduler)
         wrong = dml.copy(numbers(func=_narrowed))
-        with pytest.raises(BindingError, match="Dask was told int64"):
+        with pytest.raises(BindingError, match="Dask array declares int64"):
             wrong.compute(scheduler=scheduler)
     np.testing.assert_array_equal(found, ARRAY.T)
 

@@ -227,11 +227,11 @@ def test_what_does_not_fit(device, builder):
     assert "1 move, 0 B of scratch" in str(op)
     for call, error, message in (
         (lambda: dml.Binding(x, np.ones(5)), anydml.BindingError, "input 0 has 16 bytes, but data has 20"),
-        (lambda: dml.Binding(y, np.ones(4)), anydml.BindingError, "expr is no input"),
+        (lambda: dml.Binding(y, np.ones(4)), anydml.BindingError, "expr is not an input"),
         (lambda: device.compute(op, [], [y]), anydml.BindingError, "input 0 is not bound"),
         (lambda: device.compute(op, [full, full], [y]), anydml.BindingError, "input 0 is bound twice"),
         (lambda: device.compute(op, [full], []), anydml.BindingError, "not the expressions"),
-        (lambda: builder.build(dml.NONE, [x]), anydml.DescError, "put activation_identity between"),
+        (lambda: builder.build(dml.NONE, [x]), anydml.DescError, "insert activation_identity"),
         (lambda: builder.build(dml.NONE, []), anydml.DescError, "Nodes has no nodes"),
         (lambda: dml.Expression().get_output_desc(), TypeError, "an empty Expression"),
         (lambda: dml.join([], 0), TypeError, "no expressions"),

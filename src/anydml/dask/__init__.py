@@ -1,8 +1,9 @@
-"""anydml's functions on Dask arrays: lazily, one task for each chunk of a result.
+"""anydml's functions on Dask arrays: lazy, with one task per chunk of the result.
 
-`anydml.split`, `join`, `slice`, `copy` and the others, and fused functions, come here when they are
-given Dask arrays. A task is one program over those chunks that it needs. Chunks of results follow those of the inputs;
-they are made smaller where a task would need more than ``anydml.memory`` of Dask's configuration, 1 GB by default.
+`anydml.split`, `join`, `slice`, `copy` and the other functions, and fused functions, dispatch here when called with
+Dask arrays. Each task runs one program over the input chunks that its output chunk reads. Output chunks follow the
+chunks of the inputs, and are split where a task would need more memory than ``anydml.memory`` in Dask's configuration
+allows (1 GB by default).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from anydml.tracing.trace import Trace, check_dtype
 
 
 def __getattr__(name: str) -> Any:
-    """An anydml function on Dask arrays."""
+    """Return the anydml function of that name, for Dask arrays."""
     if name == "copy":
         return partial(_called, name, own_calls.copy)
     if name not in FUNCTIONS:
@@ -48,22 +49,22 @@ def lazily(
     keywords: dict[str, Any],
     stub: Callable[..., Any] | None = None,
 ) -> Any:
-    """What a function of traced arrays gives for Dask arrays.
+    """Trace a function of arrays and return its results as Dask arrays.
 
     Args:
-        function: which moves elements only.
-        name: what errors and tasks call it.
-        arguments: structures of Dask arrays and others; NumPy's arrays are constants.
-        keywords: likewise.
-        stub: whose parameters errors name; the function's own if not given.
+        function: must only move elements.
+        name: the function's name in error messages and task keys.
+        arguments: positional arguments; nested structures may hold Dask arrays, and NumPy arrays, which are constants.
+        keywords: keyword arguments, as above.
+        stub: the function whose parameter names appear in errors; `function` if None.
 
     Returns:
-        The function's structure, with a Dask array for every array.
+        The structure that `function` returns, with a Dask array in place of each array.
 
     Raises:
-        BindingError: a shape is unknown, chunks are no NumPy arrays, an argument is another lazy array, or no task fits
-            in ``anydml.memory``.
-        FuseError: the function computes, decides by elements, writes, or calls what is unknown.
+        BindingError: a shape is unknown, a chunk is not a NumPy array, an argument is a lazy array of another library,
+            or a task of one element does not fit in ``anydml.memory``.
+        FuseError: the function computes, branches on elements, writes to an argument, or calls an unknown function.
     """
     from anydml.dask.graphs import lazy_array
     from anydml.stores.far import far_strides
@@ -109,7 +110,7 @@ def lazily(
 
 
 def _check_chunks(name: str, path: str, meta: Any) -> None:
-    """Chunks are NumPy arrays: masks would be lost, and others would be converted by every task."""
+    """Refuse chunks that are not plain NumPy arrays: masks would be lost, other types converted in every task."""
     if isinstance(meta, np.ma.MaskedArray):
         raise BindingError(
             f"{name}: {path} has chunks with masks: pass dask.array.ma.getdata({path}), and "
@@ -122,10 +123,10 @@ def _check_chunks(name: str, path: str, meta: Any) -> None:
 
 
 def check_out(name: str, out: Any) -> None:
-    """Nothing is written to arrays that are not there yet.
+    """Refuse `out`, because lazy results cannot be written to it.
 
     Raises:
-        BindingError: something should be.
+        BindingError: `out` is not None.
     """
     if out is not None:
         raise BindingError(

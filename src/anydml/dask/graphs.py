@@ -1,4 +1,4 @@
-"""Graphs: which chunks of inputs each chunk of a result needs."""
+"""Task graphs: the input chunks that each chunk of a result reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anydml.dask.tasks import Maker
+from anydml.dask.tasks import ChunkBuilder
 from anydml.errors import BindingError
 from anydml.moves import Fill
 from anydml.moves.compose import CONSTANT, INPUT, Composer
@@ -22,21 +22,30 @@ from anydml.stores.sizes import parse_size
 from anydml.text import bytes_text
 
 MEMORY = "1GB"
-"""Bytes of a task at most, where Dask's configuration says nothing of ``anydml.memory``."""
+"""Largest memory of a task, where Dask's configuration does not set ``anydml.memory``."""
 
 FEW_PIECES = 64
-"""Pieces of a value up to which each is looked at for each chunk."""
+"""Values of up to this many pieces are planned piece by piece, others chunk by chunk."""
 
 Number = tuple[int, ...]
+"""Index of a chunk along each axis."""
+
 Bounds = tuple[int, ...]
-"""Where chunks of an axis begin, and its size."""
+"""Start of each chunk along an axis, followed by the size of the axis."""
 
 
 def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any], inputs: Sequence[Any]) -> Any:
-    """A Dask array for a value over Dask arrays, whose strides are far.
+    """Return the Dask array of a traced value.
+
+    Args:
+        name: the function's name in error messages and task keys.
+        composer: composed `value`; names its operands.
+        value: the result; its inputs have the strides of `far_strides`.
+        dtype: of the result.
+        inputs: the Dask arrays that `value` reads, in the order of its operands.
 
     Raises:
-        BindingError: no task fits in ``anydml.memory``.
+        BindingError: a task of one element does not fit in ``anydml.memory``, or indices are a Dask array.
     """
     import dask
     from dask._task_spec import DataNode, Task, TaskRef
@@ -59,27 +68,27 @@ def lazy_array(name: str, composer: Composer, value: Value, dtype: np.dtype[Any]
 
     mapping = Mapping(name, value, [each.ndim for each in inputs], indices)
     bounds = [tuple(_bounds(axis) for axis in each.chunks) for each in inputs]
-    most = parse_size(dask.config.get("anydml.memory", MEMORY))
-    needs, own = _fitting(name, mapping, bounds, [each.dtype.itemsize for each in inputs], most)
+    limit = parse_size(dask.config.get("anydml.memory", MEMORY))
+    needs, own = _within_memory(name, mapping, bounds, [each.dtype.itemsize for each in inputs], limit)
     given = [(composer.name_of(INPUT + k), each.dtype) for k, each in enumerate(inputs)]
-    maker = Maker(name, mapping, own, bounds, given, np.dtype(dtype), constants)
+    builder = ChunkBuilder(name, mapping, own, bounds, given, np.dtype(dtype), constants)
     token = tokenize(name, mapping.value, [each.name for each in inputs], own, str(dtype), list(constants.values()))
     key = f"anydml-{name.lower().strip('<>')}-{token}"
     shared = f"{key}-program"
-    graph: dict[Any, Any] = {shared: DataNode(shared, maker)}
+    graph: dict[Any, Any] = {shared: DataNode(shared, builder)}
     program, names = TaskRef(shared), [each.name for each in inputs]
     for number, chunks in needs.items():
         place = (key, *number)
         refs = [TaskRef((names[operand], *chunk)) for operand, chunk in chunks]
-        graph[place] = Task(place, _made, program, number, tuple(chunks), *refs)
+        graph[place] = Task(place, _build_chunk, program, number, tuple(chunks), *refs)
     used = {operand for chunks in needs.values() for operand, _ in chunks}
     whole = HighLevelGraph.from_collections(key, graph, dependencies=[inputs[k] for k in sorted(used)])
     sizes = tuple(tuple(b - a for a, b in itertools.pairwise(axis)) or (0,) for axis in own)
     return Array(whole, key, sizes, dtype=dtype)
 
 
-def _made(maker: Maker, number: Number, chunks: tuple[tuple[int, Number], ...], *arrays: Any) -> Any:
-    return maker(number, chunks, arrays)
+def _build_chunk(builder: ChunkBuilder, number: Number, chunks: tuple[tuple[int, Number], ...], *arrays: Any) -> Any:
+    return builder(number, chunks, arrays)
 
 
 def _bounds(sizes: Sequence[int]) -> Bounds:
@@ -87,34 +96,34 @@ def _bounds(sizes: Sequence[int]) -> Bounds:
 
 
 Needs = dict[Number, list[tuple[int, Number]]]
-"""For each chunk of the result, inputs and their chunks."""
+"""For each chunk of the result, the (input, chunk) pairs that it reads."""
 
 
-def _fitting(
-    name: str, mapping: Mapping, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], most: int
+def _within_memory(
+    name: str, mapping: Mapping, bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int], limit: int
 ) -> tuple[Needs, tuple[Bounds, ...]]:
-    """Chunks of the result, cut until no task needs more than so many bytes."""
-    own = [_natural(mapping, axis, bounds) for axis in range(len(mapping.value.sizes))]
+    """Choose chunks for the result, halving axes until no task needs more than `limit` bytes."""
+    own = [_natural_bounds(mapping, axis, bounds) for axis in range(len(mapping.value.sizes))]
     while True:
         found: Needs = {}
         worst = 0, ()  # type: tuple[int, Number]
-        for number, chunks, needed in _needs(mapping, own, bounds, itemsizes):
+        for number, chunks, needed in _chunk_needs(mapping, own, bounds, itemsizes):
             found[number] = chunks
             worst = max(worst, (needed, number))
-        if worst[0] <= most:
+        if worst[0] <= limit:
             return found, tuple(own)
         extents = [(axis[k + 1] - axis[k], place) for place, (axis, k) in enumerate(zip(own, worst[1], strict=True))]
         size, axis = max(extents, default=(1, 0))
         if size <= 1:
             raise BindingError(
                 f"{name}: one element of the result needs {bytes_text(worst[0])} of chunks at once, but anydml.memory "
-                f"is {bytes_text(most)}: rechunk the inputs, or set more by dask.config.set({{'anydml.memory': …}})"
+                f"is {bytes_text(limit)}: rechunk the inputs, or raise it by dask.config.set({{'anydml.memory': …}})"
             )
         own[axis] = tuple(sorted({*own[axis], *((a + b) // 2 for a, b in itertools.pairwise(own[axis]))}))
 
 
-def _natural(mapping: Mapping, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
-    """Where chunks of an axis of the result begin, such that they need as few of the inputs' as can be."""
+def _natural_bounds(mapping: Mapping, axis: int, bounds: Sequence[tuple[Bounds, ...]]) -> Bounds:
+    """Chunk an axis of the result so that each chunk reads as few chunks of the inputs as possible."""
     size = mapping.value.sizes[axis]
     cuts, known, widest = {0, size}, 0, 1
     for piece in mapping.value.pieces:
@@ -145,7 +154,14 @@ def _natural(mapping: Mapping, axis: int, bounds: Sequence[tuple[Bounds, ...]]) 
 
 
 class _Range(NamedTuple):
-    """Along one axis of an input: the chunks that are needed, and how much they have."""
+    """The chunks that a task reads along one axis of an input.
+
+    Attributes:
+        chunks: their indices.
+        sizes: their sizes.
+        extent: the sum of `sizes`.
+        part: the number of coordinates that are read.
+    """
 
     chunks: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -162,10 +178,10 @@ def _range(bounds: Bounds, low: int, high: int) -> _Range:
     return _Range(chunks, sizes, bounds[last] - bounds[first], high - low)
 
 
-def _needs(
+def _chunk_needs(
     mapping: Mapping, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]], itemsizes: Sequence[int]
 ) -> Iterator[tuple[Number, list[tuple[int, Number]], int]]:
-    """Chunks of the result, with those that each needs, and bytes of all of them and of the copies of boxes."""
+    """Yield each chunk of the result, the input chunks that it reads, and its task's peak memory in bytes."""
     size = mapping.value.element_size
     spans: list[Any]
     numbers = itertools.product(*(range(len(axis) - 1) if len(axis) > 1 else range(1) for axis in own))
@@ -214,7 +230,7 @@ def _summed(
         if len(spans) == 1:
             held = itemsize * math.prod(each.extent for each in ranges)
             chunks = [(operand, chunk) for chunk in itertools.product(*(each.chunks for each in ranges))]
-            # Boxes of several chunks are put together before they are moved.
+            # A box that spans several chunks is assembled in a buffer first.
             part = itemsize * math.prod(each.part for each in ranges)
             return chunks, written + held + (part if len(chunks) > 1 else 0)
         count = 0
@@ -228,7 +244,7 @@ def _summed(
 def _by_axis(
     mapping: Mapping, piece: Piece, own: Sequence[Bounds], bounds: Sequence[tuple[Bounds, ...]]
 ) -> tuple[int, list[_Range], list[list[Any]]] | None:
-    """What a piece needs, axis by axis of the result, where each steps along axes of its own; else None."""
+    """Return the chunks that a piece reads, by axis of the result; None unless the axes are independent."""
     rank = len(mapping.value.sizes)
     axes = [factor.axis for factor in piece.factors if factor.size > 1]
     if len({*axes}) < len(axes) or any(factor.step != 1 for factor in piece.factors if factor.size > 1):

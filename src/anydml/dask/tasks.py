@@ -1,4 +1,4 @@
-"""Tasks: what makes one chunk of a result from chunks of inputs, on whatever thread or machine Dask runs it."""
+"""Tasks: each builds one chunk of a result from chunks of the inputs, on any thread or machine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from anydml.text import a
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Maker:
-    """Makes chunks of a result.
+class ChunkBuilder:
+    """Builds chunks of a result.
 
     Args:
-        name: what errors call the function.
-        mapping: of the result.
-        own: where its chunks begin, by axis.
-        bounds: where those of inputs begin, by input and axis.
+        name: the function's name in error messages.
+        mapping: from the result to the inputs.
+        own: chunk bounds of the result, by axis.
+        bounds: chunk bounds of the inputs, by input and axis.
         inputs: names and dtypes of the inputs.
         dtype: of the result.
-        constants: elements that are known, as bytes, by number.
+        constants: bytes of constant operands, by operand number.
     """
 
     def __init__(
@@ -47,15 +47,15 @@ class Maker:
     def __call__(
         self, number: tuple[int, ...], chunks: Sequence[tuple[int, tuple[int, ...]]], arrays: Sequence[Any]
     ) -> Array:
-        """A chunk of the result.
+        """Build a chunk of the result.
 
         Args:
-            number: of the chunk.
-            chunks: inputs and numbers of their chunks that it needs.
-            arrays: these chunks.
+            number: index of the chunk along each axis.
+            chunks: the (input, chunk) pairs that it reads.
+            arrays: their elements, in the order of `chunks`.
 
         Raises:
-            BindingError: a chunk is not what Dask was told.
+            BindingError: an array does not have the type, dtype or shape that the Dask array declares.
         """
         box = tuple(
             (axis[k], axis[k + 1]) if len(axis) > 1 else (0, 0) for axis, k in zip(self.own, number, strict=True)
@@ -88,7 +88,7 @@ class Maker:
         return tuple((axis[k], axis[k + 1]) for axis, k in zip(self.bounds[operand], chunk, strict=True))
 
     def _checked(self, operand: int, chunk: tuple[int, ...], array: Any) -> Array:
-        """A chunk whose elements are those that Dask was told: what makes chunks may give anything."""
+        """Check a chunk against its Dask array's metadata, which functions such as map_blocks can violate."""
         name, dtype = self.inputs[operand]
         shape = tuple([high - low for low, high in self._box(operand, chunk)])
         is_numpys = isinstance(array, (np.ndarray, np.generic)) and not isinstance(array, np.ma.MaskedArray)
@@ -97,13 +97,16 @@ class Maker:
         kind = type(array)
         found = f"{array.dtype} {array.shape}" if is_numpys else a(f"{kind.__module__}.{kind.__qualname__}")
         raise BindingError(
-            f"{self.name}: chunk {chunk} of {name} is {found}, but Dask was told {dtype} {shape}: give what makes "
-            f"{name}, such as map_blocks, the dtype, chunks or meta of its results",
-            self.name, name, "chunks must be NumPy arrays of the dtype and shape that Dask was told",
+            f"{self.name}: chunk {chunk} of {name} is {found}, but its Dask array declares {dtype} {shape}: pass the "
+            f"right dtype, chunks or meta where {name} is created, for example to map_blocks",
+            self.name, name, "chunks must be NumPy arrays of the dtype and shape that the Dask array declares",
         )  # fmt: skip
 
     def _held(self, region: Region, given: AnyMapping[tuple[int, Box], Any]) -> tuple[Region, Array]:
-        """The chunk that has a box, or the box put together from several; what no piece reads may be missing."""
+        """Return the chunk that contains a region, or the region assembled from several chunks.
+
+        Elements of the region that no piece reads may be left uninitialized.
+        """
         near = [
             (box, array)
             for (operand, box), array in given.items()
@@ -112,7 +115,7 @@ class Maker:
         ]
         if len(near) == 1:
             box, array = near[0]
-            # A copy of an array of no dimensions has one.
+            # ascontiguousarray returns one dimension for an array of none.
             whole = np.ascontiguousarray(array).reshape(array.shape)
             return Region(region.operand, box), whole.view(word(whole.itemsize)) if whole.ndim else whole
         out = np.empty(region.shape, word(near[0][1].itemsize))

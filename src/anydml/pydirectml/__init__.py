@@ -1,15 +1,16 @@
-"""PyDirectML's builder: imported in the place of ``pydirectml``, it runs a script's data movement.
+"""A drop-in replacement for ``pydirectml`` that runs the data-movement operators.
 
-Names and signatures are those of Microsoft's `pydirectml` module, with DirectMLX's `Split` as `split`. What computes is
-there, and says that it does. Differences: data has the tensor's data type, where `pydirectml` knows FLOAT32 only;
-inputs that no output needs may be left unbound; a broken rule is a `DescError` or a `BindingError` that names it.
+Names and signatures are those of Microsoft's `pydirectml` module, plus DirectMLX's `Split` as `split`. Functions that
+compute exist, but raise `DescError`. Three differences: data has the tensor's data type, where `pydirectml` supports
+FLOAT32 only; inputs that no output depends on may be left unbound; and a violated rule raises a `DescError` or
+`BindingError` that names it.
 """
 
 from __future__ import annotations
 
 from anydml.pydirectml import computing, enums, moving
 from anydml.pydirectml.builder import Device, GraphBuilder, Model, input_tensor
-from anydml.pydirectml.computing import *  # noqa: F403  # as many names as there are functions
+from anydml.pydirectml.computing import *  # noqa: F403  # all functions that compute
 from anydml.pydirectml.enums import (
     ConvolutionDirection,
     ConvolutionMode,
@@ -24,7 +25,7 @@ from anydml.pydirectml.enums import (
     TensorFlags,
 )
 from anydml.pydirectml.expressions import Binding, Expression, GRUOutputs, MaxPoolingOutputs
-from anydml.pydirectml.moving import *  # noqa: F403  # those that move
+from anydml.pydirectml.moving import *  # noqa: F403  # all functions that move elements
 from anydml.pydirectml.tensors import (
     Dimensions,
     FusedActivation,

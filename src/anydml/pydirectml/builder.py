@@ -1,4 +1,4 @@
-"""What becomes of PyDirectML's expressions: a graph, compiled and computed."""
+"""PyDirectML's device and graph builder: compile expressions to a graph and run it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from anydml import device as core
+from anydml import device
 from anydml.errors import BindingError, DescError
 from anydml.fields import integer
 from anydml.graph.desc import GraphDesc
@@ -21,15 +21,15 @@ from anydml.graph.parts import (
 from anydml.operators.base import OperatorDesc
 from anydml.pydirectml.expressions import Binding, Expression, Source
 from anydml.pydirectml.tensors import TensorData, TensorDesc
-from anydml.tensor import TensorDesc as Tensor
+from anydml.tensor import TensorDesc as BufferTensor
 
 
 class Device:
-    """Where graphs are computed. Data comes from host memory and goes back there, so this is the CPU.
+    """The CPU: PyDirectML's data is read from host memory and returned there.
 
     Args:
-        use_gpu: accepted, as scripts ask for it.
-        use_debug_layer: likewise.
+        use_gpu: ignored; accepted for compatibility.
+        use_debug_layer: ignored; accepted for compatibility.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -44,20 +44,20 @@ class Device:
     """
 
     def __init__(self, use_gpu: bool = True, use_debug_layer: bool = False) -> None:
-        self.core = core.Device("cpu")
+        self.device = device.Device("cpu")
 
     def compute(
         self, model: Model, inputs: Sequence[Binding | None], outputs: Sequence[Expression]
     ) -> list[TensorData]:
-        """The outputs of a model, each as its expression's tensor.
+        """Run a model and return its outputs, each in the shape and data type of its expression.
 
         Args:
-            model: what `GraphBuilder.build` gave.
-            inputs: a binding for each input that the model needs, in any order; others are not looked at.
-            outputs: the expressions that it was built from.
+            model: a model from `GraphBuilder.build`.
+            inputs: a binding for each input that the model reads, in any order; others are ignored.
+            outputs: the expressions that the model was built from.
 
         Raises:
-            BindingError: an input is not bound, or bound twice, or the outputs are not the model's.
+            BindingError: an input is unbound or bound twice, or `outputs` are not those of the model.
         """
         given: dict[int, Binding] = {}
         for binding in inputs:
@@ -73,17 +73,17 @@ class Device:
             raise _unbound("outputs", "are not the expressions that the model was built from")
         buffers = [np.zeros(expr.tensor.size_in_bytes, np.uint8) for expr in outputs]
         model.compiled.bind([given[index].bytes for index in model.inputs], buffers).dispatch()
-        return [TensorData.of(_seen_as(expr.tensor, buffer)) for expr, buffer in zip(outputs, buffers, strict=True)]
+        return [TensorData.of(_as_array(buffer, expr.tensor)) for expr, buffer in zip(outputs, buffers, strict=True)]
 
     def __repr__(self) -> str:
         return "dml.Device on CPU"
 
 
 class GraphBuilder:
-    """A graph that is being built.
+    """A graph under construction.
 
     Args:
-        device: where it will be computed.
+        device: the device that the graph is compiled for.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -100,23 +100,23 @@ class GraphBuilder:
         self.nodes: list[tuple[OperatorDesc, tuple[Expression, ...]]] = []
 
     def add(self, desc: OperatorDesc, *inputs: Expression) -> Expression:
-        """A node with one output.
+        """Add a node with one output, and return that output.
 
         Raises:
-            DescError: the operator breaks a rule, or inputs are of another graph.
+            DescError: the operator violates a rule, or an input belongs to another graph.
         """
-        desc.check(self.device.core.feature_level)
+        desc.check(self.device.device.feature_level)
         for each in inputs:
             if each.builder is not self:
                 raise DescError(f"{desc.OPERATOR}: an input is an expression of another GraphBuilder", desc.OPERATOR)
         self.nodes.append((desc, inputs))
-        return Expression.made(self, Source(len(self.nodes) - 1, 0), desc.outputs[0][1])
+        return Expression.of(self, Source(len(self.nodes) - 1, 0), desc.outputs[0][1])
 
     def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> Model:
-        """The graph that gives these outputs, compiled.
+        """Compile the part of the graph that `outputs` depend on.
 
         Raises:
-            DescError: an output is an input of the graph, or a rule is broken.
+            DescError: an output is itself an input of the graph, or a rule is violated.
         """
         ends: list[tuple[Source, int, int]] = []
         needed: list[int] = []
@@ -147,24 +147,24 @@ class GraphBuilder:
                 if source.node is not None
             ],
         )
-        compiled = self.device.core.compile_graph(desc, flags)
+        compiled = self.device.device.compile_graph(desc, flags)
         return Model(compiled, inputs, [expr.source for expr in outputs])
 
     def _node(self, expr: Expression) -> int:
         node = expr.source.node
         if node is None:
-            message = f"build: an output is input {expr.source.number} itself: put activation_identity between"
-            raise DescError(message, "build", "outputs", "an input of a graph reaches an output through a node")
+            message = f"build: an output is input {expr.source.number} itself: insert activation_identity"
+            raise DescError(message, "build", "outputs", "a node must lie between an input and an output")
         return node
 
 
 class Model:
-    """A compiled graph. ``print(model)`` says what moves.
+    """A compiled graph; ``print(model)`` lists its moves.
 
     Attributes:
-        compiled: as anydml has it.
-        inputs: numbers of the inputs that it needs, in the order in which they are bound.
-        outputs: where its outputs come from.
+        compiled: the compiled graph.
+        inputs: numbers of the inputs that it reads, in binding order.
+        outputs: the sources of its outputs.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -176,7 +176,7 @@ class Model:
         ([0], 1)
     """
 
-    def __init__(self, compiled: core.CompiledGraph, inputs: list[int], outputs: list[Source]) -> None:
+    def __init__(self, compiled: device.CompiledGraph, inputs: list[int], outputs: list[Source]) -> None:
         self.compiled = compiled
         self.inputs = inputs
         self.outputs = outputs
@@ -186,7 +186,7 @@ class Model:
 
 
 def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc) -> Expression:
-    """An input of a graph, as an expression.
+    """Create an expression for an input of a graph.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -196,14 +196,14 @@ def input_tensor(scope: GraphBuilder, input_index: int, tensor_desc: TensorDesc)
         (0, [1, 1, 2, 3])
     """
     index = integer("input_tensor", "input_index", input_index)
-    return Expression.made(scope, Source(None, index), tensor_desc.tensor)
+    return Expression.of(scope, Source(None, index), tensor_desc.tensor)
 
 
-def _seen_as(tensor: Tensor, buffer: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_array(buffer: np.ndarray[Any, Any], tensor: BufferTensor) -> np.ndarray[Any, Any]:
     return np.ndarray(tensor.sizes, tensor.data_type.dtype, buffer, 0, tensor.layout.strides)
 
 
-def _unbound(field: str, what: str) -> BindingError:
+def _unbound(field: str, reason: str) -> BindingError:
     return BindingError(
-        f"compute: {field} {what}", "compute", field, "each input that a model needs must be bound once"
+        f"compute: {field} {reason}", "compute", field, "each input that a model reads must be bound once"
     )

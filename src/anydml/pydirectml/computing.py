@@ -1,4 +1,4 @@
-"""PyDirectML's functions that compute: each says that it does."""
+"""PyDirectML's functions that compute; each raises DescError."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ _TYPES = (
 )
 
 OperatorType = enum.IntEnum("OperatorType", [(name, value) for value, name in enumerate(_TYPES)])  # type: ignore[misc]
-OperatorType.__doc__ = """DML_OPERATOR_TYPE, as far as PyDirectML knows it.
+OperatorType.__doc__ = """DML_OPERATOR_TYPE, limited to PyDirectML's members.
 
 Examples:
     >>> import anydml.pydirectml as pydml
@@ -151,7 +151,7 @@ EXPORTED = {
     )
     for name, member in kind.__members__.items()
 }
-"""Members that are names of the module, too; where two have one name, the later enumeration's."""
+"""Enumeration members that the module also exports; on name clashes the later enumeration wins, as in pybind11."""
 
 __all__ = [
     "EXPORTED",

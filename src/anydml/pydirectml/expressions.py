@@ -1,4 +1,4 @@
-"""PyDirectML's expressions, data that is bound to them, and what operators with several outputs would give."""
+"""PyDirectML's expressions, their data bindings, and the result types of operators with several outputs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from anydml.errors import BindingError, DescError, DescTypeError
 from anydml.pydirectml.tensors import TensorDesc
-from anydml.tensor import TensorDesc as Tensor
+from anydml.tensor import TensorDesc as BufferTensor
 
 COMPUTES = "anydml moves elements and does not compute"
 
 
 class Source(NamedTuple):
-    """Where an expression comes from: a node's output, or, without a node, an input of the graph."""
+    """The origin of an expression: output `number` of a node, or input `number` of the graph if `node` is None."""
 
     node: int | None
     number: int
 
 
 class Expression:
-    """A tensor of a graph that is being built.
+    """A tensor of a graph under construction.
 
     Attributes:
-        builder: which graph it is of: a `GraphBuilder`.
+        builder: the graph's `GraphBuilder`; None if the expression is empty.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -41,18 +41,18 @@ class Expression:
     def __init__(self) -> None:
         self.builder: Any = None
         self._source: Source | None = None
-        self._tensor: Tensor | None = None
+        self._tensor: BufferTensor | None = None
 
     @classmethod
-    def made(cls, builder: Any, source: Source, tensor: Tensor) -> Expression:
-        """What an input, or an output of a node, is."""
+    def of(cls, builder: Any, source: Source, tensor: BufferTensor) -> Expression:
+        """Create the expression of an input or of a node's output."""
         expression = cls()
         expression.builder, expression._source, expression._tensor = builder, source, tensor
         return expression
 
     @property
-    def tensor(self) -> Tensor:
-        """Its tensor, as anydml has it.
+    def tensor(self) -> BufferTensor:
+        """The expression's tensor desc.
 
         Raises:
             DescTypeError: the expression is empty.
@@ -63,7 +63,7 @@ class Expression:
 
     @property
     def source(self) -> Source:
-        """Where it comes from.
+        """The expression's origin.
 
         Raises:
             DescTypeError: the expression is empty.
@@ -74,17 +74,17 @@ class Expression:
 
     @property
     def input_index(self) -> int:
-        """Which input of the graph it is.
+        """The number of the graph input that this expression is.
 
         Raises:
-            BindingError: it is none.
+            BindingError: it is not an input.
         """
         if self.source.node is not None:
-            raise BindingError("Binding: expr is no input", "Binding", "expr", "expr must be what input_tensor gave")
+            raise BindingError("Binding: expr is not an input", "Binding", "expr", "expr must be from input_tensor")
         return self.source.number
 
     def get_output_desc(self) -> TensorDesc:
-        """The expression's tensor."""
+        """Return the expression's tensor desc."""
         return TensorDesc.of(self.tensor)
 
 
@@ -102,14 +102,14 @@ setattr(Expression, "__neg__", _computing("__neg__"))  # noqa: B010  # as the ot
 
 
 class Binding:
-    """Data for an input.
+    """Data bound to an input.
 
     Args:
-        expr: what `input_tensor` gave.
-        data: an array, converted to the tensor's data type; its elements, in row-major order, are the tensor's buffer.
+        expr: an expression from `input_tensor`.
+        data: an array, converted to the tensor's data type; its elements in row-major order fill the tensor's buffer.
 
     Raises:
-        BindingError: it has more or fewer elements than the tensor's buffer, or `expr` is no input.
+        BindingError: `data` does not fill the tensor's buffer exactly, or `expr` is not an input.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -133,7 +133,7 @@ class Binding:
 
 @dataclass
 class MaxPoolingOutputs:
-    """What `max_pooling` would give.
+    """The result type of `max_pooling`, which anydml does not implement.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -149,7 +149,7 @@ class MaxPoolingOutputs:
 
 @dataclass
 class GRUOutputs:
-    """What `gru` would give.
+    """The result type of `gru`, which anydml does not implement.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -164,4 +164,5 @@ class GRUOutputs:
 
 
 def _empty() -> DescTypeError:
-    return DescTypeError("an empty Expression is no tensor", "Expression", None, "input_tensor and operators make them")
+    rule = "expressions must come from input_tensor or from operators"
+    return DescTypeError("an empty Expression has no tensor", "Expression", None, rule)

@@ -1,4 +1,4 @@
-"""PyDirectML's functions that move elements. Each raises DescError where its operator's rules are broken."""
+"""PyDirectML's functions that move elements. Each raises DescError if a rule of its operator is violated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def slice(
     input_window_sizes: Sequence[int],
     input_window_strides: Sequence[int],
 ) -> Expression:
-    """A window of a tensor, by steps: DML_SLICE1.
+    """Extract a strided window of a tensor: DML_SLICE1.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -53,17 +53,17 @@ def slice(
     windows = integers("slice", "input_window_sizes", input_window_sizes)
     steps = integers("slice", "input_window_strides", input_window_strides)
     sizes = [1 + (window - 1) // (abs(step) or 1) for window, step in zip(windows, steps, strict=False)]
-    # Where their numbers differ, the operator's own rules say so.
+    # Lists of different lengths are refused by the operator's own rules.
     out = _like(input, [*sizes, *input.tensor.sizes[len(sizes) :]])
     desc = Slice1OperatorDesc(_read(input), out, input_window_offsets, windows, steps)
     return _scope(input).add(desc, input)
 
 
 def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> list[Expression]:
-    """Parts along an axis, of which some may stay unused: DirectMLX's Split.
+    """Split a tensor along an axis, like DirectMLX's Split; parts may stay unused.
 
     Raises:
-        DescError: the sizes do not add up to the axis's.
+        DescError: the sizes do not add up to the size of the axis.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -86,7 +86,7 @@ def split(input: Expression, axis: int, output_axis_sizes: Sequence[int]) -> lis
 
 
 def join(input: Sequence[Expression], axis: int) -> Expression:
-    """Tensors one after the other along an axis: DML_JOIN.
+    """Concatenate tensors along an axis: DML_JOIN.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -108,7 +108,7 @@ def join(input: Sequence[Expression], axis: int) -> Expression:
 
 
 def gather(input: Expression, indices: Expression, axis: int, index_dimensions: int) -> Expression:
-    """Elements along an axis picked by indices: DML_GATHER.
+    """Select elements along an axis by indices: DML_GATHER.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -136,7 +136,7 @@ def padding(
     start_padding: Sequence[int],
     end_padding: Sequence[int],
 ) -> Expression:
-    """A tensor with more around it: DML_PADDING.
+    """Pad a tensor on both sides of each axis: DML_PADDING.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -156,7 +156,7 @@ def padding(
 
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
-    """Rows and columns repeated: DML_UPSAMPLE_2D of the nearest neighbour.
+    """Repeat rows and columns: DML_UPSAMPLE_2D in mode NEAREST_NEIGHBOR.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -178,7 +178,7 @@ def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: Inte
 
 
 def activation_identity(input: Expression) -> Expression:
-    """A copy.
+    """Copy a tensor: DML_ELEMENT_WISE_IDENTITY.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -195,7 +195,7 @@ def activation_identity(input: Expression) -> Expression:
 def reinterpret(
     input: Expression, new_type: TensorDataType, new_size: Sequence[int], new_strides: Sequence[int] | None
 ) -> Expression:
-    """The same bytes, as another tensor.
+    """Reinterpret a tensor's buffer with another data type, sizes and strides.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -213,25 +213,25 @@ def reinterpret(
         input.tensor.size_in_bytes,
         input.tensor.guaranteed_base_offset_alignment,
     )
-    return Expression.made(_scope(input), input.source, tensor)
+    return Expression.of(_scope(input), input.source, tensor)
 
 
 def _check(name: str, field: str, given: object) -> None:
-    """What is given as a tensor is an expression."""
+    """Raise DescTypeError unless an argument is an expression."""
     if not isinstance(given, Expression):
-        rule = "it must be an Expression, as input_tensor and operators make them"
+        rule = "it must be an Expression, from input_tensor or an operator"
         raise DescTypeError(f"{name}: {field} is of type {type(given).__name__}: {rule}", name, field, rule)
 
 
 def _scope(expression: Expression) -> GraphBuilder:
     if expression.builder is None:
-        raise DescTypeError("an empty Expression is part of no graph", "Expression")
+        raise DescTypeError("an empty Expression belongs to no graph", "Expression")
     builder: GraphBuilder = expression.builder
     return builder
 
 
 def _read(expression: Expression) -> TensorDesc:
-    """The tensor of an input: only those of the graph itself are OWNED_BY_DML."""
+    """Return the desc of an operator's input: OWNED_BY_DML applies to graph inputs only."""
     tensor = expression.tensor
     if expression.source.node is None:
         return tensor
@@ -239,5 +239,5 @@ def _read(expression: Expression) -> TensorDesc:
 
 
 def _like(expression: Expression, sizes: Sequence[int]) -> TensorDesc:
-    """A packed tensor of the same data type."""
+    """Return a packed tensor of `sizes` with the data type of `expression`."""
     return TensorDesc(expression.tensor.data_type, sizes)

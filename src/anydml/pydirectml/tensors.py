@@ -1,4 +1,4 @@
-"""PyDirectML's tensors: descs with their policies, and data that comes back."""
+"""PyDirectML's tensor descs, tensor policies and result data."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from anydml.pydirectml.enums import OperatorType, TensorDataType
 from anydml.tensor import TensorFlags, packed_strides
 
 Dimensions = tuple[int, ...]
-"""Sizes or strides, one number a dimension."""
+"""Sizes or strides, one number per dimension."""
 
 
 class TensorPolicy:
-    """Which strides tensors have that are given none: `default` is packed, `interleaved_channel` has channels last.
+    """Default strides of tensors: packed for `default`, channels last for `interleaved_channel`.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -46,15 +46,15 @@ TensorPolicy.interleaved_channel = TensorPolicy(_channels_last)
 
 
 class TensorDesc:
-    """A tensor, in one of four ways.
+    """A tensor desc.
 
-    ``(data_type, sizes, tensor_policy=default)``, ``(data_type, flags, sizes, tensor_policy=default)``,
-    ``(data_type, sizes, strides)``, and ``(data_type, flags, sizes, strides, total_tensor_size_in_bytes,
-    guaranteed_base_offset_alignment)``.
+    The constructor has four signatures: ``(data_type, sizes, tensor_policy=default)``, ``(data_type, flags, sizes,
+    tensor_policy=default)``, ``(data_type, sizes, strides)``, and ``(data_type, flags, sizes, strides,
+    total_tensor_size_in_bytes, guaranteed_base_offset_alignment)``.
 
     Raises:
-        DescTypeError: arguments are those of none.
-        ValueError: there is no such data type.
+        DescTypeError: the arguments match none of the signatures.
+        ValueError: `data_type` is not a data type.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -79,14 +79,14 @@ class TensorDesc:
 
     @classmethod
     def of(cls, tensor: core.TensorDesc) -> TensorDesc:
-        """A desc of anydml's."""
+        """Wrap a desc of anydml."""
         desc = cls.__new__(cls)
         desc.tensor = tensor
         return desc
 
     @property
     def data_type(self) -> TensorDataType:
-        """Of the elements."""
+        """The data type of the elements."""
         return TensorDataType(self.tensor.data_type)
 
     @property
@@ -96,22 +96,22 @@ class TensorDesc:
 
     @property
     def sizes(self) -> list[int]:
-        """One a dimension."""
+        """The size of each dimension."""
         return [*self.tensor.sizes]
 
     @property
     def strides(self) -> list[int] | None:
-        """In elements; None where the tensor is packed."""
+        """The strides in elements; None if the tensor is packed."""
         return None if self.tensor.strides is None else [*self.tensor.strides]
 
     @property
     def total_tensor_size_in_bytes(self) -> int:
-        """Bytes of the buffer."""
+        """The size of the buffer in bytes."""
         return self.tensor.size_in_bytes
 
     @property
     def guaranteed_base_offset_alignment(self) -> int:
-        """In bytes; 0 where none is promised."""
+        """The guaranteed alignment in bytes; 0 if none is guaranteed."""
         return self.tensor.guaranteed_base_offset_alignment
 
     def __repr__(self) -> str:
@@ -119,33 +119,33 @@ class TensorDesc:
         return f"dml.TensorDesc of type {int(self.data_type)} and shape [{sizes}] with flags {int(self.flags)}"
 
 
-class _Way(NamedTuple):
-    """A signature: names, and how many of them must be given."""
+class _Signature(NamedTuple):
+    """Parameter names, of which the first `required` have no default."""
 
     names: tuple[str, ...]
-    least: int
+    required: int
 
 
 _LAST = ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment")
-_WAYS = (
-    _Way(("data_type", "sizes", "tensor_policy"), 2),
-    _Way(("data_type", "flags", "sizes", "tensor_policy"), 3),
-    _Way(("data_type", "sizes", "strides"), 3),
-    _Way(("data_type", "flags", "sizes", "strides", *_LAST), 6),
+_SIGNATURES = (
+    _Signature(("data_type", "sizes", "tensor_policy"), 2),
+    _Signature(("data_type", "flags", "sizes", "tensor_policy"), 3),
+    _Signature(("data_type", "sizes", "strides"), 3),
+    _Signature(("data_type", "flags", "sizes", "strides", *_LAST), 6),
 )
 
 
 def _signature(arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Arguments by name, in the first of the four ways that they fit."""
-    for names, least in _WAYS:
+    """Return the arguments by name, for the first signature that they match."""
+    for names, required in _SIGNATURES:
         if len(arguments) > len(names):
             continue
         given = {**dict(zip(names, arguments, strict=False)), **named}
-        if len(given) == len(arguments) + len(named) and {*names[:least]} <= {*given} <= {*names} and _fits(given):
+        if len(given) == len(arguments) + len(named) and {*names[:required]} <= {*given} <= {*names} and _fits(given):
             return given
     message = "TensorDesc takes (data_type, sizes, tensor_policy), (data_type, flags, sizes, tensor_policy), "
     message += f"(data_type, sizes, strides) or (data_type, flags, sizes, strides, {', '.join(_LAST)})"
-    raise DescTypeError(message, "TensorDesc", None, "arguments must be those of one of four signatures")
+    raise DescTypeError(message, "TensorDesc", None, "arguments must match one of four signatures")
 
 
 def _fits(given: dict[str, Any]) -> bool:
@@ -157,10 +157,10 @@ def _fits(given: dict[str, Any]) -> bool:
 
 
 class TensorData:
-    """Elements that came back, for ``numpy.array`` and whoever else asks for an array.
+    """Result elements, which ``numpy.array`` and other consumers of the array protocol convert.
 
     Args:
-        data: an array; it is copied as FLOAT32.
+        data: an array, copied as FLOAT32.
 
     Examples:
         >>> import anydml.pydirectml as pydml
@@ -174,7 +174,7 @@ class TensorData:
 
     @classmethod
     def of(cls, array: np.ndarray[Any, Any]) -> TensorData:
-        """An array as it is."""
+        """Wrap an array without copying or converting it."""
         data = cls.__new__(cls)
         data._array = array
         return data
@@ -202,7 +202,7 @@ class Size2D:
 
 @dataclass
 class FusedActivation:
-    """An activation after an operator that computes.
+    """An activation fused into an operator that computes.
 
     Examples:
         >>> import anydml.pydirectml as pydml

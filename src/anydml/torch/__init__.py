@@ -1,10 +1,12 @@
-"""The operators in PyTorch's own registry: ``torch.ops.anydml.*``, once this package is imported.
+"""PyTorch custom operators: importing this package registers ``torch.ops.anydml.*``.
 
-They run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd (any number of times), in
-forward mode and under ``torch.vmap``. On the CPU and on GPUs they move memory as `anydml.split` and the others do. The
-functions here have the same names, take the arguments of those but for ``out``, call the operators, and work under all
-of ``torch.func`` too, outside of ``torch.compile``. All are derived from the operators' files. A gradient is made of
-the operators, too: see `gradients` for those of the first, and `generic` for all others.
+The operators run eagerly, under ``torch.compile(fullgraph=True)``, in ``torch.export``, under autograd of any order, in
+forward mode and under ``torch.vmap``. On CPUs and GPUs they run the engines that `anydml.split` and the other functions
+run. The functions of this module call the operators. They have the names and arguments of anydml's functions, except
+``out``, and also support all of ``torch.func`` outside ``torch.compile``.
+
+Schemas, fake kernels and functions are derived from the operators' files. Gradients are themselves composed of these
+operators: see `gradients` for those written by hand, and `generic` for all others.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ if importlib.util.find_spec("torch") is None:
 
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch import batching, generic, gradients, operators, picking, shapes, transforms
-from anydml.torch.calls import called
+from anydml.torch.calls import tensor_function
 
 for _name, _operator in operators.OPERATORS.items():
     _function = operators.EVERY[_name]
@@ -31,31 +33,32 @@ for _name, _operator in operators.OPERATORS.items():
     _operator.register_fake(shapes.fake(_function))
     _operator.register_autograd(_rules.backward, setup_context=_rules.setup)
     _operator.register_vmap(_rules.batch)
-    operators.quicken(_function)
+    operators.register_fast_path(_function)
     transforms.RULES[_name], transforms.FUNCTIONS[_name] = _rules, _function
 
 if TYPE_CHECKING:
     from anydml.operators.registry import *  # noqa: F403
 else:
-    globals().update({_name: called(_function) for _name, _function in FUNCTIONS.items()})
+    globals().update({_name: tensor_function(_function) for _name, _function in FUNCTIONS.items()})
 
 
 def consolidate_safetensors_files(
     input_dir: str, output_dir: str, fqn_to_index_mapping: dict[str, int], num_threads: int = 1
 ) -> None:
-    """Write the tensors of a sharded checkpoint whole, as PyTorch's function of this name does.
+    """Consolidate the shards of a checkpoint into files of whole tensors.
 
-    It is ``torch.distributed.checkpoint._consolidate_hf_safetensors.consolidate_safetensors_files`` with at most 256 MB
-    of buffers; what is stopped goes on when it is called again, and no file is seen before it is whole.
+    A replacement for ``torch.distributed.checkpoint._consolidate_hf_safetensors.consolidate_safetensors_files`` that
+    uses at most 256 MB of buffers. An interrupted call resumes when it is repeated, and files appear only once they are
+    complete.
 
     Args:
         input_dir: folder with the shards that ``HuggingFaceStorageWriter`` wrote.
-        output_dir: folder for the files and their index; files of the same names are replaced.
-        fqn_to_index_mapping: numbers of the files, from 1, by the tensors' names; other tensors are left out.
-        num_threads: is not needed: several blocks are read and written at once in any case.
+        output_dir: folder for the files and their index; existing files are overwritten.
+        fqn_to_index_mapping: file numbers, starting at 1, by tensor name; other tensors are left out.
+        num_threads: ignored; blocks are always read and written concurrently.
 
     Raises:
-        ModelError: a file is broken or cannot be written, or has no tensor of a name.
+        ModelError: a file is broken or cannot be written, or a tensor is missing.
 
     Examples:
         >>> from pathlib import Path

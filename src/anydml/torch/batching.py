@@ -1,4 +1,4 @@
-"""The operators under torch.vmap: the batch becomes one more dimension in front, and the work stays one call."""
+"""Batching rules for torch.vmap: each moves the batch to dimension 0 and calls the operator once."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from anydml.torch.transforms import call
 
 
 def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) -> tuple[Any, Any]:
-    """The axis moves one further."""
-    x, axis = in_front(x, in_dims[0], axis)
+    """Split along the axis behind the batch."""
+    x, axis = batch_first(x, in_dims[0], axis)
     parts = call("split", x, sizes, axis)
     return parts, [0] * len(parts)
 
@@ -19,37 +19,37 @@ def split(info: Any, in_dims: Any, x: Any, sizes: Sequence[int], axis: int = 0) 
 def split_training(
     info: Any, in_dims: Any, x: Any, split: Any, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Any, Any]:
-    """As split; sizes of their own for each sample would make ragged results.
+    """Split along the axis behind the batch.
 
     Raises:
-        ValueError: `split` is batched.
+        ValueError: `split` is batched, which would make the results ragged.
     """
     if in_dims[1] is not None:
         raise ValueError("SplitTraining: split is batched by vmap: parts of different sizes have no common shape")
-    x, axis = in_front(x, in_dims[0], axis)
+    x, axis = batch_first(x, in_dims[0], axis)
     parts = call("split_training", x, split, axis, num_outputs)
     return parts, [0] * len(parts)
 
 
 def join(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int | None = 0) -> tuple[Any, Any]:
-    """The axis moves one further; what is not batched is repeated."""
+    """Join along the axis behind the batch; arrays without a batch are broadcast."""
     if axis is None:
-        moved = [each.reshape(info.batch_size, -1) for each in _in_front_each(info, in_dims[0], arrays)]
-        return call("join", moved, 1), 0
-    arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
+        flat = [each.reshape(info.batch_size, -1) for each in _each_batch_first(info, in_dims[0], arrays)]
+        return call("join", flat, 1), 0
+    arrays, axis = _all_batch_first(info, in_dims[0], arrays, axis)
     return call("join", arrays, axis), 0
 
 
 def concat_training(info: Any, in_dims: Any, arrays: Sequence[Any], axis: int = 0) -> tuple[Any, Any]:
-    """As join; the lengths are the same for every sample."""
-    arrays, axis = _all_in_front(info, in_dims[0], arrays, axis)
+    """Join along the axis behind the batch; the lengths have no batch."""
+    arrays, axis = _all_batch_first(info, in_dims[0], arrays, axis)
     return call("concat_training", arrays, axis), (0, None)
 
 
 def slice(
     info: Any, in_dims: Any, x: Any, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None
 ) -> tuple[Any, Any]:
-    """All of the batch is taken."""
+    """Slice with a window that covers the whole batch."""
     x = x.movedim(in_dims[0], 0)
     return call("slice", x, [0, *offsets], [x.shape[0], *sizes], None if strides is None else [1, *strides]), 0
 
@@ -63,7 +63,7 @@ def slice1(
     window_strides: Sequence[int],
     output_sizes: Sequence[int] | None = None,
 ) -> tuple[Any, Any]:
-    """All of the batch is taken."""
+    """Slice with a window that covers the whole batch."""
     x = x.movedim(in_dims[0], 0)
     batch = x.shape[0]
     sizes = None if output_sizes is None else [batch, *output_sizes]
@@ -73,29 +73,31 @@ def slice1(
 def lay_into_zeros(
     info: Any, in_dims: Any, x: Any, sizes: Sequence[int], starts: Sequence[int], steps: Sequence[int]
 ) -> tuple[Any, Any]:
-    """All of the batch is laid."""
+    """Scatter with a window that covers the whole batch."""
     x = x.movedim(in_dims[0], 0)
     return call("lay_into_zeros", x, [x.shape[0], *sizes], [0, *starts], [1, *steps]), 0
 
 
-def in_front(x: Any, batch: int, axis: int) -> tuple[Any, int]:
-    """The batch as the first dimension, and the axis of a sample counted behind it."""
+def batch_first(x: Any, batch: int, axis: int) -> tuple[Any, int]:
+    """Move the batch to dimension 0; return the result and the sample's `axis` in it."""
     x = x.movedim(batch, 0)
-    return x, _behind_batch(x, axis)
+    return x, _batched_axis(x, axis)
 
 
-def _all_in_front(info: Any, batches: Sequence[int | None], arrays: Sequence[Any], axis: int) -> tuple[list[Any], int]:
-    moved = _in_front_each(info, batches, arrays)
-    return moved, _behind_batch(moved[0], axis)
+def _all_batch_first(
+    info: Any, batches: Sequence[int | None], arrays: Sequence[Any], axis: int
+) -> tuple[list[Any], int]:
+    moved = _each_batch_first(info, batches, arrays)
+    return moved, _batched_axis(moved[0], axis)
 
 
-def _in_front_each(info: Any, batches: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
+def _each_batch_first(info: Any, batches: Sequence[int | None], arrays: Sequence[Any]) -> list[Any]:
     return [
         array.expand(info.batch_size, *array.shape) if batch is None else array.movedim(batch, 0)
         for array, batch in zip(arrays, batches, strict=True)
     ]
 
 
-def _behind_batch(x: Any, axis: int) -> int:
-    """A sample's axis, counted in the batch."""
+def _batched_axis(x: Any, axis: int) -> int:
+    """Return the axis of `x`, batch first, that is `axis` of a sample."""
     return axis_of("vmap", x.ndim - 1, axis) + 1

@@ -1,4 +1,4 @@
-"""The functions of `anydml.torch`: tensors in, the registered operators called, under any transform."""
+"""The functions of `anydml.torch`, which call the registered operators under any transform."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from anydml.operators.function import Function
 from anydml.torch.transforms import call
 
 
-def called(function: Function) -> Callable[..., Any]:
-    """The function on tensors, with the stub's signature and docstring but for ``out``."""
+def tensor_function(function: Function) -> Callable[..., Any]:
+    """Return a function on tensors, with the stub's signature and docstring except for ``out``."""
     signature = inspect.signature(function.stub)
-    kept = [each for each in signature.parameters.values() if each.name != "out"]
+    parameters = [each for each in signature.parameters.values() if each.name != "out"]
     names = [each.name for each in function.parameters]
-    positional = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in kept)
-    signature = signature.replace(parameters=kept)
+    positional = sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters)
+    signature = signature.replace(parameters=parameters)
 
     @functools.wraps(function.stub)
     def on_tensors(*arguments: Any, **named: Any) -> Any:
         given = [*arguments]
         if named or len(given) > positional:
-            # Python's own words for what does not fit.
+            # Raises Python's usual TypeError for arguments that do not fit.
             bound = signature.bind(*arguments, **named)
             bound.apply_defaults()
             given = [bound.arguments[name] for name in names]
@@ -63,7 +63,7 @@ def _call(function: Function, given: list[Any]) -> Any:
         for parameter, value in zip(function.parameters, given, strict=True)
     ):
         TorchAdapter(x).check_kind(function.label, function.parameters[0].name, (*MOVED, "meta"))
-        # What `torch.jit.trace` records has fixed sizes, which it gives as tensors.
+        # Under `torch.jit.trace` sizes are tensors, but fixed.
         shape = tuple(map(int, x.shape)) if is_recorded() else x.shape
         given[1:] = function.expand(function.label, [shape], tuple(given[1:]))
     found = call(function.name, *given)

@@ -1,8 +1,8 @@
-"""Gradients and batches of any function, for those that have no cheaper ones.
+"""Gradients and batching rules for any function, used where none are written by hand.
 
-Operators only move: a result is what was filled, or ``x.flatten()[places]``. The places come from the operator itself,
-run on the numbers 1, 2 … of x's elements; 0 is what was filled. So a gradient is added up at the places, which can be
-differentiated again, and a batch is looked up by them at once.
+Operators only move elements: each element of a result is either a fill value or ``x.flatten()[place]``. The places are
+found by running the operator itself on x's element numbers 1, 2 …, where 0 marks a fill. The gradient is accumulated at
+these places with a differentiable ``index_add``; a batch is gathered by them in one call.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from anydml.operators.function import Function
 from anydml.torch.transforms import Rules, call, spread
 
 _PICKS = ("Indices", "Mask")
-"""Kinds of parameters that say which elements move."""
+"""Kinds of parameters that select elements."""
 
 
 def rules(function: Function) -> Rules:
-    """The gradients and batches of a function."""
+    """Return the gradient and batching rules of a function."""
 
     def setup(ctx: Any, inputs: Any, output: Any) -> None:
         given = function.bound(inputs)
@@ -60,7 +60,7 @@ def rules(function: Function) -> Rules:
 
     def batch(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         given = function.bound(arguments)
-        # What is no tensor has no batch, whatever stands in its place.
+        # vmap also passes entries for arguments that are not tensors; these have no batch.
         dims = [dim if each.is_array else None for dim, each in zip(in_dims, function.parameters, strict=False)]
         dims += [None] * (len(given) - len(dims))
         kinds = [each.kind for each in function.parameters]
@@ -74,7 +74,7 @@ def rules(function: Function) -> Rules:
 
 
 def _each_sample(function: Function, count: int, given: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
-    """Places differ from sample to sample: one call each."""
+    """Call the operator once per sample, where the places differ between samples."""
     samples = []
     for k in range(count):
         arguments = [
@@ -93,7 +93,7 @@ def _each_sample(function: Function, count: int, given: Sequence[Any], dims: Seq
 def _looked_up(
     function: Function, count: int, given: Sequence[Any], dims: Sequence[Any], kinds: Sequence[str]
 ) -> list[Any]:
-    """Places are the same in every sample: all are looked up at once."""
+    """Gather all samples at once, where the places are equal in every sample."""
     shapes: list[Any] = []
     rows: list[Any] = []
     single: list[Any] = []
@@ -118,7 +118,7 @@ def _looked_up(
     whole = torch.cat([rows[0].new_zeros(count, 1), *rows], 1)
     results = [whole.index_select(1, each.reshape(-1)).reshape(count, *each.shape) for each in found]
     if "Scalar" in kinds:
-        # What is filled is no sample's.
+        # Fill values come from the call itself, not from a sample.
         filled = call(function.name, *single)
         every = filled if function.has_parts else [filled]
         results = [torch.where(each == 0, own, result) for each, own, result in zip(found, every, results, strict=True)]
@@ -126,13 +126,15 @@ def _looked_up(
 
 
 def _places(function: Function, given: Sequence[Any], shapes: Sequence[Any], device: Any) -> list[Any]:
-    """Where each result's elements come from: a number from 1 on in all data one after the other, or 0 (INT64).
+    """Return the place that each element of each result comes from, as INT64 tensors.
+
+    A place is a 1-based index into the concatenation of all flattened data; 0 marks a fill.
 
     Args:
-        function: what it is.
-        given: its arguments; the data is not looked at.
-        shapes: of the data, by parameter: a list of them for a list of arrays.
-        device: where they lie.
+        function: the function.
+        given: its arguments; those that are data are ignored.
+        shapes: the data's shapes by parameter: one shape, or a list of shapes for a list of arrays.
+        device: the device of the results.
     """
     start = 1
 
@@ -155,7 +157,7 @@ def _places(function: Function, given: Sequence[Any], shapes: Sequence[Any], dev
 
 
 def _every(shapes: Sequence[Any]) -> list[Any]:
-    """The shapes of all data, one after the other, from those by parameter."""
+    """Flatten shapes by parameter into one list."""
     return [each for shape in shapes if shape is not None for each in (shape if isinstance(shape, list) else [shape])]
 
 

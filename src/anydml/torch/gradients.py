@@ -1,4 +1,4 @@
-"""The operators' gradients. Each is made of operators that have gradients themselves, so that all can be repeated."""
+"""Gradients of the operators, composed of operators that are differentiable themselves."""
 
 from __future__ import annotations
 
@@ -42,53 +42,49 @@ SETUP: dict[str, Callable[..., None]] = {
     "slice1": _keep_slice1,
     "lay_into_zeros": _keep_places,
 }
-"""What each operator keeps for its gradient."""
+"""By operator, the function that saves what its gradient needs."""
 
 
 def split_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Joined."""
-    return first(ctx, call("join", grads, ctx.axis))
+    """Join the gradients of the parts."""
+    return first_gradient(ctx, call("join", grads, ctx.axis))
 
 
-def split_training_backward(ctx: Any, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Joined; sizes have no gradient."""
-    return first(ctx, call("join", grads, ctx.axis))
+split_training_backward = split_backward
 
 
 def join_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """Split."""
+    """Split the gradient by the inputs' lengths."""
     parts = call("split", grad, ctx.lengths, ctx.axis or 0)
     if ctx.axis is None:
         parts = [part.reshape(shape) for part, shape in zip(parts, ctx.shapes, strict=True)]
-    return first(ctx, parts)
+    return first_gradient(ctx, parts)
 
 
 def concat_training_backward(ctx: Any, grad: Any, _: Any) -> tuple[Any, ...]:
-    """Split; lengths have no gradient."""
-    return first(ctx, call("split", grad, ctx.lengths, ctx.axis))
+    """Split the gradient by the inputs' lengths; the lengths have no gradient."""
+    return first_gradient(ctx, call("split", grad, ctx.lengths, ctx.axis))
 
 
 def slice_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """Laid into zeros."""
-    return first(ctx, call("lay_into_zeros", grad, ctx.shape, ctx.starts, ctx.steps))
+    """Scatter the gradient into zeros at the window."""
+    return first_gradient(ctx, call("lay_into_zeros", grad, ctx.shape, ctx.starts, ctx.steps))
 
 
-def slice1_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """Laid into zeros."""
-    return first(ctx, call("lay_into_zeros", grad, ctx.shape, ctx.starts, ctx.steps))
+slice1_backward = slice_backward
 
 
 def lay_into_zeros_backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """Taken out again."""
+    """Slice the gradient at the window."""
     lengths = [(size - 1) * abs(step) + 1 if size else 0 for size, step in zip(ctx.shape, ctx.steps, strict=True)]
-    # A window begins at its lowest coordinate, whichever way it is read.
+    # DML_SLICE1's window starts at its lowest coordinate, also where its stride is negative.
     lowest = [
         (start if step > 0 else start - length + 1) if length else 0
         for start, step, length in zip(ctx.starts, ctx.steps, lengths, strict=True)
     ]
-    return first(ctx, call("slice1", grad, lowest, lengths, ctx.steps, ctx.shape))
+    return first_gradient(ctx, call("slice1", grad, lowest, lengths, ctx.steps, ctx.shape))
 
 
-def first(ctx: Any, grad: Any) -> tuple[Any, ...]:
-    """The first argument's gradient, and None for each other that was given: PyTorch leaves out defaults at the end."""
+def first_gradient(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    """Return gradients for the arguments that PyTorch passed: `grad` for the first, None for the others."""
     return grad, *[None] * (len(ctx.needs_input_grad) - 1)

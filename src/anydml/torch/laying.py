@@ -1,4 +1,4 @@
-"""What PyTorch's registry has beside the operators' functions: the gradient of slices."""
+"""The operator lay_into_zeros, the gradient of slices: registered with PyTorch only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lower(
 
 
 def lay_into_zeros(x: Array, sizes: Ints, starts: Ints, steps: Ints, *, out: Array | None = None) -> Array:
-    """``result[starts + steps · c] = x[c]``, and 0 elsewhere: the gradient of slice and slice1."""
+    """Scatter x into zeros: ``result[starts + steps · c] = x[c]``; the gradient of slice and slice1."""
     return general(x, sizes, starts, steps, out)
 
 

@@ -1,4 +1,4 @@
-"""What each operator does to tensors that have memory, its schema and its fake kernel: derived from its function."""
+"""Registration of the operators: schemas and kernels, derived from their functions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anydml.functions.derived import derived
 from anydml.operators.function import Function, Parameter
 from anydml.operators.registry import FUNCTIONS
 from anydml.torch.laying import LAY_INTO_ZEROS
-from anydml.torch.tangents import KEYS, carrying
+from anydml.torch.tangents import KEYS, with_tangents
 
 EVERY: dict[str, Function] = {**FUNCTIONS, LAY_INTO_ZEROS.name: LAY_INTO_ZEROS}
-"""What is registered, by name."""
+"""The functions that are registered as operators, by name."""
 
 _TYPES = {
     "Array": "Tensor",
@@ -42,13 +42,13 @@ _RETURNS = {"Array": "Tensor", "list[Array]": "Tensor[]", "tuple[Array, HostInts
 
 
 def schema(function: Function) -> str:
-    """What PyTorch is told of an operator's arguments and results."""
+    """Return an operator's schema, in PyTorch's notation."""
     given = ", ".join(map(_argument, function.parameters))
     return f"({given}) -> {_RETURNS[function.stub.__annotations__['return']]}"
 
 
 def _argument(parameter: Parameter) -> str:
-    # A number of sections has become their sizes by then.
+    # The operator takes sizes only; a number of sections is expanded before the call.
     name = parameter.name.removesuffix("_or_sections")
     text = f"{_TYPES[parameter.kind]} {name}"
     if not parameter.has_default:
@@ -58,7 +58,7 @@ def _argument(parameter: Parameter) -> str:
 
 
 def kernel(function: Function) -> Callable[..., Any]:
-    """What moves the memory of tensors."""
+    """Return the kernel of an operator, for tensors with memory."""
     own, count = function.name not in FUNCTIONS, function.stub.__code__.co_argcount
     run = derived(function) if own else getattr(functions, function.name)
 
@@ -80,15 +80,15 @@ def kernel(function: Function) -> Callable[..., Any]:
 
 
 def _real(tensor: Any) -> Any:
-    records = tensor.requires_grad or is_dual(tensor)
-    if not records and not torch.compiler.is_compiling():
+    is_recorded = tensor.requires_grad or is_dual(tensor)
+    if not is_recorded and not torch.compiler.is_compiling():
         return tensor
-    # Not the tensor itself: while PyTorch compiles, the functions would call the operators again.
-    return TorchAdapter(tensor.detach() if records else tensor)
+    # Wrapped, because given a tensor the functions would call the operators again while PyTorch compiles.
+    return TorchAdapter(tensor.detach() if is_recorded else tensor)
 
 
 def _parts(function: Function, x: Any, rest: list[Any]) -> list[Any]:
-    # Results of PyTorch's operators share no memory; the parts that the GPU engine makes would.
+    # Results of PyTorch operators must not share memory, but the GPU engine allocates parts in one buffer.
     for k, parameter in enumerate(function.parameters[1:]):
         if parameter.kind == "HostInts | None":
             rest[k] = all_parts(function.label, parameter.name, rest[k])
@@ -105,14 +105,15 @@ OPERATORS = {
 _LIBRARY = torch.library.Library("anydml", "IMPL")
 
 
-def quicken(function: Function) -> None:
-    """Have tangents carried, and calls that neither record nor are recorded done before PyTorch looks who does them.
+def register_fast_path(function: Function) -> None:
+    """Register forward-mode tangents, and a fast path for calls that no autograd, tracer or mode observes.
 
-    Python's calls of ``torch.ops.anydml`` are, before they become PyTorch's; and those that are, before it goes its own
-    way from autograd to a kernel, which takes ten times as long. All else goes that way.
+    The fast path runs the compiled core, and is tried in two places: by ``torch.ops.anydml.<name>`` before it enters
+    the dispatcher, and in the autograd kernel, since the way from there to the kernel takes ten times as long. Calls
+    that it does not handle take PyTorch's usual route.
     """
     registered = OPERATORS[function.name]
-    general = carrying(function, make_autograd_impl(registered._opoverload, registered))
+    general = with_tangents(function, make_autograd_impl(registered._opoverload, registered))
     compiled = native(function.name)
     on_cpu, *rest = KEYS
     for key in rest:
@@ -125,13 +126,13 @@ def quicken(function: Function) -> None:
     is_profiled, recorder = torch._C._autograd._profiler_enabled, torch._C._get_tracing_state
 
     def peek(arguments: tuple[Any, ...]) -> Any:
-        """The results of a call that compiled code does, or None: then nothing was done."""
+        """Return the compiled core's results; None if it does not handle the call."""
         if not 0 < len(arguments) <= len(function.parameters):
             return None
         x = arguments[0]
         if function.is_of_lists:
             x = x[0] if type(x) in (list, tuple) and x else None
-        # PyTorch says what is wrong with what is no tensor.
+        # PyTorch refuses NumPy arrays and lists with its own errors.
         if type(x) is np.ndarray or any(type(arguments[k]) in (np.ndarray, list) for k in others if k < len(arguments)):
             return None
         return compiled(*function.bound(arguments), None) if is_native(x) else None
@@ -152,15 +153,15 @@ def quicken(function: Function) -> None:
 
     def called(*arguments: Any, **named: Any) -> Any:
         if is_compiling():
-            # The compiler does not see through what follows, but knows the operator.
+            # The compiler cannot trace the code below, but knows the operator.
             return overload(*arguments, **named)
-        is_seen = named or is_profiled() or modes() or functions_modes() or recorder() is not None
-        if not is_seen:
+        is_observed = named or is_profiled() or modes() or functions_modes() or recorder() is not None
+        if not is_observed:
             found = peek(arguments)
             if found is not None:
                 return found
         return dispatched(*arguments, **named)
 
     packet._op = called
-    # TorchScript knows an operator by what its packet calls.
+    # TorchScript identifies an operator by its packet's `_op`.
     torch.jit._builtins._register_builtin(called, f"anydml::{function.name}")

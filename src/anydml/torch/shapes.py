@@ -1,7 +1,6 @@
-"""The fake kernels: what is refused and what results look like, for tensors without memory. Sizes may be symbols.
+"""Fake kernels: checks, and shapes and dtypes of results, for tensors without memory. Sizes may be symbols.
 
-They ask what the functions on arrays ask, so that a program is refused with the same words whether it runs or is
-compiled.
+They share their checks with the functions on arrays, so that eager and compiled programs raise identical errors.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _INTEGERS = frozenset(
 
 
 def fake(function: Function) -> Callable[..., Any]:
-    """The fake kernel of a function."""
+    """Return the fake kernel of a function."""
     if function.name in _SPECIAL:
         return _SPECIAL[function.name]
 
@@ -49,10 +48,10 @@ def fake(function: Function) -> Callable[..., Any]:
 
 
 def inferred(function: Function, given: Sequence[Any]) -> Inferred:
-    """What the function makes of tensors' shapes, or of shapes alone, and its other arguments.
+    """Infer the shapes of a function's results from its arguments.
 
     Raises:
-        DescError: as the function.
+        DescError: the function refuses the shapes or arguments.
     """
     data: list[Any] = []
     indices: list[Any] = []
@@ -76,7 +75,7 @@ def inferred(function: Function, given: Sequence[Any]) -> Inferred:
 
 
 def _check(function: Function, given: Sequence[Any]) -> None:
-    """Tensors are of kinds that are moved, on one device, of one dtype; indices are integers; words are known."""
+    """Check the arguments: movable tensors of one device and dtype, integer indices, known keywords."""
     label = function.label
     first: TorchAdapter | None = None
     first_data: tuple[str, Any] | None = None
@@ -86,7 +85,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
             if value:
                 check_alike(label, [TorchAdapter(each) for each in value])
             for i, each in enumerate(value):
-                _guest(label, f"{field}[{i}]", each)
+                _adapter(label, f"{field}[{i}]", each)
             continue
         if parameter.kind == "Literal":
             check_word(label, field, value, parameter.words)
@@ -94,7 +93,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
             continue
         if first is not None:
             check_place(label, field, TorchAdapter(value), first, function.parameters[0].name)
-        adapter = _guest(label, field, value)
+        adapter = _adapter(label, field, value)
         first = first or adapter
         if parameter.kind == "Mask":
             check_mask(label, field, _name(value.dtype))
@@ -111,18 +110,18 @@ def _check(function: Function, given: Sequence[Any]) -> None:
 
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
-    """Equal parts, or parts of sizes that only data can tell: symbols that add up to the axis."""
+    """Return equal parts, or parts of data-dependent sizes: new symbols whose sum is the axis's size."""
     name = "SplitTraining"
-    _guest(name, "x", x)
+    _adapter(name, "x", x)
     axis = infer.axis_of(name, x.ndim, axis)
     whole = x.shape[axis]
-    check_host(name, "split", _guest(name, "split", split, MOVED), split.device.type == "cpu")
+    check_host(name, "split", _adapter(name, "split", split, MOVED), split.device.type == "cpu")
     shape = tuple(map(int, split.shape))
     count = equal_part_count(name, shape, _name(split.dtype), is_integer(split.dtype, shape), num_outputs)
     if count is not None:
         return _parts(x, infer.equal_parts(name, count, whole, axis, "num_outputs"), axis)
     if type(split) is torch.Tensor:
-        # Its values are there: only x has no memory.
+        # A real tensor: only x is fake.
         return _parts(x, infer.part_sizes(name, split.tolist(), whole, axis, "split"), axis)
     context = torch.library.get_ctx()
     sizes = [context.new_dynamic_size() for _ in range(shape[0])]
@@ -131,10 +130,10 @@ def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None =
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {"split_training": _split_training}
-"""What shapes depend on more for than shapes and numbers."""
+"""Fake kernels of functions whose shapes depend on data."""
 
 
-def _guest(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
+def _adapter(name: str, field: str, tensor: Any, devices: tuple[str, ...] = (*MOVED, "meta")) -> TorchAdapter:
     adapter = TorchAdapter(tensor)
     adapter.check_kind(name, field, devices)
     return adapter
@@ -145,7 +144,7 @@ def _parts(x: Any, sizes: Sequence[int], axis: int) -> list[Any]:
 
 
 def is_integer(dtype: Any, shape: Any) -> bool:
-    """Whether a tensor holds integers, or is what PyTorch makes of an empty list."""
+    """Return whether a tensor can be indices: of an integer dtype, or empty, as PyTorch reads an empty list."""
     return dtype in _INTEGERS or any(not is_symbol(size) and size == 0 for size in shape)
 
 

@@ -1,6 +1,6 @@
-"""Forward mode: operators only move, so what happens to the data happens to its tangents.
+"""Forward-mode gradients: operators are linear in their data, so tangents are moved exactly as the data is.
 
-PyTorch itself drops the tangents of what `torch.library` registers without a word.
+PyTorch silently drops the tangents of operators registered through `torch.library`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from torch.autograd import forward_ad
 from anydml.operators.function import Function
 
 KEYS = ("AutogradCPU", "AutogradCUDA", "AutogradMeta")
-"""The dispatcher's keys of tensors that are moved, and of those without memory."""
+"""Dispatch keys for tensors on CPUs and GPUs, and for tensors without memory."""
 
 _LEVEL = 0
-"""The level of tangents: PyTorch has no other."""
+"""The only forward-mode level that PyTorch supports."""
 
 
-def carrying(function: Function, general: Callable[..., Any]) -> Callable[..., Any]:
-    """PyTorch's own kernel for autograd, which records gradients, and tangents beside it.
+def with_tangents(function: Function, general: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an autograd kernel so that it also propagates tangents.
 
     Args:
-        function: what the operator does.
-        general: the kernel; it takes the dispatcher's keys before the operator's arguments.
+        function: the operator's function.
+        general: PyTorch's autograd kernel; takes the dispatch keys before the operator's arguments.
     """
     operator = getattr(torch.ops.anydml, function.name).default
 
     def carry(keys: Any, *arguments: Any) -> Any:
-        # Compiled programs enter transforms without the level that goes with them.
+        # Compiled programs enter functorch transforms without entering a forward-mode level.
         if forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active():
             return general(keys, *arguments)
         given = function.bound(arguments)
@@ -52,7 +52,7 @@ def carrying(function: Function, general: Callable[..., Any]) -> Callable[..., A
 
 
 def linear(function: Function, given: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments of the call that moves tangents: what is filled has none."""
+    """Return the arguments of the call that moves tangents: fill values become 0."""
     kinds = [each.kind for each in function.parameters]
     return tuple(0 if kind == "Scalar" else value for kind, value in zip(kinds, given, strict=True))
 
@@ -62,7 +62,7 @@ def _tensors(data: Sequence[Any]) -> list[Any]:
 
 
 def _with(given: Sequence[Any], kinds: Sequence[str], tensors: Sequence[Any]) -> list[Any]:
-    """The arguments with others as the data."""
+    """Replace the data among the arguments."""
     left = iter(tensors)
     return [
         [next(left) for _ in value] if kind == "Arrays" else next(left) if kind == "Array" else value

@@ -1,7 +1,8 @@
-"""The operators under torch.func, which PyTorch gives to autograd.Functions alone.
+"""Support for torch.func transforms.
 
-What is registered by `torch.library` is refused by torch.func.grad. So a call under such a transform goes through a
-function that has gradients, tangents and batches, and whose innermost call is again the registered operator.
+torch.func.grad refuses operators registered through `torch.library`, and accepts only autograd.Functions. Under a
+transform, calls therefore go through an autograd.Function with gradients, tangents and batching rules, whose innermost
+call is the registered operator.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ from anydml.torch.tangents import linear
 _ops = torch.ops.anydml
 
 _FUNC = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
-"""The dispatcher's key of torch.func's transforms."""
+"""The dispatch key of torch.func transforms."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What an operator is under a transform."""
+    """An operator's rules under transforms.
+
+    Attributes:
+        setup: ``setup(ctx, inputs, output)`` saves values for `backward`.
+        backward: ``backward(ctx, *grads)`` returns one gradient per input.
+        batch: ``batch(info, in_dims, *inputs)`` returns the outputs and their batch dimensions.
+    """
 
     setup: Callable[..., None]
     backward: Callable[..., tuple[Any, ...]]
@@ -31,19 +38,19 @@ class Rules:
 
 
 RULES: dict[str, Rules] = {}
-"""By operator; filled where the operators are registered."""
+"""Rules by operator, filled at registration."""
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""What each operator is derived from; filled where they are registered."""
+"""The function of each operator, filled at registration."""
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """``torch.ops.anydml.<name>(*arguments)``, under any transform.
+    """Call ``torch.ops.anydml.<name>(*arguments)`` under any transform.
 
     Args:
-        name: the operator.
-        arguments: those of its schema, in order; the tensors first, or the list of tensors.
+        name: the operator's name.
+        arguments: in the order of its schema, tensors or the list of tensors first.
     """
     if torch.compiler.is_compiling() or not _is_transformed():
         return getattr(_ops, name)(*arguments)
@@ -56,40 +63,40 @@ def call(name: str, *arguments: Any) -> Any:
 
 
 def spread(function: Function, found: Any) -> list[Any]:
-    """The results of a function, as a list."""
+    """Return the results of a function as a list."""
     return list(found) if function.has_parts else [found]
 
 
 def _is_transformed() -> bool:
-    # PyTorch has no public name for it. Inside of kernels, whose calls are the dispatcher's, the key is excluded.
+    # PyTorch has no public API for this. Inside kernels the dispatcher excludes the key.
     is_active: bool = torch._C._are_functorch_transforms_active()
     return is_active and not torch._C._dispatch_tls_is_dispatch_key_excluded(_FUNC)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """All of a call but its tensors, which torch.func wants one by one."""
+    """A call without its tensors, which autograd.Function takes as separate arguments."""
 
     function: Function
     rest: tuple[Any, ...]
 
     def arguments(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The operator's arguments, with one value for each tensor."""
+        """Return the operator's arguments, with `values` in place of the tensors."""
         return ([*values], *self.rest) if self.function.is_of_lists else (*values, *self.rest)
 
     def are_data(self, count: int) -> list[bool]:
-        """Which of so many tensors have gradients: not indices and sizes."""
+        """Return, for each of the first `count` tensors, whether it is differentiable data rather than indices."""
         if self.function.is_of_lists:
             return [True] * count
         return [each.kind == "Array" for each in self.function.parameters[:count]]
 
 
 class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types are read from PyTorch
-    """An operator for one level of transforms."""
+    """An operator at one level of nested transforms."""
 
     @staticmethod
     def forward(made: _Call, *tensors: Any) -> Any:
-        # Here no transform is left.
+        # All transforms have been peeled off here.
         found = getattr(_ops, made.function.name)(*made.arguments(tensors))
         return tuple(found) if isinstance(found, list) else found
 
@@ -114,7 +121,7 @@ class _Transformed(torch.autograd.Function):  # type: ignore[misc]  # no types a
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        # Every operator is linear in its data: what happens to the data happens to its tangents.
+        # Operators are linear in their data, so tangents are moved exactly as the data is.
         made = ctx.made
         saved = iter(ctx.saved_tensors)
         values = [
