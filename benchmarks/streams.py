@@ -3,8 +3,8 @@
 Each call has a length that its process has not seen, one more than the one before; its arrays are made, and read once
 more, before the clock starts: whoever is first would otherwise fetch them into the caches for the others. Nothing is
 called beforehand but one other case. Everybody's results are NumPy's, bit for bit. All take turns of some calls, so
-that each finds the memory of its own last result, in an order drawn anew for each turn; a ratio is the median of a
-peer's calls by the median of ours.
+that each finds the memory of its own last result, in an order drawn anew for each turn, which begins once the last
+one's threads have stopped spinning; a ratio is the median of a peer's calls by the median of ours.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import anydml as dml
-from benchmarks.measure import machine
+from benchmarks.measure import SETTLE, machine
 from benchmarks.report import geometric_mean
 from benchmarks.sizes import size_text
 from benchmarks.stream_cases import CASES, Work
@@ -93,6 +93,7 @@ def timed(every: list[tuple[dict[str, Run], list[Array]]]) -> dict[str, float]:
         names = [*times]
         order.shuffle(names)
         for name in names:
+            time.sleep(SETTLE)
             for runs, arrays in every[first : first + TURN]:
                 run = runs[name]
                 for each in arrays:

@@ -101,6 +101,37 @@ def test_workers_sleep_and_are_woken_for_what_is_worth_it():
     assert eventually(woken)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such call")
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="there is one core")
+def test_workers_that_could_not_come_are_woken_again_once_they_can():
+    work, cores = Reversal(220_000), os.sched_getaffinity(0)
+    dml.set_num_threads(1)
+    assert eventually(lambda: work.is_done() and pool.workers() == 0)
+    dml.set_num_threads(2)
+    others = {*os.listdir("/proc/self/task")}
+    assert eventually(lambda: work.is_done() and pool.workers() == 1)
+    worker = int(({*os.listdir("/proc/self/task")} - others).pop())
+
+    def sleeps():
+        with open(f"/proc/self/task/{worker}/status") as file:
+            return int(next(line.split()[1] for line in file if line.startswith("voluntary")))
+
+    try:
+        # On the caller's core it is of no use.
+        os.sched_setaffinity(0, {min(cores)})
+        os.sched_setaffinity(worker, {min(cores)})
+        for _ in range(50):
+            time.sleep(0.001)
+            assert work.is_done()
+    finally:
+        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(worker, cores)
+    assert eventually(lambda: pool.sleepers() == 1)
+    time.sleep(0.01)
+    before = sleeps()
+    assert eventually(lambda: work.is_done() and sleeps() > before), "it was never woken again"
+
+
 def test_several_threads_at_once():
     works = [Reversal(count) for count in (150_000, 400_000, 1_000_000, 2_500_000)]
     results, going = [], threading.Event()

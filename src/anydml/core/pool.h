@@ -52,7 +52,7 @@ enum { ANYDML_LOOKS = 1000 };  /* how often a worker looks for a job before it s
 enum { ANYDML_PATIENCE = 4 };  /* times as often, a caller looks whether the last claim is done before it sleeps */
 enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
-enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is, */
+enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is for a while, */
 enum { ANYDML_LARGE = 32 << 20 }; /* up to this */
 enum { ANYDML_SOON = 15000 };  /* nanoseconds within which a job follows another: their efforts count together */
 
@@ -256,7 +256,9 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   anydml_close();
   if (wakes) anydml_crew.streak = 0;
   if (__atomic_load_n(&anydml_crew.helped, __ATOMIC_RELAXED)) anydml_crew.worth = ANYDML_WAKING;
-  else if (wakes && anydml_crew.worth < ANYDML_LARGE) anydml_crew.worth *= 2;
+  else if (wakes) anydml_crew.worth = anydml_crew.worth < ANYDML_LARGE / 2 ? 2 * anydml_crew.worth : ANYDML_LARGE;
+  /* What kept workers away may have ended: a few jobs later they are woken again. */
+  else if (sleepers && anydml_crew.worth > ANYDML_WAKING) anydml_crew.worth -= anydml_crew.worth / 16;
   if (sleepers) anydml_crew.ended = anydml_now();
   __atomic_store_n(&anydml_crew.owned, 0, __ATOMIC_SEQ_CST);
 }
