@@ -130,7 +130,7 @@ def test_shards_that_are_links_out_of_their_folder(tmp_path, capsys, kind):
     """Whoever names a folder means what lies in it; what an index names, somebody else has written."""
     x = {"w": np.arange(6, dtype=np.float32)}
     metadata = {
-        "ranks": {"anydml_tp_rank": "0", "anydml_tp_size": "1", "anydml_tp_axes": '{"w": [null, null]}'},
+        "ranks": {"anydml_rank": "0", "anydml_ranks": "1", "anydml_parts": '{"w": [[[0, 6]]]}'},
         "pieces": {"DCP_SHARDING_INFO": '{"w": {"saved_offsets": [0]}}'},
     }.get(kind)
     written(tmp_path / "elsewhere.safetensors", x, metadata)

@@ -50,7 +50,7 @@ def checkpoint(tmp_path, monkeypatch):
 def test_it_is_as_numpy_makes_it_whole_and_for_ranks(checkpoint):
     wanted = made(TENSORS)
     stores.reshard(["in.safetensors"], "out.safetensors", "layout.py").run()
-    stores.reshard(["in.safetensors"], "ranks", "layout.py", tp=2, memory="10kB").run()
+    stores.reshard(["in.safetensors"], "ranks", "layout.py", ranks=2, memory="10kB").run()
     stores.reshard(["ranks"], "back.safetensors").run()
     for path in ("out.safetensors", "back.safetensors"):
         found = stores.open(path)

@@ -98,7 +98,7 @@ def heads_layout(folder, heads=HEADS, kv_heads=KV_HEADS):
 def test_ranks_have_what_slices_have_and_go_back(tmp_path, count):
     tensors = llama()
     source = hugging_face(tmp_path / "in", tensors)
-    reshard([source], tmp_path / "ranks", heads_layout(tmp_path), tp=count, memory="30KB").run()
+    reshard([source], tmp_path / "ranks", heads_layout(tmp_path), ranks=count, memory="30KB").run()
     files = [tmp_path / "ranks" / f"model-rank-{k:05}-of-{count:05}.safetensors" for k in range(count)]
     assert sorted(os.listdir(tmp_path / "ranks")) == [file.name for file in files]
     for rank, file in enumerate(files):
@@ -125,8 +125,8 @@ def test_ranks_become_other_ranks(tmp_path):
         "model.layers.0.mlp.up_proj.weight": np.arange(24 * 5, dtype=np.int32).reshape(24, 5),
         "model.layers.0.mlp.down_proj.weight": np.arange(5 * 24, dtype=np.int16).reshape(5, 24),
     }
-    reshard([written(tmp_path / "in.safetensors", tensors)], tmp_path / "three", tp=3).run()
-    reshard([tmp_path / "three"], tmp_path / "two", tp=2, memory=4200).run()
+    reshard([written(tmp_path / "in.safetensors", tensors)], tmp_path / "three", ranks=3).run()
+    reshard([tmp_path / "three"], tmp_path / "two", ranks=2, memory=4200).run()
     for k in range(2):
         up, down = (np.split(array, 2, axis)[k] for axis, array in enumerate(tensors.values()))
         wanted = dict(zip(tensors, (up, down), strict=True))
@@ -342,18 +342,18 @@ def test_a_layout_that_does_not_fit_is_refused(tmp_path, text, said):
 def test_ranks_that_cannot_share_are_refused(tmp_path):
     source = written(tmp_path / "in.safetensors", {"a.q_proj.weight": np.zeros((10, 4)), "strange": np.zeros((4, 4))})
     with pytest.raises(dml.ModelError, match='"strange", whose axis is not known'):
-        reshard([source], tmp_path / "out", tp=2)
+        reshard([source], tmp_path / "out", ranks=2)
     layout = tmp_path / "layout.toml"
     layout.write_text('[[axes]]\nmatch = "strange"\nreplicate = true')
     with pytest.raises(dml.ModelError, match="axis 0 3 ranks cannot share evenly"):
-        reshard([source], tmp_path / "out", layout, tp=3)
+        reshard([source], tmp_path / "out", layout, ranks=3)
     layout.write_text('[[rules]]\nmatch = "strange"\nreplicate = true\n[[axes]]\nmatch = "*"\naxis = 0\nheads = 4')
     with pytest.raises(dml.ModelError, match="4 heads, which 6 ranks cannot share"):
-        reshard([source], tmp_path / "out", layout, tp=6)
+        reshard([source], tmp_path / "out", layout, ranks=6)
     with pytest.raises(dml.ModelError, match="is one file"):
-        reshard([source], tmp_path / "out.safetensors", tp=2)
+        reshard([source], tmp_path / "out.safetensors", ranks=2)
     with pytest.raises(dml.ModelError, match="tp is 0, where 1 to 4096 ranks are possible"):
-        reshard([source], tmp_path / "out", tp=0)
+        reshard([source], tmp_path / "out", ranks=0)
 
 
 def test_ranks_that_do_not_agree_are_refused(tmp_path):

@@ -73,7 +73,7 @@ def loaded(folder, source, dtype):
 def test_ranks_and_back_compute_the_same(make, tp, kv_heads, dtype, tmp_path):
     dtype = getattr(torch, dtype)
     saved(make, kv_heads, tmp_path / "in", dtype)
-    reshard([tmp_path / "in"], tmp_path / "ranks", heads(tmp_path, kv_heads), tp=tp).run()
+    reshard([tmp_path / "in"], tmp_path / "ranks", heads(tmp_path, kv_heads), ranks=tp).run()
     reshard([tmp_path / "ranks"], tmp_path / "back", shard_size="90KB").run()
     before, after = (loaded(tmp_path / name, tmp_path / "in", dtype) for name in ("in", "back"))
     assert torch.equal(logits(after), logits(before))
@@ -82,7 +82,7 @@ def test_ranks_and_back_compute_the_same(make, tp, kv_heads, dtype, tmp_path):
 @pytest.mark.parametrize(("tp", "kv_heads"), [(2, 2), (4, 2), (8, 2)])
 def test_ranks_have_what_pytorch_slices(tp, kv_heads, tmp_path):
     model = saved(llama, kv_heads, tmp_path / "in", torch.bfloat16)
-    reshard([tmp_path / "in"], tmp_path / "ranks", heads(tmp_path, kv_heads), tp=tp).run()
+    reshard([tmp_path / "in"], tmp_path / "ranks", heads(tmp_path, kv_heads), ranks=tp).run()
     weights = model.state_dict()
     for rank, path in enumerate(sorted((tmp_path / "ranks").glob("*.safetensors"))):
         found = stores.open(path)

@@ -37,7 +37,7 @@ def test_the_same_in_other_files_and_ranks(whole, tmp_path):
     stores.reshard([path], tmp_path / "shards", shard_size="20kB").run()
     axes = tmp_path / "axes.toml"
     axes.write_text('[[axes]]\nmatch = "*"\naxis = 1\n')
-    stores.reshard([path], tmp_path / "ranks", axes, tp=4).run()
+    stores.reshard([path], tmp_path / "ranks", axes, ranks=4).run()
     for other in ("shards", "ranks"):
         assert stores.verify(path, tmp_path / other) is None
         assert stores.verify(tmp_path / other, path, memory="64kB") is None
@@ -67,7 +67,7 @@ def test_each_byte_counts(whole, tmp_path, memory, ranks):
     path, tensors = whole
     axes = tmp_path / "axes.toml"
     axes.write_text('[[axes]]\nmatch = "*"\naxis = 1\n')
-    stores.reshard([path], tmp_path / "other", axes, tp=ranks).run()
+    stores.reshard([path], tmp_path / "other", axes, ranks=ranks).run()
     files = sorted((tmp_path / "other").glob("*.safetensors"))
     rng = np.random.default_rng(ranks)
     for _ in range(30):

@@ -9,23 +9,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from anydml.errors import ModelError
-from anydml.files.json_path import JsonPath, show
+from anydml.files.json_path import JsonPath
 from anydml.moves.compose import Composer
 from anydml.moves.value import Value
 from anydml.stores.applying import Described, Tensors
-from anydml.stores.axes import Axes, Axis
+from anydml.stores.axes import Axes
 from anydml.stores.extras import extras_beside, said_of
 from anydml.stores.opening import INDEX
+from anydml.stores.placements import Placed, Placement, part_of
 from anydml.stores.plans import Plan
 from anydml.stores.sizes import parse_size
-from anydml.stores.sources import RANK, RANK_AXES, RANKS, Tensor, read_sources, recorded
+from anydml.stores.sources import PARTS, RANK, RANKS, Tensor, read_sources
 from anydml.stores.staging import Content
 from anydml.stores.store import Store
 from anydml.stores.targets import Target, new_safetensors
-from anydml.text import bytes_text, counted
-
-MOST_RANKS = 4096
-"""Ranks that a checkpoint is written for at most."""
+from anydml.text import bytes_text
 
 OF_OTHERS = (".npy", ".npz", ".zarr", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".json", ".toml", ".h5")
 """What names of files end with that are not written; a folder of such a name would be a surprise."""
@@ -43,7 +41,7 @@ def plan_checkpoint(
     output: str | os.PathLike[str],
     change: Change | None,
     axes: Axes,
-    tp: int | None,
+    placement: Placement | None,
     memory: int | str,
     shard_size: int | str,
     overwrite: bool,
@@ -58,7 +56,7 @@ def plan_checkpoint(
         output: likewise.
         change: given all tensors, described by this composer's values, gives the new ones; None where they stay.
         axes: along which ranks share tensors.
-        tp: how many tensor-parallel ranks there are, or None.
+        placement: of ranks, each of which gets a file; or None.
         memory: bytes for all buffers.
         shard_size: bytes of tensors in a file.
         overwrite: whether an output that exists may be replaced.
@@ -66,7 +64,7 @@ def plan_checkpoint(
         follow: whether links are followed.
     """
     name, out = composer.name, Path(output)
-    is_file = check_output(name, out, tp)
+    is_file = check_output(name, out, placement is not None)
     most = parse_size(shard_size)
     if not most:
         raise ModelError(f"{name}: shard_size is 0, where bytes of a file are expected, such as 5GB")
@@ -78,8 +76,8 @@ def plan_checkpoint(
         raise JsonPath(str(out)).error("would have no tensor")
     metadata.setdefault("format", "pt")
     others: dict[Path, Content] = {}
-    if tp is not None:
-        parts = [*_ranks(composer, described, axes, tp, out, metadata)]
+    if placement is not None:
+        parts = [*_ranks(composer, described, axes, placement, out, metadata)]
     elif is_file:
         parts = [(out, described, metadata)]
     else:
@@ -110,26 +108,28 @@ def outputs_of(composer: Composer, parts: Sequence[Part]) -> list[Target]:
     return targets
 
 
-def check_output(name: str, out: Path, tp: int | None) -> bool:
+def check_output(name: str, out: Path, is_for_ranks: bool) -> bool:
     """Whether the output is one file."""
     is_file = out.name.endswith(".safetensors")
-    if tp is not None and not 1 <= tp <= MOST_RANKS:
-        raise ModelError(f"{name}: tp is {tp}, where 1 to {MOST_RANKS} ranks are possible")
     if out.suffix.lower() in OF_OTHERS:
         raise JsonPath(str(out)).error("would be a file of another kind: name a .safetensors file, or a folder")
-    if tp is not None and is_file:
+    if is_for_ranks and is_file:
         raise JsonPath(str(out)).error("is one file, but every rank gets one: name a folder")
     return is_file
 
 
 def input_of(composer: Composer, tensor: Tensor | Store, stores: list[Store]) -> Described:
-    """A tensor over new inputs of the program, one for each of its pieces."""
+    """A tensor over new inputs of the program, one for each store that has some of it."""
+    values: dict[int, Value] = {}
     pieces = []
     for piece in tensor.pieces:
         store = piece.store
-        value = composer.input(f"{store.path.name}: {store.name}", store.shape, store.strides, store.dtype.itemsize)
-        stores.append(store)
-        # A whole input begins at zeros.
+        if id(store) not in values:
+            name, size = f"{store.path.name}: {store.name}", store.dtype.itemsize
+            values[id(store)] = composer.input(name, store.shape, store.strides, size)
+            stores.append(store)
+        value = values[id(store)].slice(piece.inside, piece.shape, [1] * store.ndim)
+        # A box of an input begins at zeros.
         pieces += [each._replace(start=piece.start) for each in value.pieces]
     return Described(Value(tensor.shape, tensor.dtype.itemsize, tuple(pieces)), tensor.dtype)
 
@@ -159,34 +159,13 @@ def index_of(parts: Sequence[Part]) -> bytes:
 
 
 def _ranks(
-    composer: Composer, tensors: Tensors, axes: Axes, count: int, out: Path, metadata: Mapping[str, str]
+    composer: Composer, tensors: Tensors, axes: Axes, placement: Placement, out: Path, metadata: Mapping[str, str]
 ) -> Iterator[Part]:
     """A file for each rank."""
-    known = {name: axes.of(name, len(each.shape), str(out)) for name, each in tensors.items()}
+    placed = Placed(tensors, axes, placement, str(out))
+    count = placement.ranks
     for rank in range(count):
-        own = {name: share(composer, name, each, known[name], rank, count) for name, each in tensors.items()}
-        said = {RANK: str(rank), RANKS: str(count), RANK_AXES: recorded(known)}
+        cuts = {name: placed.cuts(name, each.shape, rank) for name, each in tensors.items() if placed.holds(name, rank)}
+        own = {name: part_of(composer, tensors[name], each) for name, each in cuts.items()}
+        said = {RANK: str(rank), RANKS: str(count), PARTS: json.dumps(cuts, ensure_ascii=False)}
         yield out / f"model-rank-{rank:05}-of-{count:05}.safetensors", own, {**metadata, **said}
-
-
-def share(composer: Composer, name: str, tensor: Described, axis: Axis, rank: int, count: int) -> Described:
-    """A rank's part of a tensor."""
-    if axis.axis is None or count == 1:
-        return tensor
-    size = tensor.shape[axis.axis]
-    copies = axis.copies(count, name)
-    ranks = count // copies
-    if axis.heads is not None and size % axis.heads:
-        raise ModelError(
-            f"{show(name)} has {counted(size, 'row')} along axis {axis.axis}, which {axis.heads} heads do not divide"
-        )
-    if size % ranks:
-        raise ModelError(
-            f"{show(name)} has shape {list(tensor.shape)}, whose axis {axis.axis} "
-            f"{counted(ranks, 'rank')} cannot share evenly: slices of a layout cut it to a size that they can, and "
-            "replicate gives all of it to each"
-        )
-    starts, sizes = [0] * len(tensor.shape), [*tensor.shape]
-    sizes[axis.axis] = size // ranks
-    starts[axis.axis] = rank // copies * sizes[axis.axis]
-    return Described(composer.slice(tensor.value, starts, sizes, [1] * len(sizes)), tensor.dtype)

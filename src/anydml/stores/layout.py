@@ -206,19 +206,23 @@ def _rule(said: dict[str, Any], place: JsonPath) -> Rule:
 
 def _axis(said: dict[str, Any], place: JsonPath) -> tuple[Pattern, Axis]:
     for key in said:
-        if key not in ("match", "axis", "heads", "replicate"):
-            raise (place / key).error("is not known: axes have match, axis and heads, or match and replicate")
+        if key not in ("match", "axis", "heads", "parts", "replicate"):
+            raise (place / key).error("is not known: axes have match, axis, and heads or parts, or match and replicate")
     match = _pattern(said.get("match"), place / "match")
     if "replicate" in said:
         if said != {"match": said["match"], "replicate": True}:
             raise place.error("says both replicate and where to cut, or replicate that is not true")
         return match, Axis(None)
-    heads = said.get("heads")
+    heads, parts = said.get("heads"), said.get("parts", 1)
     if not _is_integer(said.get("axis")):
         raise (place / "axis").error(f"is {_shown(said.get('axis'))}, where an integer is expected")
-    if heads is not None and (not _is_integer(heads) or heads < 1):
-        raise (place / "heads").error(f"is {_shown(heads)}, where a count from 1 is expected")
-    return match, Axis(said["axis"], heads)
+    counts: list[Any] = heads if isinstance(heads, list) and heads else [heads]
+    for count in counts:
+        if count is not None and (not _is_integer(count) or count < 1):
+            raise (place / "heads").error(f"is {_shown(heads)}, where a count from 1, or several, are expected")
+    if not _is_integer(parts) or parts < 1 or (heads is not None and parts > 1):
+        raise (place / "parts").error(f"is {_shown(parts)}, where a count from 1 is expected, and no heads")
+    return match, Axis(said["axis"], tuple(heads) if isinstance(heads, list) else heads, parts)
 
 
 def _shown(value: Any) -> str:

@@ -89,11 +89,10 @@ def _axis(pattern: Any, axis: Any, place: JsonPath) -> tuple[Pattern, Axis]:
         raise place.error(f"has {pattern!r:.60}, where a pattern of names is expected")
     place /= pattern
     parts = axis if isinstance(axis, tuple) else (axis, None)
-    is_axis = (
-        len(parts) == 2 and type(parts[0]) is int and (parts[1] is None or (type(parts[1]) is int and parts[1] > 0))
-    )
+    heads = parts[1] if len(parts) == 2 and isinstance(parts[1], tuple) and parts[1] else parts[1:]
+    is_axis = len(parts) == 2 and type(parts[0]) is int and all(n is None or (type(n) is int and n > 0) for n in heads)
     if axis is not None and not is_axis:
-        raise place.error(f"is {axis!r:.60}, where an axis, an axis and a count of heads, or None is expected")
+        raise place.error(f"is {axis!r:.60}, where an axis, an axis and counts of heads, or None is expected")
     try:
         return Pattern(pattern), Axis(None) if axis is None else Axis(*parts)
     except ModelError as error:

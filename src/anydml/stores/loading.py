@@ -19,10 +19,10 @@ from anydml.files.json_path import names
 from anydml.moves import Fill, Move, Operand, Program, simplify
 from anydml.moves.compose import Composer
 from anydml.stores.applying import Described as Made
-from anydml.stores.axes import Axis
-from anydml.stores.checkpoint_files import input_of, share
+from anydml.stores.checkpoint_files import input_of
 from anydml.stores.identities import check_unchanged, identities_of
 from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
+from anydml.stores.placements import Placed, Placement, part_of
 from anydml.stores.resharding import change_of
 from anydml.stores.runs import Offsets, Run, Spans, box_of, check_few, listed, merged, spans_of
 from anydml.stores.scattered import Bytes
@@ -230,17 +230,18 @@ class LoadPlan:
 def plan_load(
     model: str | os.PathLike[str] | Checkpoint | Sequence[str | os.PathLike[str]],
     rank: int = 0,
-    ranks: int = 1,
+    ranks: int | Mapping[str, int] = 1,
     layout: str | os.PathLike[str] | None = None,
     follow: bool = True,
 ) -> LoadPlan:
-    """Plan which bytes a tensor-parallel rank loads of a checkpoint.
+    """Plan which bytes a rank loads of a checkpoint.
 
     Args:
         model: a checkpoint, as `anydml.stores.reshard` reads it, or one that was opened; or several, one for each rank
             that wrote it.
         rank: which one loads, from 0.
-        ranks: how many share the tensors.
+        ranks: how many tensor-parallel ones share the tensors, or how many of each kind by name, as
+            `anydml.stores.reshard` has them; those of ``tp`` follow each other, then those of ``ep``, ``fsdp``, ``pp``.
         layout: rules and axes, as those of `anydml.stores.reshard`.
         follow: as `anydml.stores.open`.
 
@@ -259,8 +260,9 @@ def plan_load(
         >>> [(run.tensor, run.start, run.length) for run in plan.descriptors()]
         [('lm_head.weight', 0, 16)]
     """
-    if not 0 <= rank < ranks:
-        raise ModelError(f"plan_load: rank is {rank}, where 0 to {ranks - 1} are expected")
+    placement = Placement.of("plan_load", ranks)
+    if not 0 <= rank < placement.ranks:
+        raise ModelError(f"plan_load: rank is {rank}, where 0 to {placement.ranks - 1} are expected")
     trace = Trace("plan_load", TracedNdarray)
     change, axes = change_of(trace, layout)
     found: Tensors
@@ -271,17 +273,21 @@ def plan_load(
         where, (found, _) = str(paths[0]), read_sources(paths, axes, follow)
 
     def shared(composer: Composer, name: str, whole: Made) -> Made:
-        axis = axes.of(name, len(whole.shape), where) if ranks > 1 else Axis(None)
-        return share(composer, name, whole, axis, rank, ranks)
+        return part_of(composer, whole, placed.cuts(name, whole.shape, rank))
 
     made: dict[str, tuple[Kind, Sequence[Store]]]
     if change is not None:
         composer, inputs = trace.composer, list[Store]()
         changed = change({name: input_of(composer, tensor, inputs) for name, tensor in found.items()})
-        kinds = _kinds(composer, [shared(composer, *each) for each in changed.items()])
-        made = {name: (kind, inputs) for name, kind in zip(changed, kinds, strict=True)}
+        placed = Placed(changed, axes, placement, where)
+        own = [name for name in changed if placed.holds(name, rank)]
+        kinds = _kinds(composer, [shared(composer, name, changed[name]) for name in own])
+        made = {name: (kind, inputs) for name, kind in zip(own, kinds, strict=True)}
     else:
-        made = _unchanged(found, axes.alike(found) if ranks > 1 else repeat("", len(found)), shared)
+        placed = Placed(found, axes, placement, where)
+        if placement.pp * placement.ep > 1:
+            found = {name: each for name, each in found.items() if placed.holds(name, rank)}
+        made = _unchanged(found, repeat("", len(found)) if placement.ranks == 1 else axes.alike(found), shared)
         inputs = [store for _, stores in made.values() for store in stores]
     tensors = {name: kind.described for name, (kind, _) in made.items()}
     # Paths are asked for their hashes in Python.
@@ -300,7 +306,7 @@ def _unchanged(
         if isinstance(tensor, Store):
             stores, own = (tensor,), (key, tensor.shape, tensor.dtype, tensor.fortran_order)
         else:
-            stores, own = [piece.store for piece in tensor.pieces], name
+            stores, own = [*{id(piece.store): piece.store for piece in tensor.pieces}.values()], name
         kind = known.get(own)
         if kind is None:
             composer = Composer("plan_load")

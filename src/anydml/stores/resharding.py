@@ -15,6 +15,7 @@ from anydml.stores.checkpoint_files import Change, Part, index_of, input_of, out
 from anydml.stores.layout import Action, Rule, read_layout
 from anydml.stores.layout_in_python import apply_python, read_python
 from anydml.stores.opening import INDEX
+from anydml.stores.placements import Placement
 from anydml.stores.plans import Plan
 from anydml.stores.sources import read_sources
 from anydml.stores.store import Store
@@ -26,7 +27,7 @@ def reshard(
     inputs: Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     layout: str | os.PathLike[str] | None = None,
-    tp: int | None = None,
+    ranks: int | Mapping[str, int] | None = None,
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",
     overwrite: bool = False,
@@ -42,7 +43,9 @@ def reshard(
         output: a .safetensors file, or a folder, in which there will be an index if there is more than one file.
         layout: a TOML file with rules for the tensors, and axes for ranks; or a Python file (.py), which is run, whose
             function ``layout`` is traced: it is given all tensors in a dict by name, and gives the new ones in one.
-        tp: how many tensor-parallel ranks to write for, each of which gets a file; None for whole tensors.
+        ranks: how many tensor-parallel ranks to write for, each of which gets a file; or how many of each kind by name:
+            ``tp``, ``ep`` for experts, ``pp`` for stages, and ``fsdp``, which shares the first axis of what is left;
+            None for whole tensors.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         shard_size: bytes of tensors in a file at most, but for single tensors that have more.
         overwrite: whether an output that exists may be replaced.
@@ -71,8 +74,9 @@ def reshard(
         raise ModelError("reshard: name a checkpoint")
     trace = Trace("reshard", TracedNdarray)
     change, axes = change_of(trace, layout)
+    placement = None if ranks is None else Placement.of("reshard", ranks)
     return plan_checkpoint(
-        trace.composer, inputs, output, change, axes, tp, memory, shard_size, overwrite, extras, follow
+        trace.composer, inputs, output, change, axes, placement, memory, shard_size, overwrite, extras, follow
     )
 
 

@@ -7,20 +7,20 @@ in safetensors files, ``DCP_SHARDING_INFO`` in ``__metadata__`` says where in it
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, product
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, show
 from anydml.moves.value import MOST_PIECES
-from anydml.stores.axes import Axes, Axis
+from anydml.stores.axes import Axes, Cut, Section
 from anydml.stores.distributed import METADATA, pieces_of
 from anydml.stores.opening import BIN_INDEX, INDEX, open, safetensors_of, together
 from anydml.stores.safetensors_header import parse_json
@@ -29,8 +29,8 @@ from anydml.text import counted
 
 SHARDING = "DCP_SHARDING_INFO"
 DCP_KEYS = (SHARDING, "DCP_VERSION")
-RANK, RANKS, RANK_AXES = "anydml_tp_rank", "anydml_tp_size", "anydml_tp_axes"
-OWN_KEYS = (*DCP_KEYS, RANK, RANKS, RANK_AXES)
+RANK, RANKS, PARTS = "anydml_rank", "anydml_ranks", "anydml_parts"
+OWN_KEYS = (*DCP_KEYS, RANK, RANKS, PARTS)
 """Keys of ``__metadata__`` that speak of shards, and not of the tensors."""
 
 COMPARED = 1 << 20
@@ -76,8 +76,10 @@ def read_sources(
         ranks = [_checkpoint(path, follow) for path in paths]
         return _joined(ranks, axes), _plain(ranks)
     path = Path(paths[0])
+    found: Tensors
     if is_distributed(path):
-        return {name: _tensor(name, [Piece(*each) for each in own]) for name, own in pieces_of(path).items()}, {}
+        found = {name: _tensor(name, [Piece.whole(*each) for each in own]) for name, own in pieces_of(path).items()}
+        return found, {}
     if not path.is_dir() or _is_indexed(path):
         checkpoint = _checkpoint(path, follow)
         return checkpoint.stores, _plain([checkpoint])
@@ -85,8 +87,7 @@ def read_sources(
     if opened and all(SHARDING in each.metadata for each in opened):
         return _assembled(opened), _plain(opened)
     if opened and all(RANK in each.metadata for each in opened):
-        ranks = _in_order(opened)
-        return _joined(ranks, axes.with_known(_recorded(ranks[0]))), _plain(ranks)
+        return _parts(_in_order(opened)), _plain(opened)
     checkpoint = _checkpoint(path, follow)
     return checkpoint.stores, _plain([checkpoint])
 
@@ -114,7 +115,7 @@ def _plain(checkpoints: Sequence[Checkpoint]) -> dict[str, str]:
     return {key: value for key, value in every.items() if key not in OWN_KEYS}
 
 
-def _assembled(files: Sequence[Checkpoint]) -> dict[str, Tensor]:
+def _assembled(files: Sequence[Checkpoint]) -> Tensors:
     """Tensors of the pieces of a distributed checkpoint."""
     pieces: dict[str, list[Piece]] = {}
     for file in files:
@@ -131,25 +132,31 @@ def _assembled(files: Sequence[Checkpoint]) -> dict[str, Tensor]:
                 raise (place / name).error(
                     f"says {show(start)}, where saved_offsets with {store.ndim} integers are expected"
                 )
-            pieces.setdefault(name, []).append(Piece(store, tuple(start)))
+            pieces.setdefault(name, []).append(Piece.whole(store, tuple(start)))
     return {name: _tensor(name, found) for name, found in pieces.items()}
 
 
-def _tensor(name: str, pieces: list[Piece]) -> Tensor:
-    """A tensor of pieces that cover it, once."""
+def _tensor(name: str, pieces: list[Piece], is_compared: bool = False) -> Tensor | Store:
+    """A tensor of pieces that cover it, once; of those that are the same, one is taken."""
     first = pieces[0].store
     place = JsonPath(str(first.path)) / name
     if any(piece.store.dtype != first.dtype or piece.store.ndim != first.ndim for piece in pieces):
         raise place.error("has pieces of several dtypes or dimensions")
-    # Copies that several ranks have saved are one.
-    unique = [*{(piece.start, piece.store.shape): piece for piece in reversed(pieces)}.values()][::-1]
-    ends = [[s + n for s, n in zip(piece.start, piece.store.shape, strict=True)] for piece in unique]
+    unique: dict[tuple[tuple[int, ...], tuple[int, ...]], Piece] = {}
+    for piece in pieces:
+        known = unique.setdefault((piece.start, piece.shape), piece)
+        if is_compared and known is not piece:
+            _check_equal(name, known, piece)
+    found = [*unique.values()]
+    if len(found) == 1 and found[0].is_whole and not any(found[0].start):
+        return first
+    ends = [[s + n for s, n in zip(piece.start, piece.shape, strict=True)] for piece in found]
     shape = tuple(max(end[k] for end in ends) for k in range(first.ndim))
-    if sum(piece.store.size for piece in unique) != math.prod(shape) or _overlap(unique, ends):
-        raise place.error(f"has {counted(len(unique), 'piece')}, which overlap or leave holes in shape {list(shape)}")
-    if len(unique) > MOST_PIECES:
-        raise place.error(f"has {len(unique)} pieces; {MOST_PIECES} are the most")
-    return Tensor(shape, first.dtype, tuple(unique))
+    if sum(math.prod(piece.shape) for piece in found) != math.prod(shape) or _overlap(found, ends):
+        raise place.error(f"has {counted(len(found), 'piece')}, which overlap or leave holes in shape {list(shape)}")
+    if len(found) > MOST_PIECES:
+        raise place.error(f"has {len(found)} pieces; {MOST_PIECES} are the most")
+    return Tensor(shape, first.dtype, tuple(found))
 
 
 def _overlap(pieces: Sequence[Piece], ends: Sequence[Sequence[int]]) -> bool:
@@ -175,74 +182,106 @@ def _in_order(files: Sequence[Checkpoint]) -> list[Checkpoint]:
     return [by_rank[str(k)] for k in range(len(files))]
 
 
-def _recorded(rank: Checkpoint) -> dict[str, Axis]:
-    """The axes that were written into a rank's file."""
-    place = JsonPath(str(rank.path)) / "__metadata__" / RANK_AXES
-    said = parse_json(rank.metadata.get(RANK_AXES, "").encode("utf-8", "replace"), place, "text")
-    if not isinstance(said, dict):
-        raise place.error(f"is {show(said)}, where an object is expected")
-    found = {}
-    for name, entry in said.items():
-        axis, heads = entry if isinstance(entry, list) and len(entry) == 2 else (entry, -1)
-        if any(value is not None and (type(value) is not int or not 0 <= value < 1 << 31) for value in (axis, heads)):
-            raise (place / name).error(f"is {show(entry)}, where an axis and a count of heads are expected")
-        found[name] = Axis(axis, heads)
-    return found
+def _parts(ranks: Sequence[Checkpoint]) -> Tensors:
+    """Tensors of the parts that ranks' files say they have."""
+    pieces: dict[str, list[Piece]] = {}
+    for rank in ranks:
+        place = JsonPath(str(rank.path)) / "__metadata__" / PARTS
+        said = parse_json(rank.metadata.get(PARTS, "").encode("utf-8", "replace"), place, "text")
+        for name, store in rank.items():
+            cuts = said.get(name) if isinstance(said, dict) else None
+            if cuts is None or not _is_cuts(cuts, store.shape):
+                raise (place / name).error(f"is {show(cuts)}, where intervals of {store.ndim} axes are expected")
+            pieces.setdefault(name, []).extend(_boxes(store, cuts))
+    return {name: _tensor(name, own, True) for name, own in pieces.items()}
+
+
+def _is_cuts(cuts: Any, shape: tuple[int, ...]) -> bool:
+    """Whether these are intervals, axis by axis, of so many elements in all."""
+    if not isinstance(cuts, list) or len(cuts) != len(shape):
+        return False
+    for cut, size in zip(cuts, shape, strict=True):
+        if not isinstance(cut, list) or not all(isinstance(each, list) and len(each) == 2 for each in cut):
+            return False
+        if any(type(n) is not int or not 0 <= n < 1 << 62 for each in cut for n in each):
+            return False
+        if sum(each[1] for each in cut) != size:
+            return False
+    return math.prod(map(len, cuts)) <= MOST_PIECES
+
+
+def _boxes(store: Store, cuts: Sequence[Cut]) -> Iterator[Piece]:
+    """The pieces of a tensor that a store has, which are intervals of it along each axis."""
+    places = [[*accumulate((size for _, size in cut), initial=0)] for cut in cuts]
+    for digits in product(*(range(len(cut)) for cut in cuts)):
+        own = [cut[digit] for cut, digit in zip(cuts, digits, strict=True)]
+        inside = tuple(place[digit] for place, digit in zip(places, digits, strict=True))
+        yield Piece(store, tuple(start for start, _ in own), inside, tuple(size for _, size in own))
 
 
 def _joined(ranks: Sequence[Checkpoint], axes: Axes) -> Tensors:
-    """Tensors of which every rank has a part, or all of it."""
+    """Tensors of which every rank has a part, or all of it, as axes say."""
     for rank in ranks[1:]:
         if different := sorted({*rank} ^ {*ranks[0]}):
             place = JsonPath(str(rank.path))
             raise place.error(f"and {ranks[0].path} differ in {show(different[0])}: ranks have the same tensors")
-    found: dict[str, Tensor | Store] = {}
+    found = {}
     for name in ranks[0]:
         stores = [rank[name] for rank in ranks]
         axis = axes.of(name, stores[0].ndim, str(ranks[0].path))
-        if axis.axis is None:
-            _check_equal(name, stores)
-            found[name] = stores[0]
-            continue
-        copies = axis.copies(len(ranks), name)
-        for first in range(0, len(ranks), copies):
-            _check_equal(name, stores[first : first + copies])
-        pieces, at = [], 0
-        for store in stores[::copies]:
-            start = [0] * store.ndim
-            start[axis.axis] = at
-            at += store.shape[axis.axis]
-            pieces.append(Piece(store, tuple(start)))
-        found[name] = _tensor(name, pieces)
+        if axis.axis is None or len({store.ndim for store in stores}) > 1:
+            pieces = [Piece.whole(store) for store in stores]
+        else:
+            pieces = [*_shares(stores, axis.axis, axis.sections(len(ranks), name))]
+        found[name] = _tensor(name, pieces, True)
     return found
 
 
-def _check_equal(name: str, stores: Sequence[Store]) -> None:
+def _shares(stores: Sequence[Store], axis: int, sections: Sequence[Section]) -> Iterator[Piece]:
+    """What ranks have of each section of an axis."""
+    total = sum(each.own for each in sections)
+    sizes = [store.shape[axis] for store in stores]
+    base = done = 0
+    for _, own, copies in sections:
+        at = base
+        for rank, store in enumerate(stores):
+            shape, start, inside = [*store.shape], [0] * store.ndim, [0] * store.ndim
+            shape[axis], inside[axis] = sizes[rank] * own // total, sizes[rank] * done // total
+            start[axis] = at
+            yield Piece(store, tuple(start), tuple(inside), tuple(shape))
+            at += shape[axis] if rank % copies == copies - 1 else 0
+        base, done = at, done + own
+
+
+def _check_equal(name: str, first: Piece, other: Piece) -> None:
     """Refuse ranks' copies that differ: nobody could say which one is right."""
-    first = stores[0]
-    for other in stores[1:]:
-        if (other.shape, other.dtype) != (first.shape, first.dtype) or not _same_bytes(first, other):
-            raise (JsonPath(str(other.path)) / name).error(
-                f"differs from {first.path}'s, but every rank has all of it: if ranks have parts of it, say its axis"
-            )
-
-
-def _same_bytes(first: Store, second: Store) -> bool:
     try:
-        with first.path.open("rb") as one, second.path.open("rb") as other:
-            one.seek(first.offset)
-            other.seek(second.offset)
-            left = first.nbytes
-            while left:
-                count = min(COMPARED, left)
-                if one.read(count) != other.read(count):
-                    return False
-                left -= count
+        with first.store.path.open("rb") as one, other.store.path.open("rb") as two:
+            is_equal = all(
+                _read(one, at, size) == _read(two, to, size)
+                for (at, size), (to, _) in zip(_runs(first), _runs(other), strict=True)
+            )
     except OSError as error:
-        raise ModelError(f"{first.path} cannot be read: {error.strerror or error}") from None
-    return True
+        raise ModelError(f"{first.store.path} cannot be read: {error.strerror or error}") from None
+    if not is_equal:
+        raise (JsonPath(str(other.store.path)) / name).error(
+            f"differs from {first.store.path}'s, but every rank has all of it: if ranks have parts of it, say its axis"
+        )
 
 
-def recorded(axes: Mapping[str, Axis]) -> str:
-    """Axes as ranks' files say them."""
-    return json.dumps({name: [axis.axis, axis.heads] for name, axis in axes.items()})
+def _read(file: BinaryIO, at: int, size: int) -> bytes:
+    file.seek(at)
+    return file.read(size)
+
+
+def _runs(piece: Piece) -> Iterator[tuple[int, int]]:
+    """Where the bytes of a piece lie in its file, some at a time."""
+    store = piece.store
+    last = max((k for k, size in enumerate(piece.shape) if size != store.shape[k]), default=0)
+    length = math.prod(piece.shape[last:]) * store.dtype.itemsize
+    steps = store.strides
+    first = store.offset + sum(start * step for start, step in zip(piece.inside, steps, strict=True))
+    for digits in np.ndindex(*piece.shape[:last]):
+        at = first + sum(digit * step for digit, step in zip(digits, steps, strict=False))
+        for done in range(0, length, COMPARED):
+            yield at + done, min(COMPARED, length - done)

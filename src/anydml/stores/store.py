@@ -20,12 +20,27 @@ class Piece(NamedTuple):
     """A part of a tensor that is stored.
 
     Attributes:
-        store: the part.
+        store: what has it.
         start: where it begins in the tensor.
+        inside: where it begins in the store.
+        shape: its sizes.
     """
 
     store: Store
     start: tuple[int, ...]
+    inside: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def whole(cls, store: Store, start: tuple[int, ...] | None = None) -> Piece:
+        """All of a store; by default a whole tensor."""
+        zeros = (0,) * store.ndim
+        return cls(store, zeros if start is None else start, zeros, store.shape)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its store."""
+        return self.shape == self.store.shape
 
 
 # Not frozen: checkpoints have a hundred thousand, and to make a frozen one takes three times as long.
@@ -74,7 +89,7 @@ class Store:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """An array in a file is a tensor of one piece."""
-        return (Piece(self, (0,) * self.ndim),)
+        return (Piece.whole(self),)
 
     @property
     def strides(self) -> tuple[int, ...]:

@@ -113,10 +113,9 @@ def _targets(composer: Composer, wanted: Tensors, found: sources.Tensors) -> tup
     for name, each in wanted.items():
         for piece in found[name].pieces:
             store = piece.store
-            if store.fortran_order:
-                raise ModelError(
-                    f"verify: {show(name)} of {store.path} is in Fortran order: name this checkpoint first"
-                )
+            if store.fortran_order or not piece.is_whole:
+                how = "in Fortran order" if store.fortran_order else "in parts of several kinds"
+                raise ModelError(f"verify: {show(name)} of {store.path} is {how}: name this checkpoint first")
             composer.output(name, composer.slice(each.value, piece.start, store.shape, [1] * store.ndim))
             file = files.setdefault(store.path, NewFile(store.path, b"", store.path.stat().st_size))
             targets.append(Target(file, name, store.shape, store.dtype, store.offset))
