@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,24 @@ from anydml.text import bytes_text, counted, printable
 
 if TYPE_CHECKING:
     from anydml.stores import GridPlan, Plan
+
+
+def _for_ranks(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for what is written for ranks."""
+    for name, what in (
+        ("fsdp", "that share first axes, as PyTorch's FSDP does"),
+        ("pp", "with a stage of the layers each"),
+        ("ep", "that share experts"),
+        ("tp", "that are tensor-parallel"),
+    ):
+        text = f"Write a file for each of N ranks {what}."
+        command = click.option(f"--{name}", type=int, metavar="N", help=text)(command)
+    return command
+
+
+def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
+    """Counts of ranks that were given; None where none was."""
+    return {name: count for name, count in given.items() if count is not None} or None
 
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
@@ -56,7 +75,7 @@ def stores(model: str, no_follow: bool) -> None:
 @click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
-@click.option("--tp", type=int, metavar="N", help="Write a file for each of N tensor-parallel ranks.")
+@_for_ranks
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
 @click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
@@ -67,8 +86,8 @@ def stores(model: str, no_follow: bool) -> None:
 @click.option("-v", "--verbose", is_flag=True, help="Say of each tensor where it would be, with --dry-run.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def reshard(
-    inputs: tuple[str, ...], output: str, layout: str | None, tp: int | None, memory: str, shard_size: str,
-    scheduler: str | None, no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
+    inputs: tuple[str, ...], output: str, layout: str | None, memory: str, shard_size: str, scheduler: str | None,
+    no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write the checkpoint IN as OUT, in safetensors files: consolidated, sharded again, or laid out in another way.
 
@@ -81,7 +100,7 @@ def reshard(
 
     if not inputs:
         raise click.UsageError(f"IN and OUT are needed, but {output!r} was given alone: write anydml reshard IN OUT")
-    plan = make(inputs, output, layout, tp, memory, shard_size, overwrite, not no_extras, not no_follow)
+    plan = make(inputs, output, layout, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 
@@ -105,6 +124,7 @@ def _run_checkpoint(
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--to", type=click.Choice(["transformers", "original"]), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it.")  # fmt: skip
+@_for_ranks
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
 @click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
@@ -116,7 +136,7 @@ def _run_checkpoint(
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
 def convert(
     model: str, output: str, to: str, memory: str, shard_size: str, scheduler: str | None, no_extras: bool,
-    no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool,
+    no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
@@ -127,7 +147,7 @@ def convert(
     """
     from anydml.stores.converting import convert as make
 
-    plan = make(model, output, to, memory, shard_size, overwrite, not no_extras, not no_follow)
+    plan = make(model, output, to, _ranks(ranks), memory, shard_size, overwrite, not no_extras, not no_follow)
     _run_checkpoint(plan, output, scheduler, dry_run, verbose, quiet)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from anydml.errors import ModelError
@@ -10,7 +11,9 @@ from anydml.files.json_path import JsonPath, names, show
 from anydml.stores.applying import Tensors
 from anydml.stores.axes import Axes
 from anydml.stores.checkpoint_files import Change, plan_checkpoint
+from anydml.stores.placements import Placement
 from anydml.stores.plans import Plan
+from anydml.stores.tensor_plans import axes_of
 from anydml.stores.transformers_mapping import Architecture
 from anydml.text import counted
 from anydml.tracing.trace import Trace
@@ -23,6 +26,7 @@ def convert(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],
     to: str = "transformers",
+    ranks: int | Mapping[str, int] | None = None,
     memory: int | str = "256MB",
     shard_size: int | str = "5GB",
     overwrite: bool = False,
@@ -36,6 +40,8 @@ def convert(
         output: a folder, in which there will be an index if there is more than one file; or a .safetensors file.
         to: ``"transformers"``, the layout of the model that `from_pretrained` makes; or ``"original"``, that of
             `save_pretrained`, in which models are published.
+        ranks: as `anydml.stores.reshard` has them; where `to` is ``"transformers"``, tensor-parallel ones share what
+            transformers' plan for the model says.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         shard_size: bytes of tensors in a file at most, but for single tensors that have more.
         overwrite: whether an output that exists may be replaced.
@@ -62,16 +68,24 @@ def convert(
         >>> sorted(name for name in stores.open("fused") if "experts" in name)
         ['model.layers.0.mlp.experts.down_proj', 'model.layers.0.mlp.experts.gate_up_proj']
     """
-    trace, change, remarks = conversion(model, to)
+    trace, change, remarks, axes = conversion(model, to, ranks is not None)
+    placement = None if ranks is None else Placement.of("convert", ranks)
     plan = plan_checkpoint(
-        trace.composer, [model], output, change, Axes(), None, memory, shard_size, overwrite, extras, follow
+        trace.composer, [model], output, change, axes, placement, memory, shard_size, overwrite, extras, follow
     )
     plan.remarks = remarks + plan.remarks
     return plan
 
 
-def conversion(model: str | os.PathLike[str], to: str) -> tuple[Trace, Change, list[str]]:
-    """A trace, what becomes of a model's tensors over its inputs, and a list for what users are told of it then.
+def conversion(
+    model: str | os.PathLike[str], to: str, is_shared: bool = False
+) -> tuple[Trace, Change, list[str], Axes]:
+    """A trace, what becomes of a model's tensors over its inputs, what users are told of it then, and ranks' axes.
+
+    Args:
+        model: as `convert` has it.
+        to: likewise.
+        is_shared: whether the axes are needed.
 
     Raises:
         ModelError: as `convert` has it.
@@ -103,4 +117,5 @@ def conversion(model: str | os.PathLike[str], to: str) -> tuple[Trace, Change, l
         trace.is_over = True
         return made
 
-    return trace, change, remarks
+    axes = axes_of(architecture.model) if is_shared and to == "transformers" else Axes()
+    return trace, change, remarks, axes

@@ -19,7 +19,8 @@ from anydml.files.json_path import names
 from anydml.moves import Fill, Move, Operand, Program, simplify
 from anydml.moves.compose import Composer
 from anydml.stores.applying import Described as Made
-from anydml.stores.checkpoint_files import input_of
+from anydml.stores.checkpoint_files import Change, input_of
+from anydml.stores.converting import conversion
 from anydml.stores.identities import check_unchanged, identities_of
 from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
 from anydml.stores.placements import Placed, Placement, part_of
@@ -232,6 +233,7 @@ def plan_load(
     rank: int = 0,
     ranks: int | Mapping[str, int] = 1,
     layout: str | os.PathLike[str] | None = None,
+    to: str | None = None,
     follow: bool = True,
 ) -> LoadPlan:
     """Plan which bytes a rank loads of a checkpoint.
@@ -243,6 +245,7 @@ def plan_load(
         ranks: how many tensor-parallel ones share the tensors, or how many of each kind by name, as
             `anydml.stores.reshard` has them; those of ``tp`` follow each other, then those of ``ep``, ``fsdp``, ``pp``.
         layout: rules and axes, as those of `anydml.stores.reshard`.
+        to: as `anydml.stores.convert` has it, of a folder, in place of rules.
         follow: as `anydml.stores.open`.
 
     Returns:
@@ -263,8 +266,14 @@ def plan_load(
     placement = Placement.of("plan_load", ranks)
     if not 0 <= rank < placement.ranks:
         raise ModelError(f"plan_load: rank is {rank}, where 0 to {placement.ranks - 1} are expected")
-    trace = Trace("plan_load", TracedNdarray)
-    change, axes = change_of(trace, layout)
+    if to is not None and (layout is not None or not isinstance(model, (str, os.PathLike))):
+        raise ModelError("plan_load: to is of the folder of a model, without a layout")
+    change: Change | None
+    if to is not None and isinstance(model, (str, os.PathLike)):
+        trace, change, _, axes = conversion(model, to, placement.tp > 1)
+    else:
+        trace = Trace("plan_load", TracedNdarray)
+        change, axes = change_of(trace, layout)
     found: Tensors
     if isinstance(model, Checkpoint):
         where, found = str(model.path), model.stores

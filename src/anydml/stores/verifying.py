@@ -14,7 +14,6 @@ from anydml.moves.compose import Composer
 from anydml.progress import shown
 from anydml.stores import sources
 from anydml.stores.applying import Tensors
-from anydml.stores.axes import Axes
 from anydml.stores.blocks import Layout
 from anydml.stores.checkpoint_files import Change, input_of
 from anydml.stores.converting import conversion
@@ -71,8 +70,7 @@ def verify(
         raise ModelError("verify: layout and to are both given: one of them says what the second checkpoint holds")
     change: Change | None
     if to is not None:
-        trace, change, _ = conversion(first, to)
-        axes = Axes()
+        trace, change, _, axes = conversion(first, to)
     else:
         trace = Trace("verify", TracedNdarray)
         change, axes = change_of(trace, layout)
