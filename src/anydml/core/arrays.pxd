@@ -2,6 +2,7 @@
 from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t
 from numpy cimport ndarray, npy_intp
+from anydml.core.reaches cimport Reach
 from anydml.core.tensors cimport DType, Library
 
 cdef extern from *:
@@ -55,5 +56,6 @@ cdef int target(object out, const Kind *k, int rank, const int64_t *n, View *v) 
 cdef int tell(object out, const Kind *k) except -1
 cdef object packing(const Kind *k)
 cdef bint apart(const View *v, int64_t element, const View *w, int64_t other) noexcept nogil
+cdef Reach reach(const View *v, int64_t element) noexcept nogil
 cdef int64_t elements(int rank, const int64_t *n) noexcept nogil
 cdef void look(object x, View *v)

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
+from cython.cimports.anydml.core.reaches import are_apart, reach_of
 from cython.cimports.anydml.core.tensors import (
     DLTensor,
     DType,
@@ -191,26 +192,12 @@ def tell(out, k):
 
 def apart(v, element, w, other):
     """Whether the bytes from the first to the last of two arrays are others, or one has none."""
-    low: cython.p_char = v.data
-    high: cython.p_char = v.data + element
-    under: cython.p_char = w.data
-    over: cython.p_char = w.data + other
-    d: cython.int
-    for d in range(v.rank):
-        if v.n[d] == 0:
-            return True
-        if v.s[d] < 0:
-            low += (v.n[d] - 1) * v.s[d]
-        else:
-            high += (v.n[d] - 1) * v.s[d]
-    for d in range(w.rank):
-        if w.n[d] == 0:
-            return True
-        if w.s[d] < 0:
-            under += (w.n[d] - 1) * w.s[d]
-        else:
-            over += (w.n[d] - 1) * w.s[d]
-    return high <= under or over <= low
+    return are_apart(reach(v, element), reach(w, other))
+
+
+def reach(v, element):
+    """The bytes from the first to the last of an array."""
+    return reach_of(v.data, element, v.rank, v.n, v.s)
 
 
 def packing(k):

@@ -1,5 +1,5 @@
 # Moves of every call of a trace: their numbers stand in registers.
-from anydml.core.moving cimport Lookup, Move
+from anydml.core.moving cimport Move
 from libc.stdint cimport int32_t, int64_t
 
 cdef struct Pattern:
@@ -10,5 +10,11 @@ cdef class Form:
     cdef int64_t *codes
     cdef int64_t used, count, lookup_count
     cdef list patterns
-    cdef int64_t fill(self, const int64_t *found, char **at, Move *moves, Lookup *lookups, int32_t *refused) noexcept nogil
+    cdef Move *room(self) except NULL
+    cdef int64_t fill(self, const int64_t *found, char **at, Move *moves, int32_t *refused) noexcept nogil
     cdef Pattern *pattern
+
+cdef bint is_fill(object source)
+cdef int depth(object end)
+cdef int operand(int number, int count) except -1
+cdef void *new(int64_t count, size_t size) except NULL

@@ -11,20 +11,26 @@ from cython.cimports.anydml.core.moving import (
     moved,
     refuses,
 )
-from cython.cimports.anydml.core.program import depth, is_fill, new, operand
 from cython.cimports.anydml.core.simplifying import continues, simplify
-from cython.cimports.cpython.mem import PyMem_Free
+from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
 from cython.cimports.libc.stdint import int64_t
-
-from anydml.core.program import TYPES, UnfitError
 
 if not cython.compiled:
     raise ImportError("this module has to be compiled")
 
+TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
+"""How structs write the types of indices."""
+
 DIMENSIONS = cython.declare(cython.int, 64)
+"""Of moves that are not simple yet: as many as NumPy's arrays have at most."""
+
 HEAD = cython.declare(cython.int, 8)
 LOOKUP_HEAD = cython.declare(cython.int, 8)
 """Numbers of a move and of a lookup before those that it has for each dimension."""
+
+
+class UnfitError(Exception):
+    """Moves have more dimensions or lookups than compiled structs hold: NumPy has to do them."""
 
 
 class Form:
@@ -86,14 +92,18 @@ class Form:
         PyMem_Free(self.codes)
         PyMem_Free(self.pattern)
 
-    def fill(self, found, at, moves, lookups, refused):
+    def room(self):
+        """New room for the moves of a call, and for their lookups behind them."""
+        size: cython.size_t = self.count * cython.sizeof(Move) + self.lookup_count * cython.sizeof(Lookup)
+        return cython.cast(cython.pointer(Move), new(1, size))
+
+    def fill(self, found, at, moves, refused):
         """Make the moves of a call, each in its simplest form.
 
         Args:
             found: the registers.
             at: the operands' addresses.
-            moves: room for them.
-            lookups: likewise.
+            moves: what `room` gave.
             refused: set, when they are run, where an index is outside that may not be; NULL to look now.
 
         Returns:
@@ -105,7 +115,7 @@ class Form:
         strides: int64_t[16][64]
         columns: cython.pointer(cython.const[int64_t])[16]
         m: cython.pointer(Move) = moves
-        look: cython.pointer(Lookup) = lookups
+        look: cython.pointer(Lookup) = cython.cast(cython.pointer(Lookup), moves + self.count)
         code: cython.pointer(int64_t) = self.codes
         k: cython.int
         d: cython.int
@@ -172,3 +182,30 @@ def add_lookups(found, lookups, into):
             if found[k][1] == -3:
                 found[k] = (found[k][0], len(found))
         found.append((each, into))
+
+
+def is_fill(source):
+    """Whether a move's source is a pattern."""
+    return hasattr(source, "pattern")
+
+
+def depth(end):
+    """How many lookups an end of a move has, those that lookups depend on included."""
+    if is_fill(end):
+        return 0
+    return sum([1 + depth(lookup) for lookup in end.lookups])
+
+
+def operand(number, count):
+    """The number of an operand, if there is one of that number."""
+    if not 0 <= number < count:
+        raise ValueError(f"there is no operand {number}, but {count} of them")
+    return number
+
+
+def new(count, size):
+    """Memory for so many structs, all 0."""
+    found: cython.p_void = PyMem_Calloc(max(count, 1), size)
+    if found == cython.NULL:
+        raise MemoryError
+    return found

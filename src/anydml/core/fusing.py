@@ -11,14 +11,16 @@ from cython.cimports.anydml.core.arrays import (
     View,
     apart,
     make,
+    reach,
     target,
     tell,
 )
-from cython.cimports.anydml.core.forms import Form
-from cython.cimports.anydml.core.in_place import Span, mixes, widen, without_staying
+from cython.cimports.anydml.core.forms import Form, new
+from cython.cimports.anydml.core.in_place import mixes, without_staying
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.moving import Lookup, Move, run
-from cython.cimports.anydml.core.program import address, new
+from cython.cimports.anydml.core.moving import Move, run
+from cython.cimports.anydml.core.program import address
+from cython.cimports.anydml.core.reaches import Reach, around
 from cython.cimports.anydml.core.signatures import Given, see_all
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -125,13 +127,12 @@ class Call:
         result: Result
         refused: int32_t = 0
         fit: cython.int
-        donated: Span
+        donated: Reach
         form: Form = self.form
         count: cython.int = len(self.results)
         if count > 64 or given.count + count + len(self.constants) + len(self.scratch) > 256:
             return None
-        donated.low = cython.cast(int64_t, 1) << 62
-        donated.high = 0
+        donated.low = donated.high = cython.NULL
         held: list = [cython.cast(object, given.arrays[k]) for k in range(given.count)]
         made: list = []
         if out is not None and not taken(self.tree, out, made):
@@ -152,7 +153,7 @@ class Call:
                 if fit == 0:
                     return None
                 if fit == 2:
-                    widen(cython.address(donated), cython.address(views[k]), kind.element)
+                    donated = around(donated, reach(cython.address(views[k]), kind.element))
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -177,20 +178,14 @@ class Call:
                 held.append(array)
                 at[j] = address(array)
             j += 1
-        moves: cython.pointer(Move) = cython.cast(
-            cython.pointer(Move),
-            new(1, form.count * cython.sizeof(Move) + form.lookup_count * cython.sizeof(Lookup)),
-        )
+        moves: cython.pointer(Move) = form.room()
         try:
-            lookups: cython.pointer(Lookup) = cython.cast(cython.pointer(Lookup), moves + form.count)
             # What is new may be written before it is known that indices are wrong.
-            filled: int64_t = form.fill(
-                found, at, moves, lookups, cython.address(refused) if out is None else cython.NULL
-            )
+            filled: int64_t = form.fill(found, at, moves, cython.address(refused) if out is None else cython.NULL)
             if filled < 0:
                 return None
             filled = without_staying(moves, filled)
-            if donated.low < donated.high and mixes(moves, filled, donated):
+            if mixes(moves, filled, donated):
                 return None
             run(moves, filled)
             if refused:

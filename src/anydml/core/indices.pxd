@@ -1,8 +1,6 @@
 # Indices: arrays of integers, and what happens to those outside their axes.
 from libc.stdint cimport int64_t
-from anydml.core.moving cimport Move
 
 cdef object as_indices(object given)
 cdef bint place(const char *at, int type, int64_t size, int64_t *offset) noexcept nogil
 cdef int outside_of(object word, int other) except -3
-cdef const char *first_outside(const Move *m, int number) noexcept nogil

@@ -4,7 +4,7 @@ import cython
 import numpy as np
 from cython.cimports.anydml.core.arguments import is_text
 from cython.cimports.anydml.core.calls import REFUSE
-from cython.cimports.anydml.core.moving import ANYDML_CLAMP, Lookup, Move, moved, refuses
+from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 
 from anydml.strides import each_once
@@ -51,38 +51,6 @@ def place(at, type, size, offset):
         i += size
     offset[0] = max(0, min(i, size - 1))
     return offset[0] != i
-
-
-def first_outside(m, number):
-    """The first index of a move's lookup, in row-major order, that is outside its axis; NULL where there is none."""
-    d: cython.int
-    k: cython.int
-    half: int64_t
-    offset: int64_t
-    looks: Lookup[16]
-    part: Move = m[0]
-    part.lookup = looks
-    for k in range(m.lookups):
-        looks[k] = m.lookup[k]
-    if not refuses(cython.address(part), 1 << number):
-        return cython.NULL
-    for d in range(m.rank):
-        rest: int64_t = part.n[d]
-        while rest > 1:
-            # It is in the first half, or else in the other one.
-            part.n[d] = half = rest // 2
-            if refuses(cython.address(part), 1 << number):
-                rest = half
-                continue
-            rest -= half
-            for k in range(m.lookups):
-                looks[k].at = moved(looks[k].at, half * looks[k].b[d])
-        part.n[d] = 1
-    for k in range(number):
-        if looks[k].into >= 0:
-            place(looks[k].at, looks[k].type, looks[k].size, cython.address(offset))
-            looks[looks[k].into].at += offset * looks[k].stride
-    return looks[number].at
 
 
 def outside_of(word, other):

@@ -1,14 +1,25 @@
 /* What moves touch, and so which of them may run at once. */
+#ifndef ANYDML_REACHES_H
+#define ANYDML_REACHES_H
+#include "moves.h"
 
-/* The bytes that an end of a move may touch: at strides, and by the lookups that are added to it (see `into`). */
+/* Bytes from the first to the last. */
 typedef struct { const char *low, *high; } anydml_reach;
 
-static anydml_reach anydml_reach_of(const anydml_move *m, const char *at, const int64_t *strides, int64_t size, int into) {
+/* What the elements of a box lie in: no bytes where there are none, which are apart from all others. */
+static anydml_reach anydml_reach_of(const char *at, int64_t size, int rank, const int64_t *n, const int64_t *strides) {
   anydml_reach r = {at, at + size};
-  for (int d = 0; d < m->rank; d++) {
-    const int64_t far = strides[d] * (m->n[d] - 1);
+  for (int d = 0; d < rank; d++) {
+    const int64_t far = strides[d] * (n[d] - 1);
+    if (!n[d]) return (anydml_reach){0, 0};
     if (far < 0) r.low += far; else r.high += far;
   }
+  return r;
+}
+
+/* What an end of a move may touch: at strides, and by the lookups that are added to it (see `into`). */
+static anydml_reach anydml_touched(const anydml_move *m, const char *at, const int64_t *strides, int64_t size, int into) {
+  anydml_reach r = anydml_reach_of(at, size, m->rank, m->n, strides);
   for (int k = 0; k < m->lookups; k++) {
     if (m->lookup[k].into != into) continue;
     const int64_t far = m->lookup[k].stride * (m->lookup[k].size - 1);
@@ -19,13 +30,19 @@ static anydml_reach anydml_reach_of(const anydml_move *m, const char *at, const 
 
 static inline int anydml_apart(anydml_reach p, anydml_reach q) { return p.high <= q.low || q.high <= p.low; }
 
-static inline anydml_reach anydml_writes(const anydml_move *m) { return anydml_reach_of(m, m->to, m->a, m->element, -2); }
+/* Both, and what lies between them. */
+static inline anydml_reach anydml_around(anydml_reach p, anydml_reach q) {
+  if (p.low == p.high) return q;
+  return (anydml_reach){p.low < q.low ? p.low : q.low, p.high > q.high ? p.high : q.high};
+}
+
+static inline anydml_reach anydml_writes(const anydml_move *m) { return anydml_touched(m, m->to, m->a, m->element, -2); }
 
 /* Whether nothing that the second move reads may be written by the first. */
 static int anydml_reads_apart(anydml_reach written, const anydml_move *m) {
-  if (!m->pattern && !anydml_apart(written, anydml_reach_of(m, m->from, m->b, m->element, -1))) return 0;
+  if (!m->pattern && !anydml_apart(written, anydml_touched(m, m->from, m->b, m->element, -1))) return 0;
   for (int k = 0; k < m->lookups; k++)
-    if (!anydml_apart(written, anydml_reach_of(m, m->lookup[k].at, m->lookup[k].b, 8, k))) return 0;
+    if (!anydml_apart(written, anydml_touched(m, m->lookup[k].at, m->lookup[k].b, 8, k))) return 0;
   return 1;
 }
 
@@ -55,3 +72,4 @@ static int anydml_free(const anydml_move *p, const anydml_move *q) {
   for (int k = 0; k < q->lookups; k++) lookups |= q->lookup[k].into == -2;
   return !lookups && p->rank == q->rank && anydml_combs_apart(p, q, q->to - p->to, 0);
 }
+#endif

@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.anydml.core.moving import ANYDML_RANK, moved
+from cython.cimports.anydml.core.reaches import reads_apart, writes
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -128,7 +129,8 @@ def unite(m, outer, inner):
 def continues(first, second):
     """Let a simple move do what follows it at both ends, too; False where it does not follow.
 
-    Both are boxes with the same strides, which differ in one size at most, and meet along that one.
+    Both are boxes with the same strides, which differ in one size at most, and meet along that one; and neither writes
+    what the other reads.
     """
     d: cython.int
     differing: cython.int = -2
@@ -147,7 +149,7 @@ def continues(first, second):
             if differing != -2:
                 return False
             differing = d
-    if differing < 0 and by == first.element and further == first.element:
+    if differing < 0 and by == first.element and further == first.element and are_free(first, second):
         first.element += second.element
         d = first.rank - 1
         if d >= 0 and first.a[d] == first.element and first.b[d] == first.element:
@@ -156,10 +158,17 @@ def continues(first, second):
             first.rank = d
         return True
     for d in range(first.rank):
-        if (differing == d or differing == -2) and by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d]:
+        if differing != d and differing != -2:
+            continue
+        if by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d] and are_free(first, second):
             first.n[d] += second.n[d]
             return d == 0 or not goes_on(first, d - 1, d) or merge(first, d)
     return False
+
+
+def are_free(first, second):
+    """Whether neither of two moves writes what the other reads."""
+    return reads_apart(writes(first), second) and reads_apart(writes(second), first)
 
 
 def merge(m, d):

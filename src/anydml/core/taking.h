@@ -59,9 +59,7 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
   for (; many < count; many++) {
     const anydml_move *q = m + many;
     if (q->rank || !anydml_is_plain(q) || q->element > ANYDML_UNIT || q->to < written.high) break;
-    anydml_reach more = read;
-    if (q->from < more.low) more.low = q->from;
-    if (q->from + q->element > more.high) more.high = q->from + q->element;
+    const anydml_reach more = anydml_around(read, (anydml_reach){q->from, q->from + q->element});
     if (!anydml_apart((anydml_reach){written.low, q->to + q->element}, more)) break;
     written.high = q->to + q->element;
     read = more;
@@ -81,7 +79,7 @@ static int64_t anydml_take_runs(anydml_step *s, const anydml_move *m, int64_t co
 static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t count, int streamed) {
   if (m->rank != 1 || !anydml_is_plain(m) || (!streamed && anydml_bytes(m) < ANYDML_ROWS_FROM)) return 0;
   const int64_t n0 = m->n[0];
-  anydml_reach written = anydml_writes(m), read = anydml_reach_of(m, m->from, m->b, m->element, -1);
+  anydml_reach written = anydml_writes(m), read = anydml_touched(m, m->from, m->b, m->element, -1);
   int64_t many = 1, row = m->element;
   int joined = 1, lines = !(((uintptr_t)m->to | m->a[0] | m->element) & 63), apart = 1;
   int64_t least = m->element;
@@ -89,10 +87,9 @@ static int64_t anydml_take_rows(anydml_step *s, const anydml_move *m, int64_t co
   for (; many < count; many++) {
     const anydml_move *p = m + many - 1, *q = m + many;
     if (q->rank != 1 || !anydml_is_plain(q) || q->n[0] != n0) break;
-    const anydml_reach to = anydml_writes(q), from = anydml_reach_of(q, q->from, q->b, q->element, -1);
+    const anydml_reach to = anydml_writes(q), from = anydml_touched(q, q->from, q->b, q->element, -1);
     const int follows = q->to == p->to + p->element && q->a[0] == m->a[0], is_apart = to.low >= written.high;
-    anydml_reach all = {read.low < from.low ? read.low : from.low, read.high > from.high ? read.high : from.high};
-    anydml_reach put = {written.low, to.high > written.high ? to.high : written.high};
+    const anydml_reach all = anydml_around(read, from), put = anydml_around(written, to);
     if (to.low < written.low || !anydml_apart(put, all)) break;
     /* Either all follow each other in one row, or all lie apart; and rows are long enough for that. */
     joined &= follows && row + q->element <= m->a[0];

@@ -2,7 +2,7 @@
 """Tapes: steps that work numbers out of others, and check them (see `anydml.tracing.tape`, which makes them)."""
 
 import cython
-from cython.cimports.anydml.core.program import new
+from cython.cimports.anydml.core.forms import new
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy

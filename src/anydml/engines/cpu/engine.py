@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from anydml import core
-from anydml.engines.common import HostKernelProgram, index_error, scratch_arrays
+from anydml.engines.common import HostKernelProgram, scratch_arrays
 from anydml.engines.cpu.nonzero import argwhere
 from anydml.engines.cpu.threads import get_num_threads
 from anydml.engines.protocol import Array, CompiledProgram
@@ -67,7 +67,8 @@ class CpuProgram:
         """The moves between these operands' addresses, or NumPy's views of them."""
         if self._numpys is not None:
             return self._numpys.bind(operands)
-        bound: Bound = self.packed.bind((*operands, *scratch_arrays(self.source)), partial(index_error, self.source))
+        every = (*operands, *scratch_arrays(self.source))
+        bound: Bound = self.packed.bind(every, partial(_refuse, self.source, every))
         return bound
 
     def run(self, operands: Sequence[Array]) -> None:
@@ -88,6 +89,14 @@ class CpuProgram:
         lines += [f"    {move}" for move in moves[:SHOWN]]
         lines += [f"    … {len(moves) - SHOWN} more"] if len(moves) > SHOWN else []
         return "\n".join(lines)
+
+
+def _refuse(program: Program, operands: Sequence[Array]) -> None:
+    """Raise the error for the first index that may not be outside its axis."""
+    from anydml.engines.numpy.general import bind_refusals
+
+    for refuse in bind_refusals(program, operands):
+        refuse()
 
 
 def _said(names: Sequence[str], moves: int, is_past: bool, parts: int) -> str:
