@@ -50,10 +50,8 @@ class TorchAdapter(ArrayAdapter):
         if is_recorded() or (has_modes() and _get_mode(_PROXIES) is not None):
             recorder = "torch.jit.trace" if is_recorded() else "make_fx"
             self.refuse(name, field, f"while {recorder} records", "what it records are calls of torch.ops.anydml")
-        dtype = _SIMPLE.get(tensor.dtype) if _is_simple(tensor) else None
-        if dtype is None:
-            tensor = self._plain(name, field, is_target)
-            dtype = _numpy_dtype(tensor.dtype)
+        tensor = self._plain(name, field, is_target)
+        dtype = _numpy_dtype(tensor.dtype)
         try:
             held, address = tensor.untyped_storage().nbytes(), tensor.data_ptr()
         except (RuntimeError, NotImplementedError) as error:
@@ -88,10 +86,7 @@ class TorchAdapter(ArrayAdapter):
         """
         array = self.array
         kind = array.dtype if dtype == _numpy_dtype(array.dtype) else getattr(torch, dtype.name)
-        if type(array) is torch.Tensor and shape and kind is array.dtype:
-            tensor = array.new_empty(*shape)
-        else:
-            tensor = torch.empty(shape, dtype=kind, device="cpu")
+        tensor = torch.empty(shape, dtype=kind, device="cpu")
         try:
             # Asked of a fake tensor, PyTorch would warn.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
@@ -154,16 +149,6 @@ class TorchAdapter(ArrayAdapter):
         return tensor.detach().resolve_conj().resolve_neg()
 
 
-def _is_simple(tensor: Any) -> bool:
-    """Whether a tensor is what most are, of which nothing more need be asked but its dtype."""
-    return (
-        type(tensor) is torch.Tensor
-        and tensor.is_cpu
-        and tensor.layout is torch.strided
-        and not (tensor.is_nested or tensor.requires_grad or tensor.is_neg() or is_dual(tensor))
-    )
-
-
 def is_dual(tensor: Any) -> bool:
     """Whether forward mode gave a tensor a tangent that is carried now."""
     if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled():
@@ -203,24 +188,14 @@ def _numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return found if found.itemsize == dtype.itemsize else np.dtype((np.void, dtype.itemsize))
 
 
-_SIMPLE = {
-    dtype: _numpy_dtype(dtype)
-    for dtype in (
-        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32),
-        *(torch.int64, torch.float16, torch.float32, torch.float64),
-    )
-}
-"""NumPy's dtypes for those without lazy conjugates and without a scale."""
-
-
 def _written(tensors: Iterable[Any]) -> None:
     torch.autograd.graph.increment_version([tensor for tensor in tensors if not tensor.is_inference()])
 
 
 def _packed() -> dict[int, np.dtype[Any]]:
-    """NumPy's dtypes by DLPack's numbers of those without lazy conjugates."""
+    """NumPy's dtypes by DLPack's numbers of those without lazy conjugates and without a scale."""
     codes = {"i": 0, "u": 1, "f": 2, "b": 6}
-    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in _SIMPLE.values()}
+    found = {codes[dtype.kind] << 8 | 8 * dtype.itemsize: dtype for dtype in map(np.dtype, "?BHIQbhiqefd")}
     return found | {4 << 8 | 16: _numpy_dtype(torch.bfloat16)}
 
 

@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.anydml.core.memory import new_array
-from cython.cimports.anydml.core.reaches import are_apart, reach_of
+from cython.cimports.anydml.core.reaches import Reach, are_apart, reach_of
 from cython.cimports.anydml.core.tensors import (
     DLTensor,
     DType,
@@ -196,8 +196,13 @@ def apart(v, element, w, other):
 
 
 def reach(v, element):
-    """The bytes from the first to the last of an array."""
-    return reach_of(v.data, element, v.rank, v.n, v.s)
+    """The bytes from the first to the last of an array: none, which are apart from all others, where it has none."""
+    found: Reach = reach_of(v.data, element, v.rank, v.n, v.s)
+    d: cython.int
+    for d in range(v.rank):
+        if v.n[d] == 0:
+            found.low = found.high = cython.NULL
+    return found
 
 
 def packing(k):

@@ -21,6 +21,7 @@ cdef struct Call:
     int64_t b[130]   # and at the source
     bint is_given    # whether that is the caller's
     bint is_unfit    # whether a move has too many dimensions, or no element to look up
+    int outside      # what lookups do with indices outside their axes
     int refusing     # lookups, a bit each, whose indices have to be inside before anything is written
     int32_t refused  # whether an index was found outside that may not be
     int count        # moves that were not run yet
@@ -32,7 +33,8 @@ cdef int opened(Call *c, object x) except -1
 cdef object result(Call *c, object out, int rank, const int64_t *n)
 cdef int move(Call *c, char *to, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b) except -1
 cdef int fill_box(Call *c, char *to, int rank, const int64_t *n, const int64_t *a) except -1
-cdef void look_up(Call *c, const char *at, int64_t size, int64_t stride, int outside, int into) noexcept nogil
+cdef bint choose_outside(Call *c, object word, int other) except -1
+cdef void look_up(Call *c, const char *at, int64_t size, int64_t stride, int into) noexcept nogil
 cdef object looked_up(Call *c, object found, const char *source, int rank, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t *s)
 cdef object moved(Call *c, object out, int rank, const int64_t *n, const char *source, const int64_t *b)
 cdef object done(Call *c, object found)

@@ -1,6 +1,7 @@
 """What calls have in common: an array is read, a result made, moves are collected and run together."""
 
 import cython
+from cython.cimports.anydml.core.arguments import is_text
 from cython.cimports.anydml.core.arrays import apart, make, read, target, tell
 from cython.cimports.anydml.core.moving import (
     ANYDML_CLAMP,
@@ -39,21 +40,32 @@ def fill_box(c, to, rank, n, a):
     return _added(c, simplify(_next(c, to, c.pattern, c.kind.element), rank, n, a, ZEROS, cython.NULL))
 
 
-def look_up(c, at, size, stride, outside, into):
+def choose_outside(c, word, other):
+    """What lookups do with indices outside an axis, by a call's word, which is ``"error"`` or that of one other.
+
+    Returns 1 for what is left to Python.
+    """
+    if not is_text(word):
+        return 1
+    c.outside = REFUSE if word == "error" else other
+    return word != "error" and word != ("clamp" if other == ANYDML_CLAMP else "skip")
+
+
+def look_up(c, at, size, stride, into):
     """A lookup of the move by `looked_up`, in the order in which they are looked up.
 
-    Where an index lies outside that `outside` refuses, there is no result in the end.
+    Where an index lies outside that may not, there is no result in the end.
     """
     look: cython.pointer(Lookup) = c.lookups + c.looks
     look.at = at
     look.type = c.type
     look.size = size
     look.stride = stride
-    look.outside = ANYDML_CLAMP if outside == REFUSE else outside
+    look.outside = ANYDML_CLAMP if c.outside == REFUSE else c.outside
     # A new result may be written before all indices were looked at.
-    look.refused = cython.address(c.refused) if outside == REFUSE and not c.is_given else cython.NULL
+    look.refused = cython.address(c.refused) if c.outside == REFUSE and not c.is_given else cython.NULL
     look.into = into
-    if outside == REFUSE and c.is_given:
+    if c.outside == REFUSE and c.is_given:
         c.refusing |= 1 << c.looks
     # Nothing is inside an axis without elements.
     c.is_unfit |= size == 0 and look.outside == ANYDML_CLAMP
@@ -91,7 +103,7 @@ def _added(c, simplified):
     """Count the move that was made last, unless it moves nothing, or the one before it does it, too."""
     if simplified:
         c.is_unfit |= simplified < 0
-    elif not c.count or not continues(c.moves + c.count - 1, c.moves + c.count):
+    elif not c.count or not continues(c.moves + c.count - 1, c.moves + c.count, True):
         c.count += 1
         if c.count == MOST:
             return _run(c)

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Forms: moves whose numbers stand in registers, so that one trace makes the moves of every call (see `tapes`)."""
 
 import cython
@@ -14,9 +13,6 @@ from cython.cimports.anydml.core.moving import (
 from cython.cimports.anydml.core.simplifying import continues, simplify
 from cython.cimports.cpython.mem import PyMem_Calloc, PyMem_Free
 from cython.cimports.libc.stdint import int64_t
-
-if not cython.compiled:
-    raise ImportError("this module has to be compiled")
 
 TYPES = {"int32": -4, "int64": -8, "uint32": 4, "uint64": 8, "uint8": 1}
 """How structs write the types of indices."""
@@ -167,7 +163,7 @@ class Form:
                     refusing |= (code[(k - looks) * (LOOKUP_HEAD + rank) + 7] != 0) << k
                 if refusing and refuses(m, refusing):
                     return -1
-                if m == moves or not continues(m - 1, m):
+                if m == moves or not continues(m - 1, m, False):
                     m += 1
                     look += looks
         return m - moves

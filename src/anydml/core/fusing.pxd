@@ -5,9 +5,6 @@ from anydml.core.forms cimport Form
 from anydml.core.signatures cimport Given
 from anydml.core.tapes cimport Tape
 
-cdef class Slot:
-    cdef readonly int number
-
 cdef class Result:
     cdef int rank
     cdef int64_t n[64]
@@ -31,5 +28,3 @@ cdef class Calls:
 cdef int fits(Given *given, object array, View *views, int k, const Kind *kind, int rank, const int64_t *n) except -1
 cdef bint is_same(const View *v, const View *w) noexcept nogil
 cdef Kind kind_of(Result result, Given *given) except *
-cdef object built(object tree, list results)
-cdef bint taken(object tree, object out, list found) except -1

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Calls of fused functions: found by what their arguments are, and done from there to the results.
 
 What is unusual is left to Python, which says what is wrong with it: then nothing was done.
@@ -22,13 +21,12 @@ from cython.cimports.anydml.core.moving import Move, run
 from cython.cimports.anydml.core.program import address
 from cython.cimports.anydml.core.reaches import Reach, around
 from cython.cimports.anydml.core.signatures import Given, see_all
+from cython.cimports.anydml.core.slots import Slot, built, taken
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.dict import PyDict_GetItem
-from cython.cimports.cpython.list import PyList_CheckExact
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.ref import PyObject
-from cython.cimports.cpython.tuple import PyTuple_CheckExact
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.numpy import dtype, import_array, npy_intp
@@ -44,17 +42,6 @@ CODE_WEIGHT = cython.declare(int64_t, 8)
 """Bytes of a call in any case, and for each number that it is made of."""
 
 WORD = np.dtype(np.uint64)
-
-
-class Slot:
-    """The place of a result in a structure.
-
-    Args:
-        number: the result's.
-    """
-
-    def __cinit__(self, number: cython.int):
-        self.number = number
 
 
 class Result:
@@ -320,42 +307,3 @@ def kind_of(result, given):
         kind.descr = cython.cast(cython.pointer(PyObject), result.dtype)
         kind.element = cython.cast(dtype, result.dtype).itemsize
     return kind
-
-
-def built(tree, results):
-    """A structure with results in their places."""
-    if isinstance(tree, Slot):
-        return results[cython.cast(Slot, tree).number]
-    if PyList_CheckExact(tree):
-        return [built(each, results) for each in tree]
-    if isinstance(tree, tuple):
-        items = [built(each, results) for each in tree]
-        return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
-    if type(tree) is dict:
-        return {name: built(each, results) for name, each in tree.items()}
-    return tree
-
-
-def taken(tree, out, found):
-    """Find what stands in the places of results, in a structure of the caller's; False where they differ."""
-    if isinstance(tree, Slot):
-        found.append(out)
-        return True
-    # Nothing of the caller's own may run, now that its arrays were looked at.
-    if isinstance(tree, (list, tuple)):
-        if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
-            return False
-        for k in range(len(tree)):
-            if not taken(tree[k], out[k], found):
-                return False
-        return True
-    if type(tree) is dict:
-        if type(out) is not dict or len(out) != len(tree):
-            return False
-        for name in out:
-            if type(name) is not str:
-                return False
-        for name, each in tree.items():
-            if type(name) is not str or name not in out or not taken(each, out[name], found):
-                return False
-    return True

@@ -1,12 +1,8 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Moves whose results lie in the memory of an argument: what stays where it is goes, and what mixes is refused."""
 
 import cython
 from cython.cimports.anydml.core.reaches import Reach, are_apart, reads_apart, writes
 from cython.cimports.libc.stdint import int64_t
-
-if not cython.compiled:
-    raise ImportError("this module has to be compiled")
 
 MOST_MOVES = cython.declare(cython.int, 64)
 """Moves that are compared with each other."""

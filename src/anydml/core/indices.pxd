@@ -3,4 +3,3 @@ from libc.stdint cimport int64_t
 
 cdef object as_indices(object given)
 cdef bint place(const char *at, int type, int64_t size, int64_t *offset) noexcept nogil
-cdef int outside_of(object word, int other) except -3

@@ -2,9 +2,6 @@
 
 import cython
 import numpy as np
-from cython.cimports.anydml.core.arguments import is_text
-from cython.cimports.anydml.core.calls import REFUSE
-from cython.cimports.anydml.core.moving import ANYDML_CLAMP
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 
 from anydml.strides import each_once
@@ -51,15 +48,3 @@ def place(at, type, size, offset):
         i += size
     offset[0] = max(0, min(i, size - 1))
     return offset[0] != i
-
-
-def outside_of(word, other):
-    """What lookups do with indices outside an axis, by the word of a call, which is ``"error"`` or that of one other.
-
-    −2 for what is left to Python.
-    """
-    if not is_text(word):
-        return -2
-    if word == "error":
-        return REFUSE
-    return other if word == ("clamp" if other == ANYDML_CLAMP else "skip") else -2

@@ -15,7 +15,7 @@ cdef struct Block:  # what stands in the 64 bytes before a block's own bytes
     Block *under    # the one that waited before it on its shelf
     size_t size     # bytes after the header
     int64_t since   # nanoseconds
-    int64_t shelf   # -1 where the bytes are malloc's
+    int64_t shelf
     int64_t unused[4]
 
 cdef struct Waiting:
@@ -31,8 +31,6 @@ cdef Block *taken(Block **first) noexcept nogil
 cdef Block *surplus(size_t most, int64_t before) noexcept nogil
 cdef void give(Block *block) noexcept nogil
 cdef void trim(size_t most) noexcept nogil
-cdef Block *small(size_t size) noexcept nogil
-cdef Block *large(size_t size) noexcept nogil
 cdef void *watch(void *nothing) noexcept nogil
 cdef void *allocate(void *nothing, size_t size) noexcept nogil
 cdef void *allocate_zeros(void *nothing, size_t count, size_t size) noexcept nogil

@@ -25,7 +25,6 @@ from cython.cimports.anydml.core.pool import now, start
 from cython.cimports.cpython.pycapsule import PyCapsule_New
 from cython.cimports.cpython.ref import Py_INCREF
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcpy, memset, strcpy
 from cython.cimports.numpy import PyDataMem_Handler, PyDataMem_SetHandler, dtype, npy_intp
 
@@ -123,27 +122,18 @@ def watch(nothing):
     return cython.NULL
 
 
-def small(size):
-    """A block of malloc's: of an array that was large and is resized."""
-    block: cython.pointer(Block) = cython.cast(cython.pointer(Block), malloc(cython.sizeof(Block) + size))
-    if block:
-        block.size = size
-        block.shelf = -1
-    return block
-
-
-def large(size):
-    """A block that waited, or a new one."""
+def allocate(nothing, size):
+    """As malloc: a block that waited, or a new one. None is smaller than `LEAST`, though arrays may become so."""
     if size > MOST:
         return cython.NULL
-    shelf: cython.int = shelf_of(size)
+    shelf: cython.int = shelf_of(max(size, LEAST))
     block: cython.pointer(Block) = cython.NULL
     lock()
     if waiting.shelves[shelf]:
         block = taken(waiting.shelves + shelf)
     unlock()
     if block:
-        return block
+        return block + 1
     pages: cython.p_char = take_pages(size_on(shelf))
     if not pages:
         trim(0)
@@ -152,13 +142,7 @@ def large(size):
         block = cython.cast(cython.pointer(Block), pages) - 1
         block.size = size_on(shelf)
         block.shelf = shelf
-    return block
-
-
-def allocate(nothing, size):
-    """As malloc."""
-    block: cython.pointer(Block) = large(size) if size >= LEAST else small(size)
-    return block + 1 if block else cython.NULL
+    return pages
 
 
 def allocate_zeros(nothing, count, size):
@@ -176,7 +160,7 @@ def reallocate(nothing, bytes_, size):
     if not bytes_:
         return allocate(nothing, size)
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
-    if block.shelf >= 0 and LEAST <= size <= MOST and shelf_of(size) == block.shelf:
+    if size <= MOST and shelf_of(max(size, LEAST)) == block.shelf:
         return bytes_
     found: cython.p_void = allocate(nothing, size)
     if found:
@@ -190,9 +174,6 @@ def release(nothing, bytes_, size):
     if not bytes_:
         return
     block: cython.pointer(Block) = cython.cast(cython.pointer(Block), bytes_) - 1
-    if block.shelf < 0:
-        free(block)
-        return
     block.since = now()
     found: cython.pointer(Block) = cython.NULL
     is_first: cython.bint

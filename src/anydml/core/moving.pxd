@@ -46,10 +46,8 @@ cdef extern from "steps.h" nogil:
 cdef inline char *moved(const char *at, int64_t by) noexcept nogil:
     return <char *>(<size_t>at + <size_t>by)
 
-cdef int64_t written_by(const Move *m, int64_t count) noexcept nogil
-cdef int64_t plan(Stage *stage, const Move *m, int64_t count, int64_t written) noexcept nogil
 cdef bint refuses(const Move *m, int which) noexcept nogil
-cdef const char *name_of(const Step *step) noexcept nogil
+cdef list described(const Move *m, int64_t count)
 
 cdef int64_t HELD_EFFORT, SHARED_EFFORT, ITEM_BYTES, LOOKUP_BYTES, ROUND_EFFORT, CLAIMS, LEAST_CLAIM, MOST_CLAIM
 

@@ -106,16 +106,6 @@ def some_units(plan, first, last):
     anydml_work(cython.cast(cython.pointer(cython.const[Stage]), plan), first, last)
 
 
-def written_by(m, count):
-    """Bytes that moves write."""
-    return anydml_written(m, count)
-
-
-def plan(stage, m, count, written):
-    """Choose steps for the first moves, all of which may be done at once; how many moves they do."""
-    return anydml_plan(stage, m, count, written)
-
-
 def refuses(m, which):
     """Whether lookups of a move, a bit each, have indices outside their axes; those that are skipped do not count."""
     k: cython.int
@@ -145,9 +135,29 @@ def refuses(m, which):
     return refused != 0
 
 
-def name_of(step):
-    """What a step's kernel is called."""
-    return anydml_step_name(step)
+def described(m, count):
+    """How moves are done.
+
+    Returns:
+        For each stage, whose moves may be done at once, the kernels' names, how many moves there are, whether some
+        are written past the caches, and how many parts there are that threads may share.
+    """
+    stage: Stage
+    k: cython.int
+    done: int64_t
+    found: list = []
+    written: int64_t = anydml_written(m, count)
+    while count > 0:
+        done = anydml_plan(cython.address(stage), m, count, written)
+        names: dict = {}
+        past: cython.int = 0
+        for k in range(stage.steps):
+            names[anydml_step_name(cython.address(stage.step[k])).decode()] = None
+            past |= stage.step[k].streamed
+        found.append((tuple(names), done, bool(past), stage.units))
+        m += done
+        count -= done
+    return found
 
 
 def run_backwards(m, count):

@@ -6,9 +6,19 @@ Each gives None for what Python has to do, or refuse.
 import cython
 from cython.cimports.anydml.core.arguments import axis_of, number
 from cython.cimports.anydml.core.arrays import RANK, View, apart, read_indices
-from cython.cimports.anydml.core.calls import REFUSE, Call, done, look_up, looked_up, move, opened, result
-from cython.cimports.anydml.core.indices import as_indices, outside_of, place
-from cython.cimports.anydml.core.moving import ANYDML_CLAMP
+from cython.cimports.anydml.core.calls import (
+    REFUSE,
+    Call,
+    choose_outside,
+    done,
+    look_up,
+    looked_up,
+    move,
+    opened,
+    result,
+)
+from cython.cimports.anydml.core.indices import as_indices, place
+from cython.cimports.anydml.core.moving import ANYDML_CLAMP, ANYDML_LOOKUPS
 from cython.cimports.libc.stdint import int64_t
 
 FEW = cython.declare(cython.int, 8)
@@ -44,6 +54,17 @@ def move_plane(c, into, source, along):
     return move(c, into, source, rank, c.n, c.a, c.b)
 
 
+def along_axis(c, given, axis):
+    """The axis that as many dimensions of indices look along; returns 1 where they do not fit the array's others."""
+    d: cython.int
+    if axis_of(given, c.x.rank, axis) or c.indices.rank != c.x.rank:
+        return 1
+    for d in range(c.x.rank):
+        if d != axis[0] and c.indices.n[d] > c.x.n[d]:
+            return 1
+    return 0
+
+
 def gather(x, indices, axis, out_of_range, out):
     """``result[lead, i, trail] = x[lead, indices[i], trail]``."""
     c: Call[1]
@@ -54,7 +75,9 @@ def gather(x, indices, axis, out_of_range, out):
     d: cython.int
     at: int64_t
     indices = opened_by(c, x, indices)
-    if indices is None or axis_of(axis, v.rank, cython.address(along)) or v.rank - 1 + w.rank > RANK:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_CLAMP):
+        return None
+    if axis_of(axis, v.rank, cython.address(along)) or v.rank - 1 + w.rank > RANK:
         return None
     rank: cython.int = v.rank - 1 + w.rank
     total: int64_t = 1
@@ -70,8 +93,7 @@ def gather(x, indices, axis, out_of_range, out):
             s[d] = 0
     size: int64_t = v.n[along]
     is_few: cython.bint = w.rank <= 1 and total and (not w.rank or w.n[0] <= FEW)
-    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
-    if outside == -2 or (total and not size):
+    if total and not size:
         return None
     found = begun(c, out, rank, c.n)
     if found is None:
@@ -79,11 +101,11 @@ def gather(x, indices, axis, out_of_range, out):
     if is_few:
         # Copies of planes: those of short columns are woven together.
         for d in range(w.n[0] if w.rank else 1):
-            if place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at)) and outside == REFUSE:
+            if place(w.data + d * (w.s[0] if w.rank else 0), c.type, size, cython.address(at)) and c.outside == REFUSE:
                 return None
             move_plane(c, c.to.data + d * (c.to.s[along] if w.rank else 0), v.data + at * v.s[along], along)
         return done(c, found)
-    look_up(c, w.data, size, v.s[along], outside, -1)
+    look_up(c, w.data, size, v.s[along], -1)
     return looked_up(c, found, v.data, rank, c.n, c.to.s, c.b, s)
 
 
@@ -95,19 +117,14 @@ def gather_elements(x, indices, axis, out_of_range, out):
     along: int64_t
     d: cython.int
     indices = opened_by(c, x, indices)
-    if indices is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_CLAMP) or along_axis(c, axis, cython.address(along)):
         return None
     for d in range(v.rank):
-        if d != along and w.n[d] > v.n[d]:
-            return None
         c.b[d] = 0 if d == along else v.s[d]
-    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
-    if outside == -2:
-        return None
     found = begun(c, out, w.rank, w.n)
     if found is None:
         return None
-    look_up(c, w.data, v.n[along], v.s[along], outside, -1)
+    look_up(c, w.data, v.n[along], v.s[along], -1)
     return looked_up(c, found, v.data, w.rank, w.n, c.to.s, c.b, w.s)
 
 
@@ -121,12 +138,12 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
     d: cython.int
     own: cython.int
     indices = opened_by(c, x, indices)
-    if indices is None or number(batch_dims, cython.address(first)) or not w.rank or w.n[w.rank - 1] > 16:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_CLAMP) or number(batch_dims, cython.address(first)):
+        return None
+    if not 0 <= first < w.rank or first > v.rank or w.n[w.rank - 1] > min(v.rank - first, ANYDML_LOOKUPS):
         return None
     length: cython.int = w.n[w.rank - 1]
     last: cython.int = w.rank - 1
-    if not 0 <= first < w.rank or first > v.rank or length > v.rank - first:
-        return None
     rank: cython.int = last + v.rank - first - length
     if rank > RANK:
         return None
@@ -138,12 +155,9 @@ def gather_nd(x, indices, batch_dims, out_of_range, out):
         c.n[d] = w.n[d] if d < last else v.n[own]
         s[d] = w.s[d] if d < last else 0
         c.b[d] = v.s[d] if d < first else 0 if d < last else v.s[own]
-    outside: cython.int = outside_of(out_of_range, ANYDML_CLAMP)
-    if outside == -2:
-        return None
     found = begun(c, out, rank, c.n)
     if found is None:
         return None
     for d in range(length):
-        look_up(c, w.data + d * w.s[last], v.n[first + d], v.s[first + d], outside, -1)
+        look_up(c, w.data + d * w.s[last], v.n[first + d], v.s[first + d], -1)
     return looked_up(c, found, v.data, rank, c.n, c.to.s, c.b, s)

@@ -1,29 +1,15 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Programs as C structs: moves packed once, bound to operands, and run any number of times."""
 
 import cython
 import numpy as np
 from cython.cimports.anydml.core.forms import Form, new
-from cython.cimports.anydml.core.moving import (
-    SHARED_EFFORT,
-    Stage,
-    effort,
-    name_of,
-    plan,
-    refuses,
-    run,
-    run_backwards,
-    written_by,
-)
+from cython.cimports.anydml.core.moving import SHARED_EFFORT, described, effort, refuses, run, run_backwards
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.cpython.tuple import PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.numpy import NPY_ARRAY_WRITEABLE, PyArray_DATA, PyArray_FLAGS, ndarray
 
 from anydml.core.forms import UnfitError
-
-if not cython.compiled:
-    raise ImportError("this module has to be compiled")
 
 
 class Numbers(dict):
@@ -76,30 +62,8 @@ class Compiled:
         return effort(self.moves, self.count) >= SHARED_EFFORT
 
     def stages(self):
-        """How the moves are done, where their operands lie far apart from each other.
-
-        Returns:
-            For each stage, whose moves may be done at once, the kernels' names, how many moves there are, whether some
-            are written past the caches, and how many parts there are that threads may share.
-        """
-        stage: Stage
-        k: cython.int
-        done: int64_t
-        first: int64_t = 0
-        found: list = []
-        written: int64_t = written_by(self.moves, self.count)
-        while first < self.count:
-            done = plan(cython.address(stage), self.moves + first, self.count - first, written)
-            names: list = []
-            past: cython.int = 0
-            for k in range(stage.steps):
-                name = name_of(cython.address(stage.step[k])).decode()
-                past |= stage.step[k].streamed
-                if name not in names:
-                    names.append(name)
-            found.append((tuple(names), done, bool(past), stage.units))
-            first += done
-        return found
+        """How the moves are done, where their operands lie far apart from each other (see `described`)."""
+        return described(self.moves, self.count)
 
     def bind(self, operands, outside=None):
         """The same moves between operands' addresses.

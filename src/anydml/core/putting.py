@@ -6,10 +6,10 @@ Each gives None for what Python has to do, or refuse.
 import cython
 from cython.cimports.anydml.core.arguments import axis_of, number
 from cython.cimports.anydml.core.arrays import RANK, View, apart, read_alike, read_mask, target
-from cython.cimports.anydml.core.calls import Call, done, look_up, looked_up, move, opened
-from cython.cimports.anydml.core.indices import outside_of, place
-from cython.cimports.anydml.core.moving import ANYDML_SKIP
-from cython.cimports.anydml.core.picking import begun, opened_by
+from cython.cimports.anydml.core.calls import Call, choose_outside, done, look_up, looked_up, move, opened
+from cython.cimports.anydml.core.indices import place
+from cython.cimports.anydml.core.moving import ANYDML_LOOKUPS, ANYDML_SKIP
+from cython.cimports.anydml.core.picking import along_axis, begun, opened_by
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -39,22 +39,19 @@ def scatter(x, indices, updates, axis, out_of_range, out):
     along: int64_t
     d: cython.int
     indices = opened_by(c, x, indices)
-    if indices is None or axis_of(axis, v.rank, cython.address(along)) or w.rank != v.rank:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP) or along_axis(c, axis, cython.address(along)):
         return None
     if read_alike(updates, u, c.kind) or u.rank != v.rank:
         return None
     for d in range(v.rank):
-        if (d != along and w.n[d] > v.n[d]) or u.n[d] != w.n[d]:
+        if u.n[d] != w.n[d]:
             return None
-    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
-    if outside == -2:
-        return None
     found = put_into(c, x, out)
     if found is None:
         return None
     for d in range(v.rank):
         c.a[d] = 0 if d == along else c.to.s[d]
-    look_up(c, w.data, v.n[along], c.to.s[along], outside, -2)
+    look_up(c, w.data, v.n[along], c.to.s[along], -2)
     return looked_up(c, found, u.data, w.rank, w.n, c.a, u.s, w.s)
 
 
@@ -67,21 +64,20 @@ def scatter_nd(x, indices, updates, out_of_range, out):
     s: int64_t[64]
     d: cython.int
     indices = opened_by(c, x, indices)
-    if indices is None or not w.rank or w.n[w.rank - 1] > 16:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP):
+        return None
+    if not w.rank or w.n[w.rank - 1] > min(v.rank, ANYDML_LOOKUPS):
         return None
     length: cython.int = w.n[w.rank - 1]
     last: cython.int = w.rank - 1
     rank: cython.int = last + v.rank - length
-    if length > v.rank or rank > RANK:
+    if rank > RANK:
         return None
     if read_alike(updates, u, c.kind) or u.rank != rank:
         return None
     for d in range(rank):
         if u.n[d] != (w.n[d] if d < last else v.n[d - last + length]):
             return None
-    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
-    if outside == -2:
-        return None
     found = put_into(c, x, out)
     if found is None:
         return None
@@ -89,7 +85,7 @@ def scatter_nd(x, indices, updates, out_of_range, out):
         c.a[d] = 0 if d < last else c.to.s[d - last + length]
         s[d] = w.s[d] if d < last else 0
     for d in range(length):
-        look_up(c, w.data + d * w.s[last], v.n[d], c.to.s[d], outside, -2)
+        look_up(c, w.data + d * w.s[last], v.n[d], c.to.s[d], -2)
     return looked_up(c, found, u.data, rank, u.n, c.a, u.s, s)
 
 
@@ -102,12 +98,9 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
     along: int64_t
     d: cython.int
     indices = opened_by(c, values, indices)
-    if indices is None or v.rank != 1 or v.n[0] != 2 or w.rank >= RANK:
+    if indices is None or choose_outside(c, out_of_range, ANYDML_SKIP) or v.rank != 1 or v.n[0] != 2 or w.rank >= RANK:
         return None
     if number(depth, cython.address(size)) or size < 0 or axis_of(axis, w.rank + 1, cython.address(along)):
-        return None
-    outside: cython.int = outside_of(out_of_range, ANYDML_SKIP)
-    if outside == -2:
         return None
     for d in range(w.rank + 1):
         c.n[d] = size if d == along else w.n[d - (d > along)]
@@ -118,7 +111,7 @@ def one_hot(indices, values, depth, axis, out_of_range, out):
     move(c, c.to.data, v.data, w.rank + 1, c.n, c.to.s, c.b)
     for d in range(w.rank):
         c.a[d] = c.to.s[d + (d >= along)]
-    look_up(c, w.data, size, c.to.s[along], outside, -2)
+    look_up(c, w.data, size, c.to.s[along], -2)
     return looked_up(c, found, v.data + v.s[0], w.rank, w.n, c.a, c.b, w.s)
 
 
@@ -162,7 +155,8 @@ def where(condition, x, y, out):
         return None
     move(c, c.to.data, v.data, rank, c.n, c.to.s, c.a)
     # A byte of 0 is the one index inside an axis of one element.
-    look_up(c, m.data, 1, 0, ANYDML_SKIP, -1)
+    c.outside = ANYDML_SKIP
+    look_up(c, m.data, 1, 0, -1)
     return looked_up(c, found, w.data, rank, c.n, c.to.s, c.b, mask)
 
 

@@ -6,12 +6,11 @@
 /* Bytes from the first to the last. */
 typedef struct { const char *low, *high; } anydml_reach;
 
-/* What the elements of a box lie in: no bytes where there are none, which are apart from all others. */
-static anydml_reach anydml_reach_of(const char *at, int64_t size, int rank, const int64_t *n, const int64_t *strides) {
+/* What the elements of a box lie in; it has some. */
+static inline anydml_reach anydml_reach_of(const char *at, int64_t size, int rank, const int64_t *n, const int64_t *strides) {
   anydml_reach r = {at, at + size};
   for (int d = 0; d < rank; d++) {
     const int64_t far = strides[d] * (n[d] - 1);
-    if (!n[d]) return (anydml_reach){0, 0};
     if (far < 0) r.low += far; else r.high += far;
   }
   return r;
@@ -44,6 +43,11 @@ static int anydml_reads_apart(anydml_reach written, const anydml_move *m) {
   for (int k = 0; k < m->lookups; k++)
     if (!anydml_apart(written, anydml_touched(m, m->lookup[k].at, m->lookup[k].b, 8, k))) return 0;
   return 1;
+}
+
+/* Whether neither of two moves writes what the other reads. */
+static __attribute__((noinline)) int anydml_unmixed(const anydml_move *p, const anydml_move *q) {
+  return anydml_reads_apart(anydml_writes(p), q) && anydml_reads_apart(anydml_writes(q), p);
 }
 
 /* Whether elements at a distance, each of its own box of strides from dimension d on, never meet. */

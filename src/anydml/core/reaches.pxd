@@ -11,3 +11,4 @@ cdef extern from "reaches.h" nogil:
     Reach around "anydml_around"(Reach p, Reach q)
     bint are_apart "anydml_apart"(Reach p, Reach q)
     bint reads_apart "anydml_reads_apart"(Reach written, const Move *m)
+    bint are_unmixed "anydml_unmixed"(const Move *p, const Move *q)

@@ -7,5 +7,4 @@ cdef void copy_dimension(Move *m, int to, int source) noexcept nogil
 cdef bint goes_on(const Move *m, int outer, int inner) noexcept nogil
 cdef void unite(Move *m, int outer, int inner) noexcept nogil
 cdef bint merge(Move *m, int d) noexcept nogil
-cdef bint continues(Move *first, const Move *second) noexcept nogil
-cdef bint are_free(const Move *first, const Move *second) noexcept nogil
+cdef bint continues(Move *first, const Move *second, bint are_apart) noexcept nogil

@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.anydml.core.moving import ANYDML_RANK, moved
-from cython.cimports.anydml.core.reaches import reads_apart, writes
+from cython.cimports.anydml.core.reaches import are_unmixed
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -126,11 +126,11 @@ def unite(m, outer, inner):
     m.n[outer] *= size
 
 
-def continues(first, second):
+def continues(first, second, are_apart):
     """Let a simple move do what follows it at both ends, too; False where it does not follow.
 
-    Both are boxes with the same strides, which differ in one size at most, and meet along that one; and neither writes
-    what the other reads.
+    Both are boxes with the same strides, which differ in one size at most, and meet along that one. Neither may write
+    what the other reads: `are_apart` says that this is known, else it is looked for.
     """
     d: cython.int
     differing: cython.int = -2
@@ -149,7 +149,9 @@ def continues(first, second):
             if differing != -2:
                 return False
             differing = d
-    if differing < 0 and by == first.element and further == first.element and are_free(first, second):
+    if differing < 0 and by == first.element and further == first.element:
+        if not (are_apart or are_unmixed(first, second)):
+            return False
         first.element += second.element
         d = first.rank - 1
         if d >= 0 and first.a[d] == first.element and first.b[d] == first.element:
@@ -158,17 +160,12 @@ def continues(first, second):
             first.rank = d
         return True
     for d in range(first.rank):
-        if differing != d and differing != -2:
-            continue
-        if by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d] and are_free(first, second):
+        if (differing == d or differing == -2) and by == first.n[d] * first.a[d] and further == first.n[d] * first.b[d]:
+            if not (are_apart or are_unmixed(first, second)):
+                return False
             first.n[d] += second.n[d]
             return d == 0 or not goes_on(first, d - 1, d) or merge(first, d)
     return False
-
-
-def are_free(first, second):
-    """Whether neither of two moves writes what the other reads."""
-    return reads_apart(writes(first), second) and reads_apart(writes(second), first)
 
 
 def merge(m, d):

@@ -1,4 +1,3 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Tapes: steps that work numbers out of others, and check them (see `anydml.tracing.tape`, which makes them)."""
 
 import cython
@@ -6,9 +5,6 @@ from cython.cimports.anydml.core.forms import new
 from cython.cimports.cpython.mem import PyMem_Free
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memcpy
-
-if not cython.compiled:
-    raise ImportError("this module has to be compiled")
 
 
 class Tape:

@@ -70,6 +70,11 @@ def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
             return as_array(integers(array))
         wide = dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.dtype(np.int64)
         array = np.broadcast_to(each_once(array).astype(wide), array.shape)
+    return _beside(array, x, adapter)
+
+
+def _beside(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
+    """An array on x's device."""
     if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
         return as_array(adapter.upload(array))
     return array
@@ -187,9 +192,7 @@ def seen_mask(name: str, field: str, array: Array, x: Array, adapter: ArrayAdapt
         DescError: it is none.
     """
     check_mask(name, field, array.dtype)
-    if adapter is not None and isinstance(x, DeviceArray) and not isinstance(array, DeviceArray):
-        return as_array(adapter.upload(array))
-    return array
+    return _beside(array, x, adapter)
 
 
 def check_mask(name: str, field: str, dtype: Any) -> None:

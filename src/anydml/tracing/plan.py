@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from anydml.core import forms, fusing, tapes
+from anydml.core import forms, fusing, slots, tapes
 from anydml.moves import Fill, Move, Program, simplify
 from anydml.moves.numbers import with_numbers
 from anydml.tensor import Layout
@@ -115,7 +115,7 @@ class Plan:
         ]
 
         def place(leaf: Any, _: str) -> Any:
-            return fusing.Slot(leaf.number) if isinstance(leaf, Result) else leaf
+            return slots.Slot(leaf.number) if isinstance(leaf, Result) else leaf
 
         tree = rebuilt(traced.tree, place, "")
         operands = self.program.operands

@@ -1,0 +1,55 @@
+"""Structures with the places of results in them, as a function gives them back."""
+
+import cython
+from cython.cimports.cpython.list import PyList_CheckExact
+from cython.cimports.cpython.tuple import PyTuple_CheckExact
+
+
+class Slot:
+    """The place of a result in a structure.
+
+    Args:
+        number: the result's.
+    """
+
+    def __cinit__(self, number: cython.int):
+        self.number = number
+
+
+def built(tree, results):
+    """A structure with results in their places."""
+    if isinstance(tree, Slot):
+        return results[cython.cast(Slot, tree).number]
+    if PyList_CheckExact(tree):
+        return [built(each, results) for each in tree]
+    if isinstance(tree, tuple):
+        items = [built(each, results) for each in tree]
+        return tuple(items) if PyTuple_CheckExact(tree) else type(tree)(*items)
+    if type(tree) is dict:
+        return {name: built(each, results) for name, each in tree.items()}
+    return tree
+
+
+def taken(tree, out, found):
+    """Find what stands in the places of results, in a structure of the caller's; False where they differ."""
+    if isinstance(tree, Slot):
+        found.append(out)
+        return True
+    # Nothing of the caller's own may run, now that its arrays were looked at.
+    if isinstance(tree, (list, tuple)):
+        if not (PyList_CheckExact(out) or PyTuple_CheckExact(out)) or len(out) != len(tree):
+            return False
+        for k in range(len(tree)):
+            if not taken(tree[k], out[k], found):
+                return False
+        return True
+    if type(tree) is dict:
+        if type(out) is not dict or len(out) != len(tree):
+            return False
+        for name in out:
+            if type(name) is not str:
+                return False
+        for name, each in tree.items():
+            if type(name) is not str or name not in out or not taken(each, out[name], found):
+                return False
+    return True
