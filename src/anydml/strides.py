@@ -18,6 +18,13 @@ def each_once(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array[tuple([slice(None) if stride else slice(1) for stride in array.strides])]
 
 
+def in_words(integers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Integers as indices are read: of 4 or 8 bytes in native order. Others become INT64, as empty lists do."""
+    dtype = integers.dtype
+    wide = dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.dtype(np.int64)
+    return np.broadcast_to(each_once(integers).astype(wide), integers.shape)
+
+
 def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int = 1) -> bool:
     """Whether two coordinates of a strided tensor share memory.
 

@@ -86,7 +86,10 @@ class TorchAdapter(ArrayAdapter):
         """
         array = self.array
         kind = array.dtype if dtype == _numpy_dtype(array.dtype) else getattr(torch, dtype.name)
-        tensor = torch.empty(shape, dtype=kind, device="cpu")
+        if type(array) is torch.Tensor and shape and kind is array.dtype:
+            tensor = array.new_empty(*shape)
+        else:
+            tensor = torch.empty(shape, dtype=kind, device="cpu")
         try:
             # Asked of a fake tensor, PyTorch would warn.
             address = tensor.data_ptr() if type(tensor) is torch.Tensor else None
@@ -144,9 +147,13 @@ class TorchAdapter(ArrayAdapter):
         if kind is not torch.Tensor and kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             # Fake, traced, distributed, or a wrapper of others.
             self.refuse(name, field, f"without memory ({kind.__name__})", _HINT)
-        if is_target and (tensor.is_conj() or tensor.is_neg()):
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        if not (tensor.is_conj() or tensor.is_neg()):
+            return tensor
+        if is_target:
             self.refuse(name, field, "that is a lazy conjugate or negative", "out is a tensor of its own memory")
-        return tensor.detach().resolve_conj().resolve_neg()
+        return tensor.resolve_conj().resolve_neg()
 
 
 def is_dual(tensor: Any) -> bool:

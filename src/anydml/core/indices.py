@@ -4,7 +4,7 @@ import cython
 import numpy as np
 from cython.cimports.libc.stdint import int32_t, int64_t, uint32_t, uint64_t
 
-from anydml.strides import each_once
+from anydml.strides import in_words
 
 MOST_INDICES = cython.declare(int64_t, 1 << 60)
 """As many INT64 numbers have more bytes than addresses have."""
@@ -22,11 +22,10 @@ def as_indices(given):
             return given
         if given.dtype.kind == "f" and not given.size:
             # An empty list.
-            return given.astype(np.int64)
+            return in_words(given)
     dtype = given.dtype
     if dtype.kind in "iu" and (dtype.itemsize < 4 or not dtype.isnative) and given.size < MOST_INDICES:
-        wide = np.int64 if dtype.itemsize < 4 else dtype.newbyteorder("=")
-        return np.broadcast_to(each_once(given).astype(wide), given.shape)
+        return in_words(given)
     return given
 
 

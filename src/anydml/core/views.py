@@ -41,16 +41,16 @@ def flip(x, axis, out):
     """The elements in reverse order along axes."""
     c: Call[1]
     along: cython.bint[64]
+    at: int64_t[64]
+    step: int64_t[64]
     d: cython.int
     if opened(c, x) or marked(axis, c.x.rank, along):
         return None
-    source: cython.p_char = c.x.data
     for d in range(c.x.rank):
-        c.b[d] = c.x.s[d]
-        if along[d] and c.x.n[d]:
-            source += (c.x.n[d] - 1) * c.x.s[d]
-            c.b[d] = -c.b[d]
-    return moved(c, out, c.x.rank, c.x.n, source, c.b)
+        c.n[d] = c.x.n[d]
+        at[d] = c.n[d] - 1 if along[d] and c.n[d] else 0
+        step[d] = -1 if along[d] else 1
+    return stepped(c, at, step, out)
 
 
 def broadcast_to(x, shape, out):
@@ -85,7 +85,6 @@ def slice(x, offsets, sizes, strides, out):
         return None
     if strides is not None and numbers(strides, step, RANK) != c.x.rank:
         return None
-    source: cython.p_char = c.x.data
     for d in range(c.x.rank):
         if strides is None:
             step[d] = 1
@@ -94,7 +93,15 @@ def slice(x, offsets, sizes, strides, out):
         # Sizes without a product, which may be too large.
         if c.n[d] and (at[d] >= c.x.n[d] or (c.x.n[d] - 1 - at[d]) // step[d] < c.n[d] - 1):
             return None
-        source += at[d] * c.x.s[d]
+    return stepped(c, at, step, out)
+
+
+def stepped(c, first, step, out):
+    """The elements of x from the first one on, by steps on each axis, as many as the call's sizes say."""
+    d: cython.int
+    source: cython.p_char = c.x.data
+    for d in range(c.x.rank):
+        source += first[d] * c.x.s[d]
         c.b[d] = step[d] * c.x.s[d] if c.n[d] > 1 else 0
     return moved(c, out, c.x.rank, c.n, source, c.b)
 
@@ -133,12 +140,9 @@ def slice1(x, window_offsets, window_sizes, window_strides, output_sizes, out):
         return None
     if output_sizes is not None and numbers(output_sizes, c.n, RANK) != c.x.rank:
         return None
-    source: cython.p_char = c.x.data
     for d in range(c.x.rank):
         if output_sizes is None:
             c.n[d] = most[d]
         if c.n[d] < 0 or c.n[d] > most[d]:
             return None
-        source += at[d] * c.x.s[d]
-        c.b[d] = step[d] * c.x.s[d] if c.n[d] > 1 else 0
-    return moved(c, out, c.x.rank, c.n, source, c.b)
+    return stepped(c, at, step, out)

@@ -13,7 +13,7 @@ from anydml.fields import check_length, wrong
 from anydml.memory.device_array import DeviceArray, as_array, integers
 from anydml.operators.function import Function, Listed, Parameters
 from anydml.operators.split_training import known_sizes
-from anydml.strides import each_once
+from anydml.strides import in_words
 from anydml.text import a
 
 Array = np.ndarray[Any, Any]
@@ -64,12 +64,10 @@ def are_indices(array: Array, given: Any) -> bool:
 
 def index_array(array: Array, x: Array, adapter: ArrayAdapter | None) -> Array:
     """Indices as INT32, INT64, UINT32 or UINT64 in native byte order, on x's device; other integers become INT64."""
-    dtype = array.dtype
-    if dtype not in _INDEX_DTYPES:
+    if array.dtype not in _INDEX_DTYPES:
         if isinstance(array, DeviceArray):
             return as_array(integers(array))
-        wide = dtype.newbyteorder("=") if dtype.kind in "iu" and dtype.itemsize >= 4 else np.dtype(np.int64)
-        array = np.broadcast_to(each_once(array).astype(wide), array.shape)
+        array = in_words(array)
     return _beside(array, x, adapter)
 
 
