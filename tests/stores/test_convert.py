@@ -93,6 +93,41 @@ def test_all_mappings_of_the_installed_transformers(tmp_path):
         assert (len(equal), len(asked)) == (int(said[1]), int(said[2]))
 
 
+@pytest.mark.parametrize("name", ["Qwen3MoeForCausalLM", "GptOssForCausalLM", "NemotronHForCausalLM"])
+def test_experts_apart_are_what_each_computes_with(name, tmp_path):
+    kind = getattr(transformers, name)
+    model = tiny_models.tiny_model(kind)
+    saved(model, tmp_path)
+    stores.convert(tmp_path / "original", tmp_path / "apart", to="per-expert").run()
+    found, split = stores.open(tmp_path / "apart"), 0
+    for prefix, module in kind.from_pretrained(tmp_path / "original").named_modules():
+        if not hasattr(module, "is_transposed"):
+            continue
+        for own, parameter in module.named_parameters(recurse=False):
+            for k, each in enumerate(parameter.detach()):
+                turned = each.T if module.is_transposed and each.ndim == 2 else each
+                what, kind_of = own.removesuffix("_bias"), "bias" if own.endswith("_bias") else "weight"
+                if what == "gate_up_proj":
+                    halves = turned.chunk(2) if module.is_concatenated else (turned[::2], turned[1::2])
+                    wanted = dict(zip(("gate_proj", "up_proj"), halves, strict=True))
+                else:
+                    wanted = {what: turned}
+                for part, tensor in wanted.items():
+                    store = found[f"{prefix}.{k}.{part}.{kind_of}"]
+                    assert store.read().tobytes() == tensor.contiguous().view(torch.uint8).numpy().tobytes()
+                    split += 1
+    assert split
+    assert {*found} - {*stores.open(tmp_path / "transformers")}
+    stores.convert(tmp_path / "apart", tmp_path / "back").run()
+    assert stores.verify(tmp_path / "back", tmp_path / "transformers") is None
+
+
+def test_experts_of_which_transformers_does_not_say_how_they_lie_are_refused(tmp_path):
+    saved(tiny_models.tiny_model(transformers.Llama4ForCausalLM), tmp_path)
+    with pytest.raises(ModelError, match=r'experts.\w+" has all experts of a layer, and transformers does not say how'):
+        stores.convert(tmp_path / "original", tmp_path / "apart", to="per-expert")
+
+
 def test_a_model_loads_that_was_converted_from_nothing_but_files(mixtral):
     stores.convert(mixtral / "transformers", mixtral / "out", to="original", shard_size="100kB").run()
     assert len([*(mixtral / "out").glob("*.safetensors")]) > 1

@@ -122,8 +122,9 @@ def _run_checkpoint(
 @click.command(short_help="Write a model in the layout of transformers, or in its original one.")
 @click.argument("model", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--to", type=click.Choice(["transformers", "original"]), default="transformers", show_default=True,
-              help="transformers: as from_pretrained loads it. original: as save_pretrained saves it.")  # fmt: skip
+@click.option("--to", type=click.Choice(["transformers", "original", "per-expert"]), default="transformers",
+              show_default=True, help="transformers: as from_pretrained loads it. original: as save_pretrained saves "
+                                      "it. per-expert: the first, with a tensor for each expert.")  # fmt: skip
 @_for_ranks
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
@@ -157,7 +158,8 @@ def convert(
 @click.option(
     "--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as reshard has them."
 )
-@click.option("--to", type=click.Choice(["transformers", "original"]), help="Compare what convert would make of A.")
+@click.option("--to", type=click.Choice(["transformers", "original", "per-expert"]),
+              help="Compare what convert would make of A.")  # fmt: skip
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--no-follow", is_flag=True, help="Refuse files that are links out of their folder.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and the difference.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath, names, show
+from anydml.stores import experts
 from anydml.stores.applying import Tensors
 from anydml.stores.axes import Axes
 from anydml.stores.checkpoint_files import Change, plan_checkpoint
@@ -18,7 +19,7 @@ from anydml.stores.transformers_mapping import Architecture
 from anydml.text import counted
 from anydml.tracing.trace import Trace
 
-LAYOUTS = ("transformers", "original")
+LAYOUTS = ("transformers", "original", "per-expert")
 """What checkpoints are converted to."""
 
 
@@ -39,7 +40,8 @@ def convert(
         model: a folder with a safetensors checkpoint and its config.json.
         output: a folder, in which there will be an index if there is more than one file; or a .safetensors file.
         to: ``"transformers"``, the layout of the model that `from_pretrained` makes; or ``"original"``, that of
-            `save_pretrained`, in which models are published.
+            `save_pretrained`, in which models are published; or ``"per-expert"``, the first with a tensor for each
+            expert.
         ranks: as `anydml.stores.reshard` has them; where `to` is ``"transformers"``, tensor-parallel ones share what
             transformers' plan for the model says.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
@@ -101,6 +103,10 @@ def conversion(
 
     def change(tensors: Tensors) -> Tensors:
         made, unknown = architecture.to_transformers(trace, tensors)
+        if each_of_them := {name: tensors[name] for name in unknown}:
+            whole = experts.together(trace.composer, each_of_them, architecture.model)
+            made |= {name: whole[name] for name in whole if name in architecture.shapes}
+            unknown = [name for name in unknown if name in whole]
         if not made:
             raise JsonPath(str(folder)).error(f"has none of the tensors of {architecture.name}")
         if missing := architecture.missing(made):
@@ -110,6 +116,8 @@ def conversion(
             remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
         if to == "original":
             made = architecture.to_original(trace, made)
+        elif to == "per-expert":
+            made = experts.apart(trace.composer, made, architecture.model)
         for name in unknown:
             if name in made:
                 raise ModelError(f"convert: two tensors would be called {show(name)}")
