@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from anydml.stores import GridPlan, Plan
 
 
+LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
+"""As `anydml.stores.convert` has them; commands do not load it before they run."""
+
+
 def _for_ranks(command: Callable[..., Any]) -> Callable[..., Any]:
     """Options for what is written for ranks."""
     for name, what in (
@@ -122,9 +126,9 @@ def _run_checkpoint(
 @click.command(short_help="Write a model in the layout of transformers, or in its original one.")
 @click.argument("model", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
-@click.option("--to", type=click.Choice(["transformers", "original", "per-expert"]), default="transformers",
-              show_default=True, help="transformers: as from_pretrained loads it. original: as save_pretrained saves "
-                                      "it. per-expert: the first, with a tensor for each expert.")  # fmt: skip
+@click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
+              help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
+                   "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
 @_for_ranks
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
@@ -158,8 +162,7 @@ def convert(
 @click.option(
     "--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as reshard has them."
 )
-@click.option("--to", type=click.Choice(["transformers", "original", "per-expert"]),
-              help="Compare what convert would make of A.")  # fmt: skip
+@click.option("--to", type=click.Choice(LAYOUTS), help="Compare what convert would make of A.")
 @click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
 @click.option("--no-follow", is_flag=True, help="Refuse files that are links out of their folder.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and the difference.")

@@ -14,12 +14,13 @@ from anydml.stores.axes import Axes
 from anydml.stores.checkpoint_files import Change, plan_checkpoint
 from anydml.stores.placements import Placement
 from anydml.stores.plans import Plan
+from anydml.stores.presets import PRESETS, arranged, preset_of
 from anydml.stores.tensor_plans import axes_of
 from anydml.stores.transformers_mapping import Architecture
 from anydml.text import counted
 from anydml.tracing.trace import Trace
 
-LAYOUTS = ("transformers", "original", "per-expert")
+LAYOUTS = ("transformers", "original", "per-expert", *PRESETS)
 """What checkpoints are converted to."""
 
 
@@ -41,9 +42,9 @@ def convert(
         output: a folder, in which there will be an index if there is more than one file; or a .safetensors file.
         to: ``"transformers"``, the layout of the model that `from_pretrained` makes; or ``"original"``, that of
             `save_pretrained`, in which models are published; or ``"per-expert"``, the first with a tensor for each
-            expert.
+            expert; or ``"vllm"`` and ``"megatron"``, those of their parameters.
         ranks: as `anydml.stores.reshard` has them; where `to` is ``"transformers"``, tensor-parallel ones share what
-            transformers' plan for the model says.
+            transformers' plan for the model says, and numbers of layers and experts are those of the whole model.
         memory: bytes for all buffers together, or a text such as ``"256MB"``.
         shard_size: bytes of tensors in a file at most, but for single tensors that have more.
         overwrite: whether an output that exists may be replaced.
@@ -99,6 +100,7 @@ def conversion(
         raise JsonPath(str(folder)).error("is no folder: name one with a checkpoint and its config.json")
     architecture = Architecture(folder)
     trace = architecture.trace()
+    preset = preset_of(to, architecture.model) if to in PRESETS else None
     remarks: list[str] = []
 
     def change(tensors: Tensors) -> Tensors:
@@ -116,8 +118,10 @@ def conversion(
             remarks.append(f"keeps {kept} that {architecture.name} does not have: {names(unknown)}")
         if to == "original":
             made = architecture.to_original(trace, made)
-        elif to == "per-expert":
+        if to in ("per-expert", "megatron"):
             made = experts.apart(trace.composer, made, architecture.model)
+        if preset is not None:
+            made = arranged(trace.composer, made, to, preset, architecture.model)
         for name in unknown:
             if name in made:
                 raise ModelError(f"convert: two tensors would be called {show(name)}")
@@ -125,5 +129,7 @@ def conversion(
         trace.is_over = True
         return made
 
-    axes = axes_of(architecture.model) if is_shared and to == "transformers" else Axes()
+    axes = Axes() if preset is None else preset.axes
+    if is_shared and to == "transformers":
+        axes = axes_of(architecture.model)
     return trace, change, remarks, axes

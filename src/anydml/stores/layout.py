@@ -138,11 +138,22 @@ def read_layout(path: Path | None) -> Layout:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise place.error(f"is larger than {MOST_BYTES} bytes")
-        content = tomllib.loads(path.read_bytes().decode("utf-8"))
+        text = path.read_bytes().decode("utf-8")
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror or error}") from None
-    except ModelError:
-        raise
+    except UnicodeDecodeError as error:
+        raise place.error(f"is no TOML: {error}") from None
+    return parse_layout(text, place)
+
+
+def parse_layout(text: str, place: JsonPath) -> Layout:
+    """What a layout's text says.
+
+    Raises:
+        ModelError: it is none.
+    """
+    try:
+        content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise place.error(
             f"is no TOML: {str(error).splitlines()[0] if str(error) else 'it is nested too deep'}"

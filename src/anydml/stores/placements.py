@@ -19,7 +19,7 @@ MOST_RANKS = 4096
 """Ranks that a checkpoint is written for at most."""
 
 _LAYER = re.compile(r"(?:(.*?)\.)?([0-9]+)\.", re.DOTALL)
-_EXPERT = re.compile(r".*\bexperts\.([0-9]+)\.", re.DOTALL)
+_EXPERT = re.compile(r".*(?:\b|_)experts\.([0-9]+)\.", re.DOTALL)
 _LAST = re.compile(r"(?!.*embed).*(norm|lm_head|output|score|classifier)", re.DOTALL)
 
 
@@ -114,7 +114,7 @@ class Placed:
             return (int(layer[2]) * self.placement.pp // self._layers,)
         if layer is None and _LAST.match(name):
             return (last,)
-        return (0, last) if self._is_tied and "embed_tokens" in name else (0,)
+        return (0, last) if self._is_tied and layer is None and "embed" in name else (0,)
 
     def cuts(self, name: str, shape: Sequence[int], rank: int) -> tuple[Cut, ...]:
         """What a rank has of a tensor: its intervals, axis by axis.
