@@ -2,7 +2,8 @@
 
 from anydml.stores.converting import convert
 from anydml.stores.functions import plan
-from anydml.stores.loading import LoadPlan, plan_load
+from anydml.stores.load_plan import LoadPlan
+from anydml.stores.loading import plan_load
 from anydml.stores.opening import open  # read as anydml.stores.open
 from anydml.stores.plans import GridPlan, Plan
 from anydml.stores.rechunking import rechunk

@@ -1,0 +1,217 @@
+"""What `plan_load` gives: which bytes of which files become tensors, as data, and to load them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anydml.errors import BindingError
+from anydml.files.json_path import names
+from anydml.moves import Move, Operand, Program, simplify
+from anydml.stores.identities import check_unchanged
+from anydml.stores.memory_file import LoadedBlocks, Loading, bytes_of
+from anydml.stores.runs import Offsets, Run, Spans, box_of, check_few, listed, merged, spans_of
+from anydml.stores.scattered import Bytes
+from anydml.stores.store import Store
+from anydml.stores.targets import NewFile, Target
+from anydml.tensor import Layout
+
+Described = tuple[tuple[int, ...], np.dtype[Any]]
+"""The shape and the dtype of a tensor."""
+
+
+class Kind(NamedTuple):
+    """What tensors that are alike have in common.
+
+    Attributes:
+        moves: from the stores of a tensor, by their numbers, to the tensor.
+        described: its shape and dtype.
+    """
+
+    moves: tuple[Move, ...]
+    described: Described
+
+
+@dataclass(frozen=True, eq=False)
+class LoadPlan:
+    """Where the bytes of tensors lie. Nothing has been read.
+
+    Attributes:
+        tensors: shapes and dtypes by name.
+
+    Examples:
+        >>> from anydml import stores
+        >>> np.save("w.npy", np.ones((4, 2), "f4"))
+        >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")
+        >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+        >>> plan = stores.plan_load("whole.safetensors")
+        >>> plan.tensors
+        {'w': ((4, 2), dtype('float32'))}
+    """
+
+    tensors: dict[str, Described]
+    _made: Sequence[tuple[Kind, Sequence[Store]]]
+    _identities: dict[Path, tuple[Any, ...]]
+
+    def descriptors(self) -> Iterator[Run]:
+        """The runs of every tensor, in the order of tensors.
+
+        Raises:
+            ModelError: a tensor has more than `MOST_RUNS` in a row: `to_json` has them as boxes.
+        """
+        for name, move, store in self._moves():
+            check_few(math.prod(move.sizes), f"parts of {name}", "to_json has them as boxes")
+            offsets = listed(move.reads.offset + store.offset, move.sizes, move.reads.strides).tolist()
+            starts = listed(move.destination.offset, move.sizes, move.destination.strides).tolist()
+            for offset, start in zip(offsets, starts, strict=True):
+                yield Run(store.path, offset, name, start, move.element_size)
+
+    def ranges(self, gap: int = 0) -> dict[Path, Offsets]:
+        """By file the intervals that are read, sorted and merged: rows of the first byte, and the one after the last.
+
+        Args:
+            gap: bytes that nobody needs, at most, between two intervals that are one.
+
+        Raises:
+            ModelError: there are more than `MOST_RUNS`: a larger gap makes them fewer.
+        """
+        places: dict[tuple[int, int], tuple[Path, Spans, list[int]]] = {}
+        for _, move, store in self._moves():
+            key = id(move), id(store.path)
+            if key not in places:
+                places[key] = store.path, spans_of(move.reads, move, gap), []
+            places[key][2].append(store.offset)
+        count = sum(len(offsets) * spans.runs for _, spans, offsets in places.values())
+        check_few(count, "the ranges", f"give a gap larger than {gap}")
+        starts: dict[Path, list[Offsets]] = {}
+        ends: dict[Path, list[Offsets]] = {}
+        for path, spans, offsets in places.values():
+            first = (np.array(offsets, np.int64)[:, None] + spans.firsts()).reshape(-1)
+            starts.setdefault(path, []).append(first)
+            ends.setdefault(path, []).append(first + spans.length)
+        return {path: merged(np.concatenate(own), np.concatenate(ends[path]), gap) for path, own in starts.items()}
+
+    def load(self, out: Mapping[str, Any] | None = None, memory: int | str = "256MB") -> dict[str, Any]:
+        """Read the tensors.
+
+        Args:
+            out: arrays by name, of NumPy or of another library in host memory, in C order; NumPy's are made of those
+                that it does not have.
+            memory: bytes for all buffers beside the tensors, or a text such as ``"256MB"``.
+
+        Returns:
+            All tensors, in the order of the plan.
+
+        Raises:
+            ModelError: a file cannot be read, or has become shorter.
+            BindingError: an array has another shape or dtype, is read-only or not in C order, `out` has a name that the
+                plan does not have, or a file has changed since the plan was made.
+
+        Examples:
+            >>> from anydml import stores
+            >>> np.save("w.npy", np.ones((4, 2), "f4"))
+            >>> files = stores.create("whole.safetensors", shape={"w": [4, 2]}, dtype="float32")
+            >>> dml.fuse(lambda w: {"w": w}).plan(stores.open("w.npy"), files).run()
+            >>> given = np.zeros((4, 2), "f4")
+            >>> stores.plan_load("whole.safetensors").load({"w": given})["w"] is given
+            True
+            >>> float(given.sum())
+            8.0
+        """
+        if unknown := [name for name in out or {} if name not in self.tensors]:
+            raise BindingError(f"plan_load: out has {names(unknown)}, which the plan does not have", "plan_load", "out")
+        made, contents, targets = dict[str, Any](), dict[Path, Bytes](), list[Target]()
+        for name, (shape, dtype) in self.tensors.items():
+            made[name] = out[name] if out and name in out else np.empty(shape, dtype)
+            path = Path(f"{len(targets)}")
+            contents[path] = bytes_of("plan_load", f"out[{name!r}]", made[name], shape, dtype)
+            targets.append(Target(NewFile(path, b"", contents[path].size), name, shape, dtype, 0))
+        plan = Loading(*self._program(), targets, memory)
+        check_unchanged(plan.name, self._identities)
+        with LoadedBlocks(plan, contents) as blocks:
+            blocks.write(range(len(plan.blocks)), lambda *_: None)
+        check_unchanged(plan.name, self._identities)
+        return made
+
+    def explain(self, pattern: str = "*") -> str:
+        """Which part of which array of a file becomes which part of a tensor, a line for each, in the order of tensors.
+
+        Parts are the smallest boxes that hold the elements, as Python slices.
+
+        Args:
+            pattern: of the tensors' names, as `fnmatch` has it.
+
+        Examples:
+            >>> from anydml import stores
+            >>> np.save("w.npy", np.ones((4, 2), "f4"))
+            >>> files = stores.create("whole.safetensors", shape={"lm_head.weight": [4, 2]}, dtype="float32")
+            >>> dml.fuse(lambda w: {"lm_head.weight": w}).plan(stores.open("w.npy"), files).run()
+            >>> print(stores.plan_load("whole.safetensors", rank=1, ranks=2).explain())
+            lm_head.weight: float32 [2, 2]
+              [0:2, 0:2] = whole.safetensors: lm_head.weight[2:4, 0:2]
+        """
+        lines: dict[str, list[str]] = {
+            name: [f"{name}: {dtype} {[*shape]}"]
+            for name, (shape, dtype) in self.tensors.items()
+            if fnmatchcase(name, pattern)
+        }
+        for name, move, store in self._moves():
+            if name in lines:
+                shape, dtype = self.tensors[name]
+                to = box_of(move.destination, move, shape, Layout.packed(shape, dtype.itemsize).strides)
+                source = box_of(move.reads, move, store.shape, store.strides)
+                lines[name].append(f"  {to} = {store.path.name}: {store.name}{source}")
+        return "\n".join(line for own in lines.values() for line in own)
+
+    def to_json(self, gap: int = 0) -> str:
+        """Files with their ranges, tensors, and boxes of runs.
+
+        A box is a list: the numbers of a file and of a tensor, the first byte in each, the bytes of a run, how many
+        runs there are along each dimension, and how many bytes a step along each is in the file and in the tensor.
+
+        Args:
+            gap: as `ranges` has it.
+        """
+        ranges = self.ranges(gap)
+        files, numbers = {path: k for k, path in enumerate(ranges)}, {name: k for k, name in enumerate(self.tensors)}
+        content = {
+            "files": [{"path": str(path), "ranges": own.tolist()} for path, own in ranges.items()],
+            "tensors": [
+                {"name": name, "shape": [*shape], "dtype": dtype.name} for name, (shape, dtype) in self.tensors.items()
+            ],
+            "boxes": [
+                [files[store.path], numbers[name], store.offset + move.reads.offset, move.destination.offset,
+                 move.element_size, move.sizes, move.reads.strides, move.destination.strides]
+                for name, move, store in self._moves()
+            ],
+        }  # fmt: skip
+        return json.dumps(content, ensure_ascii=False)
+
+    def _moves(self) -> Iterator[tuple[str, Move, Store]]:
+        """The name of a tensor, a move to it, and what that reads."""
+        for name, (kind, stores) in zip(self.tensors, self._made, strict=True):
+            for move in kind.moves:
+                yield name, move, stores[move.reads.operand]
+
+    def _program(self) -> tuple[Program, list[Store]]:
+        """All moves, and what they read."""
+        inputs = [*{id(store): store for _, _, store in self._moves()}.values()]
+        numbers = {id(store): k for k, store in enumerate(inputs)}
+        outputs = {name: k for k, name in enumerate(self.tensors, len(inputs))}
+        moves = [
+            move._replace(
+                destination=move.destination._replace(operand=outputs[name]),
+                source=move.reads._replace(operand=numbers[id(store)]),
+            )
+            for name, move, store in self._moves()
+        ]
+        operands = [Operand("input", store.name) for store in inputs]
+        operands += [Operand("output", name) for name in self.tensors]
+        return Program("plan_load", tuple(operands), simplify(moves)), inputs
