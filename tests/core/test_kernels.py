@@ -142,6 +142,17 @@ def test_turned(kernels):
         check_strides(rng, sizes, element, to, source)
 
 
+def test_lines_apart_whose_elements_are_read_far_apart(kernels):
+    """Lines that do not follow each other at the destination, of which each reads more than the first cache holds."""
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        element = int(rng.choice([1, 2, 3, 4]))
+        sizes = [int(rng.integers(2, 6)), int(rng.integers(2, 6)), int(rng.integers(100, 700))]
+        pitch = sizes[2] * element + int(rng.integers(1, 70))
+        source = [int(rng.integers(60)), int(rng.integers(60)), int(rng.integers(2 * element, 129))]
+        check_strides(rng, sizes, element, [sizes[1] * pitch, pitch, element], source)
+
+
 @pytest.mark.parametrize("element", [1, 2, 4, 8])
 def test_turned_rows_whose_last_block_is_short(kernels, element):
     """The last block of a row has less than a line, which may begin in the block before it, at any place in memory."""

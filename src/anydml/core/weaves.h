@@ -241,7 +241,8 @@ static void K(weave_lines)(const anydml_weave *w, const int64_t *at, int64_t lin
     span.from[j] = w->column[w->source[j].column].move->b[d];
   }
   for (int j = 0; streamed && j < w->targets; j++) K(sink_open)(sinks + j, targets[j]);
-  for (const int64_t most = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / w->n0; lines > 0; lines -= span.lines) {
+  const int64_t fit = (streamed ? ANYDML_SINK / w->row : ANYDML_WOVEN / w->segment) / w->n0, most = fit > 0 ? fit : 1;
+  for (; lines > 0; lines -= span.lines) {
     span.lines = lines < most ? lines : most;
     for (int j = 0; streamed && j < w->targets; j++) targets[j] = sinks[j].data + sinks[j].fill;
     w->block(w, targets, sources, &span, streamed);
