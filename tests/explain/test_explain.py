@@ -17,6 +17,7 @@ from anydml import dxdispatch, stores
 from anydml.explain import boxes
 from anydml.explain.journeys import follow
 from anydml.explain.page import MOST_ROWS
+from anydml.explain.stripes import TURNS
 from anydml.explain.svg import COLOURS
 from anydml.explain.words import NOTATION
 
@@ -364,9 +365,22 @@ def test_what_several_moves_read_is_painted_over_by_none(seed):
     ]
     (section,) = dml.explain(dml.fuse(lambda x: [x[each] for each in windows]), np.zeros((size, 40))).sections
     source, *_ = parts(section)
-    assert len({colour for colour, *_ in source}) == len(source) == len(section.moves) == count
+    assert len({colour for colour, *_ in source}) == len(section.moves) == count
     for (_, x, y, width, height), (_, left, top, wide, high) in itertools.combinations(source, 2):
         assert x + width <= left or left + wide <= x or y + height <= top or top + high <= y
+
+
+@pytest.mark.parametrize("width", [3, 40, 333])
+def test_interleaved_sources_take_turns_and_joined_ones_do_not(width):
+    given = [np.zeros((100, width)), np.zeros((100, width))]
+    stacked = dml.fuse(lambda x, y: np.stack([x, y], -1).reshape(100, -1))
+    joined = dml.fuse(lambda x, y: np.concatenate([x, y], 1))
+    drawn = [[*parts(dml.explain(function, *given).sections[0])][1] for function in (stacked, joined)]
+    assert [len(stripes) for stripes in drawn] == [2 * TURNS, 2]
+    for stripes in drawn:
+        ends = sorted((x, x + width, colour) for colour, x, _, width, _ in stripes)
+        assert all(one[1] == other[0] and one[2] != other[2] for one, other in itertools.pairwise(ends))
+        assert ends[-1][1] - ends[0][0] == boxes.WIDTH
 
 
 def test_what_is_written_whole_lies_below_what_is_written_later():

@@ -48,8 +48,8 @@ class Sheet:
             top, bottom = top * size + ranges[axis][0], bottom * size + ranges[axis][1]
         x = self.x + self.width * left // columns
         y = self.y + LABEL + self.height * top // rows
-        width = max(self.width * (right - left + 1) // columns, LEAST)
-        height = max(self.height * (bottom - top + 1) // rows, LEAST)
+        width = max(self.x + self.width * (right + 1) // columns - x, LEAST)
+        height = max(self.y + LABEL + self.height * (bottom + 1) // rows - y, LEAST)
         return x, y, min(width, self.x + self.width - x), min(height, self.bottom - y)
 
 
@@ -66,7 +66,8 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
         for k in column.members:
             found += _sheet(k, sheets[k])
             for n, places in enumerate(placed):
-                found += [_part(moves[n], n % COLOURS, place) for operand, place in places if operand == k]
+                drawn = (place for operand, stripes in places if operand == k for place in stripes)
+                found += [_part(moves[n], n % COLOURS, place) for place in drawn]
         parts += column.group(found)
     for n, places in enumerate(placed):
         lines += _arrows(moves[n], n % COLOURS, places)
@@ -74,7 +75,7 @@ def picture(section: Section, number: int = 0, is_alone: bool = True) -> str:
     if any(not sheet.tensor.is_packed for sheet in sheets.values()):
         text.append("* has strides of its own")
     if are_striped:
-        text.append("stripes share one part, a move each")
+        text.append("moves that share a part take turns in stripes")
     if len(section.tensors) > len(sheets):
         text.append(f"and {len(section.tensors) - len(sheets)} more tensors")
     if len(moves) > MOST_MOVES:
@@ -166,10 +167,10 @@ def _part(move: Move, colour: int, place: Place) -> str:
     )
 
 
-def _arrows(move: Move, colour: int, places: Sequence[tuple[int, Place]]) -> Iterator[str]:
+def _arrows(move: Move, colour: int, places: Sequence[tuple[int, Sequence[Place]]]) -> Iterator[str]:
     if places and places[0][0] == move.destination.operand:
-        (_, to), *others = places
-        for _, (x, y, width, height) in others:
+        (_, (to, *_)), *others = places
+        for _, (*_, (x, y, width, height)) in others:
             about = f"{move.bytes_written:,} B: {move}"
             yield from arrow((x + width, y + height // 2), (to[0], to[1] + to[3] // 2), colour, about)
 

@@ -32,6 +32,7 @@ MOST_MOVES = 24
 class Grid:
     """A tensor on paper: blocks of rows of columns, one below the other."""
 
+    number: int
     tensor: Tensor
     x: int
     y: int
@@ -39,8 +40,8 @@ class Grid:
 
     @property
     def label(self) -> str:
-        """Name and sizes."""
-        return f"{shortened(self.tensor.name)} {list(self.tensor.sizes)}"
+        """Number, name and sizes."""
+        return f"#{self.number} {shortened(self.tensor.name)} {list(self.tensor.sizes)}"
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -175,9 +176,9 @@ def sources(section: Section, journeys: Journeys) -> dict[Cell, str]:
 
 
 def _grids(tensors: Sequence[Tensor], cell: int) -> tuple[list[Grid], list[Column]]:
-    grids = [Grid(tensor, 0, 0, cell) for tensor in tensors]
+    grids = [Grid(k, tensor, 0, 0, cell) for k, tensor in enumerate(tensors)]
     columns, places = arrange(tensors, {k: (grid.width, grid.height) for k, grid in enumerate(grids)})
-    return [Grid(tensor, *places[k], cell) for k, tensor in enumerate(tensors)], columns
+    return [Grid(k, tensor, *places[k], cell) for k, tensor in enumerate(tensors)], columns
 
 
 def _lines(section: Section, grids: Sequence[Grid], run: Run, colour: int) -> Iterator[str]:

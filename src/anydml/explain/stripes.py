@@ -1,12 +1,16 @@
-"""Boxes that several moves share: each move has a stripe, so that none is painted over another."""
+"""Boxes that several moves share: their stripes take turns, so that none is painted over another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 Place = tuple[int, int, int, int]
 """x, y, width and height."""
+
+TURNS, LEAST_STRIPE = 4, 6
+"""How often each move has a turn, and pixels of a stripe, where there is room."""
 
 
 class Touch(NamedTuple):
@@ -23,10 +27,10 @@ class Touch(NamedTuple):
     is_under: bool = False
 
 
-def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, Place]]], bool]:
-    """The operands and places of what each move touches, and whether any is a stripe of its box.
+def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, list[Place]]]], bool]:
+    """The operands and places of what each move touches, and whether any of them is stripes of its box.
 
-    Boxes that overlap are cut into as many stripes as there are moves that meet there.
+    Boxes that overlap, be it by way of others, are cut into stripes that take turns: each move has those of its lane.
     """
     touches = [(n, each) for n, every in enumerate(moves) for each in every]
     meets = [
@@ -37,16 +41,47 @@ def striped(moves: Sequence[Sequence[Touch]]) -> tuple[list[list[tuple[int, Plac
     for k in range(len(touches)):
         taken = {lanes[other] for other in meets[k] if other < k}
         lanes.append(next(lane for lane in range(len(touches)) if lane not in taken))
-    counts = [lane + 1 for lane in lanes]
-    # All that hang together, be it by way of others, are cut alike.
-    while (spread := [max([count, *(counts[k] for k in meets[n])]) for n, count in enumerate(counts)]) != counts:
-        counts = spread
-    found: list[list[tuple[int, Place]]] = [[] for _ in moves]
-    for (n, touch), lane, count in zip(touches, lanes, counts, strict=True):
-        x, y, width, height = touch.place
-        left, right = (width * each // count for each in (lane, lane + 1))
-        found[n].append((touch.operand, (x + min(left, width - 1), y, max(right - left, 1), height)))
-    return found, max(counts, default=1) > 1
+    places: list[list[Place]] = [[] for _ in touches]
+    for group in _groups(meets):
+        boxes = [touches[k][1].place for k in group]
+        count = 1 + max(lanes[k] for k in group)
+        for k, box in zip(group, boxes, strict=True):
+            places[k] = [box] if count == 1 else _stripes(box, lanes[k], count, boxes)
+    found: list[list[tuple[int, list[Place]]]] = [[] for _ in moves]
+    for (n, touch), each in zip(touches, places, strict=True):
+        found[n].append((touch.operand, each))
+    return found, max(lanes, default=0) > 0
+
+
+def _groups(meets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Numbers that hang together."""
+    seen: set[int] = set()
+    for k in range(len(meets)):
+        group, waiting = [], [k]
+        while waiting:
+            if (each := waiting.pop()) not in seen:
+                seen.add(each)
+                group.append(each)
+                waiting += meets[each]
+        if group:
+            yield group
+
+
+def _stripes(box: Place, lane: int, count: int, boxes: Sequence[Place]) -> list[Place]:
+    """The stripes of a lane, one of several, in one of the boxes that hang together."""
+    x, y, width, height = box
+    origin, least = min(each[0] for each in boxes), min(each[2] for each in boxes)
+    turns = max(1, min(TURNS, least // (count * LEAST_STRIPE)))
+    found = []
+    for number in itertools.count(lane, count):
+        start, end = (origin + least * each // (turns * count) for each in (number, number + 1))
+        if start >= x + width:
+            break
+        left, right = max(start, x), min(end, x + width)
+        if left < right:
+            found.append((left, y, right - left, height))
+    # A box of fewer pixels than there are lanes is one of them.
+    return found or [(x + lane % width, y, 1, height)]
 
 
 def _share(one: Touch, other: Touch, is_first: bool) -> bool:

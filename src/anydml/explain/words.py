@@ -10,7 +10,8 @@ MOST_LINES = 200
 
 NOTATION = (
     "#1[8·c0 + 4·c1] is what begins at byte 8·c0 + 4·c1 of #1, and index1[8·c0] the integer there; "
-    "c0, c1, … count the box before it, such as 2×3."
+    "c0, c1, … count the box before it, such as 2×3. An index outside its axis takes the nearest end; where “or skip” "
+    "follows, nothing is moved, and where “or refuse” does, it raises."
 )
 """What moves are written in."""
 
