@@ -44,6 +44,22 @@ def are_alike(
         pairs = [(Following(before, sizes), Following(after, sizes)) for sizes in several]
     first, second = Constants(folder, before), Constants(folder, after)
     try:
-        return all(fingerprints(a, first) == fingerprints(b, second) for a, b in pairs)
+        shared = _matrices(before) & _matrices(after)
+        names = frozenset(name for name, *_ in shared) - frozenset(
+            name for name, *_ in _matrices(before) ^ _matrices(after)
+        )
+        return all(fingerprints(a, first, names) == fingerprints(b, second, names) for a, b in pairs)
     except NoFingerprintError:
         return False
+
+
+def _matrices(model: ModelProto) -> set[tuple[str, int, bool, str]]:
+    """Initializers that are multiplied by, and how."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    found = set()
+    for node in model.graph.node:
+        turned = tuple(each.i for each in node.attribute if each.name in ("transA", "transB"))
+        for k, name in enumerate(node.input[:2]):
+            if name in constants:
+                found.add((name, k, node.op_type in ("MatMul", "Gemm"), f"{turned}"))
+    return found

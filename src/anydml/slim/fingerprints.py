@@ -9,7 +9,7 @@ some 2⁴⁰. Constants of the same name are taken to be the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from anydml.onnx.operators import run_node
 from anydml.slim.constants import Constants
 from anydml.slim.following import Following
 from anydml.slim.pushing import ELEMENTWISE
+from anydml.slim.resizing import is_identity
 
 MOST = 1 << 27
 """Elements of all values of a model; with more there are no fingerprints."""
@@ -36,21 +37,26 @@ class NoFingerprintError(Exception):
     """There are too many elements, or sizes are not known."""
 
 
-def fingerprints(following: Following, constants: Constants) -> dict[str, bytes]:
+def fingerprints(following: Following, constants: Constants, shared: Set[str] = frozenset()) -> dict[str, bytes]:
     """One for each output of a graph.
+
+    Args:
+        following: the model's values.
+        constants: reads its constants.
+        shared: matrices that need not be read, for whatever is compared multiplies by the same in the same way.
 
     Raises:
         NoFingerprintError: there are none.
     """
     # They are numbers modulo 2⁶⁴, which NumPy warns of where they are scalars.
     with np.errstate(over="ignore"):
-        found = _Fingerprints(following, constants)
+        found = _Fingerprints(following, constants, shared)
         return {output.name: found.of(output.name).tobytes() for output in following.outputs}
 
 
 class _Fingerprints:
-    def __init__(self, following: Following, constants: Constants) -> None:
-        self._following, self._constants = following, constants
+    def __init__(self, following: Following, constants: Constants, shared: Set[str]) -> None:
+        self._following, self._constants, self._shared = following, constants, shared
         self._known: dict[str, Marks] = {}
         self._left = MOST
         drops = last_use([Names(proto) for _, proto, _ in following.nodes], [each.name for each in following.outputs])
@@ -115,6 +121,8 @@ class _Fingerprints:
     def _computed(self, proto: NodeProto) -> Sequence[Marks]:
         if not plain_domain(proto.domain):
             seed = _seed(_description(proto, ()))
+            if is_identity(proto, self._following):
+                return [self.of(proto.input[0])]
             if proto.op_type == "Neg":
                 return [_negative(self.of(proto.input[0]))]
             if proto.op_type == "Mul":
@@ -122,8 +130,9 @@ class _Fingerprints:
             if proto.op_type in ELEMENTWISE and all(proto.input):
                 return [_mixed(seed, *map(self.of, proto.input))]
             if proto.op_type == "MatMul" and all(len(self._sizes(name)) > 1 for name in proto.input):
-                rows, columns = _row(self.of(proto.input[0]), -1), self._columns(proto.input[1])
-                return [_mixed(seed, rows[..., :, None], columns[..., None, :])]
+                return [self._products(proto.input[:2], False, False)]
+            if proto.op_type == "Gemm" and (found := self._gemm(proto)) is not None:
+                return [found]
             if proto.op_type in ("Softmax", "LogSoftmax"):
                 marks = self.of(proto.input[0])
                 axis = next((each.i for each in proto.attribute if each.name == "axis"), -1)
@@ -137,12 +146,29 @@ class _Fingerprints:
             raise NoFingerprintError(name)
         return value.sizes
 
-    def _columns(self, name: str) -> Marks:
-        """Of the columns of matrices; constants are told apart by their names."""
-        if not self._following.values[name].is_constant:
-            return _row(self.of(name), -2)
-        *batch, _, count = self._sizes(name)
-        return _numbered(_seed(f"columns of {name}"), (*batch, count))
+    def _products(self, names: Sequence[str], first_turned: bool, second_turned: bool) -> Marks:
+        """Of dot products, whichever of the factors comes first."""
+        rows = self._lines(names[0], -2 if first_turned else -1)[..., :, None]
+        columns = self._lines(names[1], -1 if second_turned else -2)[..., None, :]
+        return _mixed(_seed("dot product"), np.minimum(rows, columns), np.maximum(rows, columns))
+
+    def _gemm(self, proto: NodeProto) -> Marks | None:
+        """Of products of matrices, to which something may be added; None where they are multiplied by numbers."""
+        numbers = {each.name: each.f or each.i for each in proto.attribute}
+        if numbers.get("alpha", 1) != 1 or numbers.get("beta", 1) != 1:
+            return None
+        found = self._products(proto.input[:2], bool(numbers.get("transA", 0)), bool(numbers.get("transB", 0)))
+        if len(proto.input) < 3 or not proto.input[2]:
+            return found
+        return _mixed(_seed(_description(NodeProto(op_type="Add"), ())), found, self.of(proto.input[2]))
+
+    def _lines(self, name: str, axis: int) -> Marks:
+        """Of the rows or columns of matrices; matrices that both models have are told apart by their names."""
+        if name not in self._shared:
+            return _row(self.of(name), axis)
+        sizes = [*self._sizes(name)]
+        del sizes[axis]
+        return _numbered(_seed(f"axis {axis} of {name}"), sizes)
 
     def _unknown(self, proto: NodeProto) -> Sequence[Marks]:
         """Of all inputs, and of where an element is."""

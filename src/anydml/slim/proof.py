@@ -51,5 +51,5 @@ def proved(model: ModelProto, slimmed: Slimmed, folder: Folder | None = None) ->
     return [
         f"{counted(count, 'region')} proved {what}: the same elements are read by every node that computes",
         *(f"{stage.what}: every result has the same fingerprint" for stage in slimmed.stages if stage.what),
-        compared(with_data(model, folder), with_data(slimmed.model, folder)),
+        compared(with_data(model, folder), with_data(slimmed.model, folder), slimmed.is_exact),
     ]

@@ -13,10 +13,13 @@ from anydml.onnx.checks import check
 from anydml.onnx.graph import opsets_of
 from anydml.slim.alike import are_alike
 from anydml.slim.constants import Constants
+from anydml.slim.cutting import Cutting
 from anydml.slim.following import Following, size_names
+from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan, Region
 from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
+from anydml.slim.resizing import without_resizing
 from anydml.slim.sharing import Sharing
 from anydml.slim.signs import Signs
 from anydml.slim.sizes import StandIns
@@ -44,12 +47,15 @@ class Stage:
         after: the one that was made of it.
         what: is done to nodes that compute; empty where they stay as they are.
         moved: bytes moved before and after.
+        is_exact: whether nodes that compute get their numbers in the same shapes, so that results are the same bit for
+            bit; else dot products are the same, and a runtime may add them up in other blocks.
     """
 
     before: ModelProto
     after: ModelProto
     what: str
     moved: tuple[int, int]
+    is_exact: bool = True
 
 
 @dataclass
@@ -79,15 +85,35 @@ class Slimmed:
         """The regions that are cheaper."""
         return [region for region in self.regions if region.after != region.before]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether results are the same bit for bit."""
+        return all(stage.is_exact for stage in self.stages)
+
 
 Rewriting = Callable[[ModelProto, Following, StandIns, Constants], ModelProto | None]
 
-REWRITINGS: Sequence[tuple[str, Rewriting]] = (
-    ("matrices that repeat are broadcast", lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
-    ("transposes move through nodes", lambda model, found, _, constants: Pushing(model, found, constants).pushed()),
-    ("signs move into constants", lambda model, found, _, constants: Signs(model, found, constants).moved()),
+REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
+    ("Resize to the same size is nothing", True, lambda model, found, *_: without_resizing(model, found)),
+    ("matrices that repeat are broadcast", True, lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
+    (
+        "products are cut where their results are",
+        False,
+        lambda model, found, _, constants: Cutting(model, found, constants).cut(),
+    ),
+    (
+        "transposes move through nodes",
+        True,
+        lambda model, found, _, constants: Pushing(model, found, constants).pushed(),
+    ),
+    ("signs move into constants", True, lambda model, found, _, constants: Signs(model, found, constants).moved()),
+    (
+        "products are computed as they are read",
+        False,
+        lambda model, found, sizes, constants: Laying(model, found, sizes, constants).laid(),
+    ),
 )
-"""What is done to nodes that compute."""
+"""What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
 
 def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
@@ -118,7 +144,7 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
         if moved(again.after) < moved(result.after):
             result.stages += again.stages
             current = again
-    for what, rewriting in REWRITINGS:
+    for what, is_exact, rewriting in REWRITINGS:
         constants = Constants(folder, current.model)
         rewritten = rewriting(current.model, current.found[0], several[0], constants)
         if rewritten is None:
@@ -126,7 +152,7 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
         before, after = moved(current.after), moved(found.after)
         if after < before and _are_alike(current, found, folder, names):
-            result.stages.append(Stage(current.model, found.model, what, (before, after)))
+            result.stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
             current = found
     result.model, result.after = current.model, current.after
     return result

@@ -1,0 +1,236 @@
+"""Products by constant matrices, computed as they are read: fewer bytes are moved, and the numbers are the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx
+import pytest
+from how_many import how_many
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, helper, numpy_helper, parser
+from slim.test_random_models import run
+
+from anydml.errors import ModelError
+from anydml.slim import proved, slim
+from anydml.slim.alike import are_alike
+from anydml.slim.layouts import Layout
+from anydml.slim.running import compared
+
+LAID = "products are computed as they are read"
+CUT = "products are cut where their results are"
+RESIZED = "Resize to the same size is nothing"
+
+
+def model(text, **constants):
+    """A model with small whole numbers as constants, whose sums are exact in any order."""
+    made = parser.parse_model('<ir_version: 8, opset_import: ["": 18]> ' + text)
+    random = np.random.default_rng(0)
+    for name, sizes in constants.items():
+        found = np.array(sizes) if name.startswith("n") else random.integers(-3, 4, sizes).astype(np.float32)
+        made.graph.initializer.append(numpy_helper.from_array(found, name))
+    return made
+
+
+def slimmed(before):
+    """What became of a model, after it has been seen that it computes the same."""
+    found = slim(before)
+    onnx.checker.check_model(found.model, full_check=True)
+    random, inputs = np.random.default_rng(1), {}
+    for value in before.graph.input:
+        sizes = [dim.dim_value or 3 for dim in value.type.tensor_type.shape.dim]
+        inputs[value.name] = random.integers(-3, 4, sizes).astype(np.float32)
+    for expected, other in zip(run(before, inputs), run(found.model, inputs), strict=True):
+        np.testing.assert_array_equal(other, expected)
+    proved(before, found)
+    return found
+
+
+def kinds(found):
+    return [node.op_type for node in found.model.graph.node]
+
+
+def whats(found):
+    return [stage.what for stage in found.stages if stage.what]
+
+
+ATTENTION = """g (float[1,64,32] x) => (float[1,64,64] z) {
+    a = MatMul (x, wq) b = Add (a, bq) c = Reshape (b, n) q = Transpose <perm = [0, 2, 1, 3]> (c)
+    d = MatMul (x, wk) e = Add (d, bk) f = Reshape (e, n) k = Transpose <perm = [0, 2, 3, 1]> (f)
+    h = MatMul (x, wv) i = Reshape (h, n) v = Transpose <perm = [0, 2, 1, 3]> (i)
+    s = MatMul (q, k) o = MatMul (s, v) p = Transpose <perm = [0, 2, 1, 3]> (o) z = Reshape (p, nz) }"""
+
+WEIGHTS = {"wq": (32, 64), "wk": (32, 64), "wv": (32, 64), "bq": 64, "bk": 64, "n": [1, 64, 4, 16], "nz": [1, 64, 64]}
+
+
+def test_attention_keeps_one_transposition():
+    found = slimmed(model(ATTENTION, **WEIGHTS))
+    assert kinds(found).count("Transpose") == 1
+    assert kinds(found).count("Gemm") == 1, "keys are computed transposed"
+    assert whats(found) == [LAID]
+    assert not found.is_exact
+
+
+def test_products_stay_where_sizes_are_not_known():
+    text = ATTENTION.replace("float[1,64,", "float[1,S,")
+    weights = {**WEIGHTS, "n": [1, -1, 4, 16], "nz": [1, -1, 64]}
+    assert LAID not in whats(slim(model(text, **weights)))
+
+
+def test_products_of_few_rows_stay():
+    text = ATTENTION.replace("float[1,64,", "float[1,8,")
+    weights = {**WEIGHTS, "n": [1, 8, 4, 16], "nz": [1, 8, 64]}
+    assert LAID not in whats(slimmed(model(text, **weights)))
+
+
+def test_a_transposition_on_both_sides_of_a_product_goes():
+    text = """g (float[1,64,48] x) => (float[1,64,48] z) {
+        a = Transpose <perm = [0, 2, 1]> (x) b = MatMul (a, w) c = Add (b, v) d = Relu (c)
+        e = Transpose <perm = [0, 2, 1]> (d) z = Add (x, e) }"""
+    found = slimmed(model(text, w=(64, 64), v=64))
+    assert whats(found) == [LAID]
+    assert not {"Transpose"} & {*kinds(found)}
+
+
+def test_gemm_takes_what_is_transposed_as_it_lies():
+    text = """g (float[1,64,16,8] x) => (float[1,128,32] z) {
+        a = Reshape (x, n) b = Transpose <perm = [0, 2, 1]> (a) c = Relu (b) d = Mul (c, m) e = MatMul (d, w)
+        z = Add (e, v) }"""
+    found = slimmed(model(text, n=[1, 64, 128], m=64, w=(64, 32), v=32))
+    assert "Transpose" not in kinds(found)
+    (gemm,) = [node for node in found.model.graph.node if node.op_type == "Gemm"]
+    assert [each.i for each in gemm.attribute if each.name == "transA"] == [1]
+
+
+def test_matrices_are_cut_where_results_are():
+    text = """g (float[64,32] x) => (float[64,64] p, float[64,32] q, float[64,32] r) {
+        a = Gemm (x, w, b) c = Relu (a) p, q, r = Split <axis = 1> (c, n) }"""
+    found = slimmed(model(text, w=(32, 128), b=128, n=[64, 32, 32]))
+    assert whats(found) == [CUT]
+    assert kinds(found) == ["Gemm", "Relu"] * 3 + ["Identity"] * 3
+
+
+def test_products_of_which_columns_are_read_twice_are_not_cut():
+    text = """g (float[64,32] x) => (float[64,64] p, float[64,96] q) {
+        a = MatMul (x, w) p = Slice (a, n0, n64, n1) q = Slice (a, n32, n128, n1) }"""
+    given = model(text, w=(32, 128), n0=[0], n64=[64], n1=[1], n32=[32], n128=[128])
+    assert whats(slimmed(given)) == []
+
+
+@pytest.mark.parametrize(("scales", "goes"), [("1, 1, 1, 1", True), ("1, 1, 1.1, 1", False)])
+def test_resize_to_the_same_size_is_nothing(scales, goes):
+    text = f"""g (float[1,4,8,8] x) => (float[1,8,8,4] z) <float[4] s = {{{scales}}}> {{
+        a = Transpose <perm = [0, 1, 3, 2]> (x) b = Resize <mode = "linear"> (a, , s)
+        c = Transpose <perm = [0, 1, 3, 2]> (b) z = Transpose <perm = [0, 2, 3, 1]> (c) }}"""
+    assert (whats(slimmed(model(text))) == [RESIZED]) is goes
+
+
+def test_other_weights_are_found_out():
+    before = model(ATTENTION, **WEIGHTS)
+    after = slim(before).model
+    assert are_alike(before, after, None)
+    for tensor in after.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.ndim < 2:
+            continue
+        other = array.copy()
+        other.reshape(-1)[[0, 5]] += 1
+        wrong = ModelProto()
+        wrong.CopyFrom(after)
+        (copy,) = [each for each in wrong.graph.initializer if each.name == tensor.name]
+        copy.CopyFrom(numpy_helper.from_array(other, tensor.name))
+        assert not are_alike(before, wrong, None), tensor.name
+
+
+def test_gemm_is_what_it_says():
+    text = "g (float[3,3] x) => (float[3,3] z) { z = Gemm <transA = 0, transB = 1> (x, w, b) }"
+    same = "g (float[3,3] x) => (float[3,3] z) { a = Transpose <perm = [1, 0]> (w) c = MatMul (x, a) z = Add (c, b) }"
+    before = model(text, w=(3, 3), b=3)
+    assert are_alike(before, model(same, w=(3, 3), b=3), None)
+    for old, new in (("transB = 1", "transB = 0"), ("transA = 0", "transA = 1"), ("x, w, b", "x, w"), ("x, w", "w, x")):
+        assert not are_alike(before, model(text.replace(old, new), w=(3, 3), b=3), None), new
+    scaled = model(text.replace("transA = 0", "alpha = 2.0"), w=(3, 3), b=3)
+    assert not are_alike(before, scaled, None)
+
+
+def test_sums_in_other_blocks_may_differ_by_little():
+    text = "g (float[2] x) => (float[2] z) { z = Mul (x, c) }"
+    models = []
+    for factor in (1, 1 + 2**-20, 2):
+        made = model(text)
+        made.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "c"))
+        models.append(made)
+    first, near, far = models
+    assert "bit for bit" in compared(first, first, is_exact=False)
+    assert "units in the last place" in compared(first, near, is_exact=False)
+    with pytest.raises(ModelError, match="bit for bit"):
+        compared(first, near)
+    with pytest.raises(ModelError, match="units in the last place"):
+        compared(first, far, is_exact=False)
+
+
+FACTORS = st.sampled_from([1, 2, 3, 4, 6])
+
+
+@given(st.data())
+def test_layouts_put_constants_where_values_are(data):
+    sizes = data.draw(st.lists(FACTORS, min_size=1, max_size=5), "sizes")
+    groups = data.draw(st.lists(st.integers(0, 3), min_size=len(sizes), max_size=len(sizes)), "groups")
+    shape = [math.prod(size for size, own in zip(sizes, groups, strict=True) if own == k) for k in range(4)]
+    sizes = [size for _, size in sorted(zip(groups, sizes, strict=True), key=lambda pair: pair[0])]
+    layout = Layout(tuple(sizes), tuple(data.draw(st.permutations(range(len(sizes))), "perm")))
+    fine = layout.cut(shape)
+    values = np.arange(math.prod(shape)).reshape(shape)
+    assert fine is not None
+    expected = values.reshape(layout.sizes).transpose(layout.perm)
+    np.testing.assert_array_equal(values.reshape(fine.sizes).transpose(fine.perm).reshape(expected.shape), expected)
+    first = data.draw(st.integers(0, 4), "first")
+    constant = np.random.default_rng(0).random([data.draw(st.sampled_from([1, size])) for size in shape[first:]])
+    found = fine.of_constant(constant, shape)
+    wide = np.broadcast_to(constant, shape).reshape(fine.sizes).transpose(fine.perm)
+    np.testing.assert_array_equal(np.broadcast_to(found, fine.turned), wide)
+
+
+def drawn(draw):
+    """A product, some nodes that compute element by element, and an order in which all of it is read."""
+    batch, rows, heads, width = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([80, 16])), 4, 8
+    columns, depth = heads * width, draw(st.sampled_from([8, 64]))
+    perms = st.one_of(st.sampled_from([(0, 2, 1, 3), (0, 2, 3, 1)]), st.permutations(range(4)))
+    perm = [*draw(perms, "perm")]
+    turned = [(batch, rows, heads, width)[axis] for axis in perm]
+    is_given_turned = draw(st.booleans(), "given turned")
+    sizes = [batch, depth, rows] if is_given_turned else [batch, rows, depth]
+    lines = ["a = Transpose <perm = [0, 2, 1]> (x)" if is_given_turned else "a = Identity (x)", "b = MatMul (a, w)"]
+    constants: dict[str, object] = {"w": (depth, columns), "n": [batch, rows, heads, width]}
+    last = "b"
+    for k in range(draw(st.integers(0, 3), "nodes")):
+        kind = draw(st.sampled_from(["Add", "Mul", "Relu", "Max"]))
+        wide = draw(st.sampled_from([(columns,), (rows, columns), (1,), (batch, 1, columns), (rows, 1)]))
+        constants[f"c{k}"] = wide
+        lines.append(f"d{k} = {kind} ({last}" + (")" if kind == "Relu" else f", c{k})"))
+        last = f"d{k}"
+    lines += [f"e = Reshape ({last}, n)", f"f = Transpose <perm = {perm}> (e)", "z = Neg (f)"]
+    results = [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, turned)]
+    if draw(st.booleans(), "read twice"):
+        lines.append(f"y = Abs ({last})")
+        results.append(helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [batch, rows, columns]))
+    before = model(f"g (float{sizes} x) => (float{turned} z) {{ {' '.join(lines)} }}", **constants)
+    del before.graph.output[:]
+    before.graph.output.extend(results)
+    return before
+
+
+def test_random_products():
+    changed = []
+
+    @settings(max_examples=how_many(40), deadline=None)
+    @given(st.data())
+    def check(data):
+        found = slimmed(drawn(data.draw))
+        assert all(stage.moved[1] < stage.moved[0] for stage in found.stages if stage.what)
+        changed.append(LAID in whats(found))
+
+    check()
+    assert sum(changed) > len(changed) // 10, "few products are laid otherwise: too little is tried"
