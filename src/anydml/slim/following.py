@@ -208,7 +208,8 @@ class Following:
             if not all(isinstance(each, Tensor) for each in outputs):
                 return None
             return self._known(node, tensors, outputs)
-        except (NotKnownError, ComputesError, DescError, BindingError, IndexError, ModelError):
+        except (NotKnownError, ComputesError, DescError, BindingError, IndexError, ModelError, ValueError):
+            # Also of a shape that no array has, as with an axis of 2⁶² and one of 0.
             return None
 
     def _known(self, node: Node, tensors: Sequence[Tensor | None], outputs: Iterable[Any]) -> list[Tensor]:

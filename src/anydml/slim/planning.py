@@ -91,6 +91,7 @@ class Plan:
         self._ways: dict[str, list[Step]] = {}
         self._left = PARTS + len(following.nodes)
         self._originals: dict[str, Step] = {}
+        self._sizes: dict[int, int] = {}
         self._region_of: dict[int, Region] = {}
         self._kept_names, self._opset = kept, following.opset
         self.regions = self._regions()
@@ -187,7 +188,7 @@ class Plan:
         """Steps that share more: each is tried in all ways that were found, beside those of the others."""
         found, best = dict(steps), cost(*steps.values())
         size = sum(1 for _ in every(steps.values()))
-        if size * sum(len(self._ways.get(name, ())) for name in names) > MOST_MIXED:
+        if size * sum(1 + len(self._ways.get(name, ())) for name in names) > MOST_MIXED:
             return found, best
         for name in names:
             for way in (self._original(name), *self._ways.get(name, ())):
@@ -224,7 +225,9 @@ class Plan:
         number, output = found.node
         proto = self.following.nodes[number][1]
         inputs = [data[each] for each in found.data]
-        size = sum(_bytes(self.following.values[each]) for each in proto.output if each)
+        if number not in self._sizes:
+            self._sizes[number] = sum(_bytes(self.following.values[each]) for each in proto.output if each)
+        size = self._sizes[number]
         moved = 0 if proto.op_type in FREE else 2 * size
         if proto.op_type in GROWING:
             moved = size + _bytes(self.following.values[found.data[0]])
