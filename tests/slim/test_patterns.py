@@ -9,6 +9,7 @@ from onnx import TensorProto, numpy_helper, parser
 from onnx.reference import ReferenceEvaluator
 
 from anydml.slim import proved, slim
+from anydml.slim.steps import cost
 
 HEADER = '<ir_version: 8, opset_import: ["": 18]> '
 
@@ -228,3 +229,18 @@ def test_what_is_there_for_its_size_alone_goes():
         d = Shape (b) one = Constant <value_ints = [2]> () e = Gather <axis = 0> (d, one)
         f = Concat <axis = 0> (e, n) z = Reshape (c, f) }"""
     assert sorted(kinds(text)) == ["Transpose"]
+
+
+def test_many_parts_are_not_tried_one_by_one(monkeypatch):
+    """Each try looks at all steps: a thousand parts took two seconds."""
+    tries = []
+    monkeypatch.setattr("anydml.slim.planning.cost", lambda *steps: tries.append(steps) or cost(*steps))
+    names = [f"p{k}" for k in range(1000)]
+    results = ", ".join(f"float[1,2] {name}" for name in names)
+    text = f"g (float[500,2] x) => ({results}) {{ a = Concat <axis = 0> (x, x)"
+    slim(model(f"{text} {', '.join(names)} = Split <axis = 0, num_outputs = 1000> (a) }}"))
+    assert 0 < len(tries) < 100
+    # Few parts are: this would find it out if nothing were tried.
+    tries.clear()
+    kinds(PATTERNS["split and joined again"][0])
+    assert tries
