@@ -71,7 +71,7 @@ def test_what_an_output_may_be(make):
 
 
 def test_the_number_of_buffers():
-    rule = "one buffer a tensor"
+    rule = "one buffer per tensor"
     y = [pattern(2, 2), pattern(3, 2)]
     refuse(SPLIT, [], y, "inputs", rule, "inputs has 0 buffers for 1 tensor: InputTensor")
     refuse(SPLIT, [X, X], y, "inputs", rule, "inputs has 2 buffers for 1 tensor")
@@ -82,8 +82,8 @@ def test_the_number_of_buffers():
 @pytest.mark.parametrize("thing", [None, 3, iter([X])], ids=lambda thing: type(thing).__name__)
 def test_what_is_no_list_of_buffers(thing):
     y = [pattern(2, 2), pattern(3, 2)]
-    text = f"is {type(thing).__name__}, but it is a list with one buffer a tensor"
-    refuse(SPLIT, thing, y, "inputs", "one buffer a tensor", f"inputs {text}")
+    text = f"is {type(thing).__name__}, but it is a list with one buffer per tensor"
+    refuse(SPLIT, thing, y, "inputs", "one buffer per tensor", f"inputs {text}")
     for device in ("cpu", "reference"):
         with pytest.raises(dml.BindingError, match=f"DML_SPLIT: outputs {text}"):
             dml.Device(device).compile_operator(SPLIT).bind(inputs=[X], outputs=thing)

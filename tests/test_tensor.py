@@ -197,7 +197,7 @@ def test_there_is_one_stride_a_dimension():
     for strides in ([], [1], [1, 1, 1]):
         tensor = dml.TensorDesc("INT8", [2, 3], strides)
         refused(
-            copy(tensor), "InputTensor.Strides", "one stride a dimension", f"has {len(strides)} entries for 2 sizes"
+            copy(tensor), "InputTensor.Strides", "one stride per dimension", f"has {len(strides)} entries for 2 sizes"
         )
 
 

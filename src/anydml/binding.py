@@ -46,15 +46,15 @@ def bind_tensors(
     names: list[str] = []
     for kind, given, tensors in (("inputs", inputs, desc.inputs), ("outputs", outputs, desc.outputs)):
         if not isinstance(given, Collection):
-            message = f"{desc.OPERATOR}: {kind} is {type(given).__name__}, but it is a list with one buffer a tensor"
-            raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
+            message = f"{desc.OPERATOR}: {kind} is {type(given).__name__}, but it is a list with one buffer per tensor"
+            raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
         if len(given) != len(tensors):
             expected = ", ".join(name for name, _ in tensors)
             message = (
                 f"{desc.OPERATOR}: {kind} has {counted(len(given), 'buffer')} for "
                 f"{counted(len(tensors), 'tensor')}: {expected}"
             )
-            raise BindingError(message, desc.OPERATOR, kind, "one buffer a tensor")
+            raise BindingError(message, desc.OPERATOR, kind, "one buffer per tensor")
         for (name, tensor), buffer in zip(tensors, given, strict=True):
             seen = buffer if view is None or name in desc.HOST else view(desc.OPERATOR, name, buffer)
             operand, layout = _bind_tensor(desc.OPERATOR, name, tensor, seen)

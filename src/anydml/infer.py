@@ -119,7 +119,7 @@ def vector(name: str, field: str, values: Any, rank: int) -> Sizes:
     result = integers_or_symbols(name, field, values)
     if len(result) != rank:
         message = f"{name}: {field} has {counted(len(result), 'entry')}, but x has {counted(rank, 'dimension')}"
-        raise DescError(message, name, field, "one entry a dimension")
+        raise DescError(message, name, field, "one entry per dimension")
     return result
 
 
@@ -158,7 +158,7 @@ def check_along(name: str, shape: Sizes, indices: Sizes, axis: int) -> int:
     for i, (size, count) in enumerate(zip(shape, indices, strict=True)):
         if i != axis and not holds(count <= size):
             message = f"{name}: indices.shape[{i}] is {count}, but x.shape[{i}] is {size}"
-            raise DescError(message, name, "indices", "indices must be no longer than x, but along axis")
+            raise DescError(message, name, "indices", "indices must be no longer than x, except along axis")
     return axis
 
 

@@ -31,8 +31,8 @@ def has_overlap(sizes: Sequence[int], strides: Sequence[int], element_size: int 
     Exact, except that strides too hard to decide count as sharing. Strides may be negative.
 
     Args:
-        sizes: one a dimension.
-        strides: one a dimension, in the unit of `element_size`.
+        sizes: one per dimension.
+        strides: one per dimension, in the unit of `element_size`.
         element_size: 1 where strides count elements; the element's bytes where they count bytes.
     """
     if 0 in sizes or not element_size:

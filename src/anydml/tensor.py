@@ -260,7 +260,7 @@ def tensor_problems(tensor: TensorDesc, is_output: bool) -> Iterator[tuple[str, 
         broken = True
     if strides is not None:
         if len(strides) != len(sizes):
-            yield "Strides", f"has {len(strides)} entries for {len(sizes)} sizes", "one stride a dimension"
+            yield "Strides", f"has {len(strides)} entries for {len(sizes)} sizes", "one stride per dimension"
             broken = True
         for i, stride in enumerate(strides):
             if not 0 <= stride <= UINT_MAX:

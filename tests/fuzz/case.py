@@ -26,7 +26,7 @@ class Memory:
     Attributes:
         sizes: the tensor's.
         dtype: NumPy's name of its type.
-        strides: one byte stride a dimension, of either sign.
+        strides: one byte stride per dimension, of either sign.
         offset: where the first element lies in the block.
         size: bytes of the block.
         flat: how it is bound as a flat buffer, which the desc's strides read (one of FLAT), or "" for an array.

@@ -82,7 +82,7 @@ def test_random_nodes(make):
         problems = [*desc.problems()]
         assert all(problem.field.endswith(("DataType", "IndicesTensor.Sizes")) for problem in problems), problems
         if problems:
-            # DirectML has fewer types than ONNX, and wants indices as large as the data but along the axis.
+            # DirectML has fewer types than ONNX, and wants indices as large as the data except along the axis.
             continue
         found += 1
         result = dispatch(desc, arrays)

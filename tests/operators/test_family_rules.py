@@ -55,7 +55,7 @@ def test_valid(desc):
     desc.check()
 
 
-LIKE = "sizes must be InputTensor's, but along Axis any"
+LIKE = "sizes must be InputTensor's, except along Axis"
 INDICES = "indices must be INT64, INT32, UINT64, UINT32"
 UINT = "it must be 0 to 4294967295 (UINT)"
 INT = "it must be −2147483648 to 2147483647 (INT)"
@@ -97,7 +97,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             NONZERO,
             {"output_coordinates_tensor": ints(6, data_type="UINT32")},
             "OutputCoordinatesTensor.Sizes",
-            "rows, and coordinates in a row, are two dimensions at least",
+            "there must be at least two dimensions: rows and coordinates",
             "has 1 dimension",
         ),
         (IF, {"condition_tensor": ints(2, 3)}, "ConditionTensor.DataType", "ConditionTensor must be UINT8", "is INT32"),
@@ -105,7 +105,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             IF,
             {"b_tensor": ints(2, 3)},
             "BTensor.DataType",
-            "ATensor and BTensor and OutputTensor must have one DataType",
+            "ATensor and BTensor and OutputTensor must have the same DataType",
             "",
         ),
         (IF, {"output_tensor": f32(3, 2)}, "OutputTensor.Sizes", "sizes must be ATensor's", "must be [2, 3]"),
@@ -113,10 +113,10 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             IF,
             {"condition_tensor": ints(6, data_type="UINT8")},
             "ConditionTensor.Sizes",
-            "ATensor and ConditionTensor must have one DimensionCount",
+            "ATensor and ConditionTensor must have the same DimensionCount",
             "has 1 dimension",
         ),
-        (RESAMPLE, {"scales": [2]}, "Scales", "one entry a dimension (DimensionCount)", "has 1 entry"),
+        (RESAMPLE, {"scales": [2]}, "Scales", "one entry per dimension (DimensionCount)", "has 1 entry"),
         (RESAMPLE, {"scales": [2, 0]}, "Scales[1]", "it must be a number above 0", "is 0"),
         (RESAMPLE, {"scales": [2, float("inf")]}, "Scales[1]", "it must be a number above 0", "is inf"),
         (
@@ -126,7 +126,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             "InterpolationMode must be NEAREST_NEIGHBOR",
             "computes nothing",
         ),
-        (RESAMPLE1, {"input_pixel_offsets": [0]}, "InputPixelOffsets", "one entry a dimension (DimensionCount)", ""),
+        (RESAMPLE1, {"input_pixel_offsets": [0]}, "InputPixelOffsets", "one entry per dimension (DimensionCount)", ""),
         (
             RESAMPLE2,
             {"output_pixel_offsets": [float("nan")]},
@@ -138,7 +138,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             RESAMPLE3,
             {"output_tensor": ints(4)},
             "OutputTensor.DataType",
-            "InputTensor and OutputTensor must have one DataType",
+            "InputTensor and OutputTensor must have the same DataType",
             "",
         ),
         (
@@ -148,7 +148,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             "sizes must be InputTensor's times Repeats",
             "must be [2, 9]",
         ),
-        (TILE, {"repeats": [2]}, "Repeats", "one entry a dimension (DimensionCount)", "Repeats has 1 entry"),
+        (TILE, {"repeats": [2]}, "Repeats", "one entry per dimension (DimensionCount)", "Repeats has 1 entry"),
         (TILE, {"repeats": [1, -2]}, "Repeats[1]", UINT, "Repeats[1] is -2"),
         (
             PADDING,
@@ -337,7 +337,7 @@ PICKED = "sizes must be IndicesTensor's but the last, then InputTensor's that ar
             UNFOLD,
             {"end_padding": []},
             "EndPadding",
-            "one entry a dimension after N and C (DimensionCount)",
+            "one entry per dimension after N and C (DimensionCount)",
             "EndPadding has 0 entries, but InputTensor has 1 spatial dimension",
         ),
     ],

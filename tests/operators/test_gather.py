@@ -79,18 +79,18 @@ def test_tensors_are_alike():
     refused(
         dml.GatherOperatorDesc(f32(4), indices, half, 0, 1),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor must have one DataType",
+        "InputTensor and OutputTensor must have the same DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
         gather([4], [4], [1, 4], 0, 1),
         "OutputTensor.Sizes",
-        "InputTensor and OutputTensor must have one DimensionCount",
+        "InputTensor and OutputTensor must have the same DimensionCount",
     )
     refused(
         gather([4], [1, 4], [4], 0, 1),
         "IndicesTensor.Sizes",
-        "InputTensor and IndicesTensor must have one DimensionCount",
+        "InputTensor and IndicesTensor must have the same DimensionCount",
     )
 
 

@@ -16,7 +16,7 @@ F16 = dml.TensorDesc("FLOAT16", [1, 1, 3, 2])
 SUM = "the sizes of {} along Axis must add up to {}'s"
 SIZES = "{} must have the sizes of {} in every dimension but Axis"
 RANGE = "Axis must be 0 to {}.DimensionCount − 1"
-ONE_TYPE = "{} and {} must have one DataType"
+ONE_TYPE = "{} and {} must have the same DataType"
 
 
 def split(x, parts, axis):
@@ -97,7 +97,7 @@ def test_dimension_counts_are_equal(make, whole, parts):
     refused(
         make(X, [f32(1, 6, 2)], 2),
         f"{parts}[0].Sizes",
-        f"{whole} and {parts}[0] must have one DimensionCount",
+        f"{whole} and {parts}[0] must have the same DimensionCount",
         f"{parts}[0] has 3 dimensions, but {whole} has 4",
     )
 

@@ -61,7 +61,7 @@ def test_there_is_one_value_a_dimension(field, count):
     values = {"Offsets": [0, 0], "Sizes": [4, 10], "Strides": [1, 1]} | {field: [1] * count}
     desc = dml.SliceOperatorDesc(f32(4, 10), f32(4, 10), values["Offsets"], values["Sizes"], values["Strides"])
     message = f"{field} has {counted(count, 'entry')}, but InputTensor has 2 dimensions"
-    refused(desc, field, "one entry a dimension (DimensionCount)", message)
+    refused(desc, field, "one entry per dimension (DimensionCount)", message)
 
 
 def test_tensors_are_alike():
@@ -69,11 +69,11 @@ def test_tensors_are_alike():
     refused(
         dml.SliceOperatorDesc(f32(4), half, [0], [4], [1]),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor must have one DataType",
+        "InputTensor and OutputTensor must have the same DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
         dml.SliceOperatorDesc(f32(4), flat, [0], [4], [1]),
         "OutputTensor.Sizes",
-        "InputTensor and OutputTensor must have one DimensionCount",
+        "InputTensor and OutputTensor must have the same DimensionCount",
     )

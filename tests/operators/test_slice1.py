@@ -88,7 +88,7 @@ def test_there_is_one_value_a_dimension(field, count):
     values[field] = [1] * count
     desc = dml.Slice1OperatorDesc(f32(2, 10), f32(1, 1), *values.values())
     message = f"{field} has {counted(count, 'entry')}, but InputTensor has 2 dimensions"
-    refused(desc, field, "one entry a dimension (DimensionCount)", message)
+    refused(desc, field, "one entry per dimension (DimensionCount)", message)
 
 
 def test_tensors_are_alike():
@@ -96,13 +96,13 @@ def test_tensors_are_alike():
     refused(
         dml.Slice1OperatorDesc(f32(4), half, [0], [4], [1]),
         "OutputTensor.DataType",
-        "InputTensor and OutputTensor must have one DataType",
+        "InputTensor and OutputTensor must have the same DataType",
         "OutputTensor.DataType is FLOAT16, but InputTensor.DataType is FLOAT32",
     )
     refused(
         dml.Slice1OperatorDesc(f32(4), f32(4, 1), [0], [4], [1]),
         "OutputTensor.Sizes",
-        "InputTensor and OutputTensor must have one DimensionCount",
+        "InputTensor and OutputTensor must have the same DimensionCount",
         "OutputTensor has 2 dimensions, but InputTensor has 1",
     )
 

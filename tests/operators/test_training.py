@@ -83,7 +83,7 @@ def test_a_negative_axis_counts_from_the_end(axis):
 
 
 def test_split_is_an_int64_vector_with_one_entry_a_part():
-    entries = "{} must have one dimension, one entry a part"
+    entries = "{} must have one dimension, one entry per part"
     x, halves = f32(4), [f32(2), f32(2)]
     for sizes in ((1,), (3,), (1, 2)):
         refused(

@@ -61,7 +61,7 @@ def test_mnists_reinterpreted_weights(device, builder):
 
 
 def test_a_broadcast_parameter(device, builder):
-    """The sample "mnist": eight numbers, one a channel, of which strides of 0 make 8 by 28 by 28."""
+    """The sample "mnist": eight numbers, one per channel, of which strides of 0 make 8 by 28 by 28."""
     parameter = RNG.random((8, 1, 1), np.float32)
     x = dml.input_tensor(builder, 0, dml.TensorDesc(F32, [1, 8, 28, 28], [8, 1, 0, 0]))
     (found,) = computed(device, builder, [dml.activation_identity(x)], [dml.Binding(x, parameter)])

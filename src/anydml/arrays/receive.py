@@ -149,7 +149,7 @@ def check_alike(name: str, adapters: Sequence[ArrayAdapter | None]) -> None:
         # Asked of the arrays themselves: NumPy may have one name for the dtypes of both, or none.
         if (dtype := _dtype(adapter)) != wanted:
             message = f"{name}: arrays[{i}] is {dtype}, but arrays[0] is {wanted}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one dtype")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
 
 
 def received_indices(name: str, indices: Any, x: ArrayAdapter | None, field: str = "indices") -> Array:

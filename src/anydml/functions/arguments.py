@@ -113,7 +113,7 @@ def check_data(name: str, fields: Sequence[str], arrays: Sequence[Any]) -> None:
     for field, array in zip(fields, arrays, strict=True):
         if array.dtype != first:
             message = f"{name}: {field} is {array.dtype}, but {fields[0]} is {first}: convert one of them"
-            raise DescError(message, name, field, "all arrays must have one dtype")
+            raise DescError(message, name, field, "all arrays must have the same dtype")
 
 
 def check_out_list(name: str, out: Any) -> None:
@@ -128,7 +128,7 @@ def check_out_list(name: str, out: Any) -> None:
         len(out), iter(out)
     except TypeError:
         raise BindingError(
-            f"{name}: out is {a(type(out).__name__)}", name, "out", "out must be a list of arrays, one a part"
+            f"{name}: out is {a(type(out).__name__)}", name, "out", "out must be a list of arrays, one per part"
         ) from None
 
 

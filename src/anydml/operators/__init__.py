@@ -1,4 +1,4 @@
-"""The operators, one file each, and the registry by which model files find them."""
+"""The operators, one file each, and the registry that maps model files' type names to them."""
 
 from __future__ import annotations
 

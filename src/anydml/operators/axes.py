@@ -23,11 +23,11 @@ from anydml.text import counted
 
 
 def _axes(name: str, field: str, rank: int, axes: Any) -> tuple[int, ...]:
-    """Axes from 0 to rank − 1, each once at most."""
+    """Normalize distinct axes to 0 … rank − 1."""
     given = (axes,) if isinstance(axes, int) else axes
     found = tuple(infer.axis_of(name, rank, axis) for axis in given)
     if len(set(found)) < len(found):
-        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must be there once")
+        raise DescError(f"{name}: {field} is {list(given)}", name, field, "each axis must occur once")
     return found
 
 
@@ -36,7 +36,7 @@ def _infer_permute(name: str, shapes: Sequence[Sizes], arguments: Parameters) ->
     found = _axes(name, "axes", len(shape), axes)
     if len(found) != len(shape):
         message = f"{name}: axes has {counted(len(found), 'entry')}, but x has {counted(len(shape), 'dimension')}"
-        raise DescError(message, name, "axes", "one entry a dimension")
+        raise DescError(message, name, "axes", "one entry per dimension")
     return Inferred((found,), [tuple(shape[axis] for axis in found)])
 
 
@@ -50,18 +50,18 @@ def _lower_permute(
 
 @function(_infer_permute, _lower_permute)
 def permute_dims(x: Array, axes: Ints, *, out: Array | None = None) -> Array:
-    """The axes in another order, as the array API's, moved.
+    """Permute an array's axes, like the array API's function, but with a copy.
 
     Args:
         x: array of any shape and dtype.
-        axes: of x, in the result's order; negative ones count from the end.
-        out: array of the result's shape and x's dtype to write to.
+        axes: x's axes in the result's order; negative ones count from the end.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: `axes` are not all of x's axes, each once.
+        DescError: `axes` is not a permutation of x's axes.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -83,18 +83,18 @@ def _infer_flip(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
 
 @function(_infer_flip, lower_slice)
 def flip(x: Array, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
-    """The elements in reverse order along axes, as the array API's.
+    """Reverse the order of elements along axes, like the array API's function.
 
     Args:
         x: array of any shape and dtype.
-        axis: one or several, −rank to rank − 1; all by default.
-        out: array of x's shape and dtype to write to.
+        axis: one axis or several, −rank to rank − 1; all by default.
+        out: output array of x's shape and dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: an axis is out of range, or there twice.
+        DescError: an axis is out of range, or occurs twice.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -113,7 +113,7 @@ def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
     axes = tuple(infer.axis_of(name, len(shape), each) for each in ((axis,) if isinstance(axis, int) else axis))
     if len(shifts) not in (1, len(axes)):
         message = f"{name}: shift has {counted(len(shifts), 'entry')}, but axis has {len(axes)}"
-        raise DescError(message, name, "shift", "one entry an axis, or one for all")
+        raise DescError(message, name, "shift", "one entry per axis, or one for all")
     by = [0] * len(shape)
     for each, count in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts, strict=True):
         by[each] += count
@@ -121,22 +121,22 @@ def _infer_roll(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> In
 
 
 _Cut = tuple[int, int, int]
-"""Of an axis: where a box begins in the source and in the result, and its size."""
+"""A box along one axis: start in the source, start in the result, and size."""
 
 
 def _cut(size: int, shift: int) -> list[tuple[_Cut, int]]:
-    """The boxes of an axis whose elements move by 0 to `size`, each with whether it comes around."""
+    """Return the boxes of an axis rolled by 0 to `size`, each with 1 if it wraps around, else 0."""
     return [(cut, around) for around, cut in enumerate([(0, shift, size - shift), (size - shift, 0, shift)]) if cut[2]]
 
 
 def _boxes(sizes: Sizes, shifts: Sizes) -> list[list[_Cut]]:
-    """Along each axis on its own."""
+    """Return the boxes of a roll of each axis by itself."""
     cuts = [_cut(size, shift % size) if size else [] for size, shift in zip(sizes, shifts, strict=True)]
     return [[cut for cut, _ in box] for box in itertools.product(*cuts)]
 
 
 def _flat_boxes(sizes: Sizes, shift: int) -> list[list[_Cut]]:
-    """Along all axes as one: what comes around an axis goes one further along the axis before it."""
+    """Return the boxes of a roll of the flattened array: wrapping around an axis carries into the preceding axis."""
     rest = shift % math.prod(sizes) if 0 not in sizes else 0
     found: list[tuple[list[_Cut], int]] = [([], 0)]
     for size in reversed(sizes):
@@ -150,7 +150,7 @@ def _lower_roll(
 ) -> tuple[Move, ...]:
     (source,), (output,), (shifts, is_flat) = inputs, outputs, parameters
     if is_flat and is_packed:
-        # As one axis, which two boxes are enough for.
+        # One flat axis needs only two boxes.
         source, output = (Layout.packed((math.prod(each.sizes),), each.element_size) for each in (source, output))
     moves = []
     for box in _flat_boxes(source.sizes, shifts[0]) if is_flat else _boxes(source.sizes, shifts):
@@ -163,20 +163,20 @@ def _lower_roll(
 
 @function(_infer_roll, _lower_roll)
 def roll(x: Array, shift: int | Ints, axis: int | Ints | None = None, *, out: Array | None = None) -> Array:
-    """The elements further along axes; what leaves at the end comes back at the beginning, as `numpy.roll`.
+    """Roll elements along axes with wrap-around, like `numpy.roll`.
 
     Args:
         x: array of any shape and dtype.
-        shift: by how many elements; one number for all axes, or one each. Negative ones go back.
-        axis: one or several, −rank to rank − 1; shifts of one axis that is there twice are added. By default, all
-            elements move on as if x had one axis.
-        out: array of x's shape and dtype to write to.
+        shift: number of places, one for all axes or one per axis; negative ones roll towards the start.
+        axis: one axis or several, −rank to rank − 1; shifts of an axis that occurs twice are added. By default, the
+            flattened array is rolled.
+        out: output array of x's shape and dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: an axis is out of range, or there are more or fewer shifts than axes.
+        DescError: an axis is out of range, or the numbers of shifts and axes differ.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -197,7 +197,7 @@ def _infer_broadcast(name: str, shapes: Sequence[Sizes], arguments: Parameters) 
     )
     if not fits or not all(holds(n >= 0) for n in whole):
         message = f"{name}: shape is {list(whole)}, but x has shape {list(shape)}"
-        raise DescError(message, name, "shape", "the last sizes must be x's, or x's 1")
+        raise DescError(message, name, "shape", "the last sizes must equal x's, except where x's are 1")
     return Inferred((), [whole])
 
 
@@ -213,18 +213,18 @@ def _lower_broadcast(
 
 @function(_infer_broadcast, _lower_broadcast)
 def broadcast_to(x: Array, shape: Ints, *, out: Array | None = None) -> Array:
-    """An array repeated to a larger shape by NumPy's rules, as the array API's, with memory of its own.
+    """Broadcast an array by NumPy's rules, like the array API's function, but with a copy.
 
     Args:
         x: array of any shape and dtype.
-        shape: the result's; its last sizes are x's, where those are not 1.
-        out: array of this shape and x's dtype to write to.
+        shape: the result's shape; its last sizes must equal x's, except where x's are 1.
+        out: output array of this shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: x does not fit.
+        DescError: x cannot be broadcast to `shape`.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -244,7 +244,7 @@ def _infer_stack(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> I
     for i, shape in enumerate(shapes):
         if not are_equal(shape, first):
             message = f"{name}: arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {first}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one shape")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same shape")
     check_dimensions(name, "the result", len(first) + 1)
     axis = infer.axis_of(name, len(first) + 1, axis)
     return Inferred((axis,), [(*first[:axis], len(shapes), *first[axis:])])
@@ -268,12 +268,12 @@ def _lower_stack(
 
 @function(_infer_stack, _lower_stack)
 def stack(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> Array:
-    """Arrays of one shape along a new axis, as the array API's.
+    """Stack arrays along a new axis, like the array API's function.
 
     Args:
-        arrays: at least one, of one shape and dtype.
-        axis: where the new axis stands in the result, −rank − 1 to rank.
-        out: array of the result's shape and dtype to write to.
+        arrays: at least one array; all have the same shape and dtype.
+        axis: position of the new axis in the result, −rank − 1 to rank.
+        out: output array of the result's shape and dtype.
 
     Returns:
         A new contiguous array, or `out`.

@@ -1,4 +1,4 @@
-"""DirectML's operators that compute (DirectML.h): anydml knows their names, to say so."""
+"""Names of DirectML's operators that compute (DirectML.h), for the error that refuses them."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ NAMES = frozenset((
     "RESAMPLE_GRAD", "RESAMPLE_GRAD1", "RNN", "ROI_ALIGN", "ROI_ALIGN1", "ROI_ALIGN_GRAD", "ROI_POOLING", "TOP_K",
     "TOP_K1", "VALUE_SCALE_2D",
 ))  # fmt: skip
-"""Without DML_OPERATOR_."""
+"""Names without DML_OPERATOR_."""
 
 REASONS = {"FOLD": "adds windows that overlap", "CAST": "converts numbers"}
-"""What some of them compute; of others their names say it."""
+"""Descriptions of computations that the names do not reveal."""
 
-SAME = {"ACTIVATION_IDENTITY": "ELEMENT_WISE_IDENTITY"}
-"""Those that do what another one does, which anydml has."""
+EQUIVALENT = {"ACTIVATION_IDENTITY": "ELEMENT_WISE_IDENTITY"}
+"""Operators equivalent to a supported one."""
 
 
 def why_refused(name: str) -> str | None:
-    """Why an operator of DirectML that anydml does not have is refused, or None where it is none that is known.
+    """Return why an operator of DirectML is not supported, or None if the name is unknown.
 
     Args:
-        name: its type in a model file, in full or without DML_OPERATOR_.
+        name: the type in a model file, in full or without DML_OPERATOR_.
     """
     short = name.removeprefix("DML_OPERATOR_")
-    if other := SAME.get(short):
+    if other := EQUIVALENT.get(short):
         return f"is not supported, but DML_OPERATOR_{other} does the same"
     return f"{REASONS.get(short, 'computes')}, and {COMPUTES}" if short in NAMES else None

@@ -22,12 +22,12 @@ from anydml.tensor import Layout, TensorDesc
 
 @record
 class ConcatTrainingOperatorDesc(OperatorDesc):
-    """ConcatTraining: JOIN, and a second output with each input's size along the axis, which SplitTraining takes.
+    """ConcatTraining: JOIN with a second output, each input's size along the axis, which SplitTraining takes.
 
     Args:
         input_tensors: at least one, of any data type.
         output_tensor: the joined tensor.
-        per_input_length_tensor: INT64, one dimension, one entry an input; None where nobody wants it.
+        per_input_length_tensor: INT64, one dimension, one entry per input; None to omit it.
         axis: −rank to rank − 1.
 
     Examples:
@@ -67,13 +67,13 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """PerInputLength is known from the desc: it is copied out like any tensor."""
+        """The values of PerInputLength, which depend on the desc alone."""
         if self.per_input_length_tensor is None:
             return ()
         return (np.array([tensor.sizes[self._positive_axis] for tensor in self.input_tensors], np.int64),)
 
     def known_output(self, output: int) -> np.ndarray[Any, Any] | None:
-        """PerInputLength."""
+        """The values of PerInputLength."""
         return self.constants[0] if output else None
 
     def constraints(self) -> Iterator[Problem]:
@@ -87,7 +87,7 @@ class ConcatTrainingOperatorDesc(OperatorDesc):
             yield from part_problems(self, self.outputs[0], self.inputs, self._positive_axis)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """As JOIN, and one move that copies the lengths."""
+        """JOIN's moves, and one that copies the lengths."""
         every = layouts or self.layouts()
         count = len(self.input_tensors)
         moves = part_moves((count, every[count]), tuple(enumerate(every[:count])), self._positive_axis, into_whole=True)
@@ -113,12 +113,12 @@ def _lengths(shapes: Sequence[Sizes], parameters: Parameters) -> Sizes:
 
 @function(infer_join, lower_join, "ConcatTraining", by_numpy=concatenate, lengths=_lengths, compose=compose_join)
 def concat_training(arrays: Arrays, axis: int = 0, *, out: Array | None = None) -> tuple[Array, HostInts]:
-    """com.microsoft ConcatTraining, version 1: join, and say how long each input was.
+    """com.microsoft ConcatTraining, version 1: join arrays, and return each input's length.
 
     Args:
-        arrays: at least one, of one dtype, with equal shapes but along `axis`. Strings and objects are welcome.
+        arrays: at least one, of one dtype, with equal shapes except along `axis`. Strings and objects are supported.
         axis: −rank to rank − 1.
-        out: array of the joined shape and dtype to write to.
+        out: output array of the joined shape and dtype.
 
     Returns:
         The joined array, and the inputs' sizes along `axis` (INT64, 1-D), which `split_training` takes back.

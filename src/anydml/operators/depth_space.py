@@ -41,10 +41,10 @@ def block_moves(source: Layout, output: Layout, block: int, order: DepthSpaceOrd
 
 
 class _DepthSpace(OperatorDesc):
-    """What all four have in common: `input_tensor`, `output_tensor`, `block_size` and an order.
+    """Base class of the four descs with `input_tensor`, `output_tensor`, `block_size` and an order.
 
     Class attributes:
-        TO_SPACE: whether channels become pixels.
+        TO_SPACE: whether channels become pixels, or the reverse.
     """
 
     __slots__ = ()
@@ -59,18 +59,18 @@ class _DepthSpace(OperatorDesc):
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
-        """The order of the depth side's channels; that of the operators without the field."""
+        """The order of the depth side's channels. Operators without the field have DEPTH_COLUMN_ROW."""
         return DepthSpaceOrder.DEPTH_COLUMN_ROW
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType; four dimensions, which the blocks divide."""
+        """Same DataType; four dimensions; sizes divisible by the block's."""
         yield from self._same_kind("input_tensor", "output_tensor")
         block, sizes = self.block_size, self.input_tensor.sizes
         if not 1 <= block <= UINT_MAX:
             yield self.problem("BlockSize", f"BlockSize is {block}", "BlockSize must be at least 1 (UINT)")
             return
         if len(sizes) != 4 or len(self.output_tensor.sizes) != 4:
-            # The support table refuses it at every level.
+            # The support table rejects other ranks at every level.
             return
         for d in (1,) if self.TO_SPACE else (2, 3):
             by = block * block if d == 1 else block
@@ -113,8 +113,8 @@ class SpaceToDepthOperatorDesc(_DepthSpace):
 
     Args:
         input_tensor: N, C, H, W.
-        output_tensor: N, C · B², H / B, W / B; its channels are made of block rows, block columns and
-            the input's channels, outermost first.
+        output_tensor: N, C · B², H / B, W / B; its channels are block rows, block columns and the input's
+            channels, outermost first.
         block_size: B, at least 1.
 
     Examples:
@@ -169,7 +169,7 @@ class SpaceToDepth1OperatorDesc(_DepthSpace):
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
-        """The field."""
+        """The field `order`."""
         return self.order
 
 
@@ -178,7 +178,7 @@ class DepthToSpaceOperatorDesc(_DepthSpace):
     """DML_DEPTH_TO_SPACE_OPERATOR_DESC: ``Output[n, c, y, x] = Input[n, k(c, y mod B, x mod B), y / B, x / B]``.
 
     Args:
-        input_tensor: N, C, H, W; its channels are made of block rows, block columns and the output's channels.
+        input_tensor: N, C, H, W; its channels are block rows, block columns and the output's channels.
         output_tensor: N, C / B², H · B, W · B.
         block_size: B, at least 1.
 
@@ -234,5 +234,5 @@ class DepthToSpace1OperatorDesc(_DepthSpace):
 
     @property
     def depth_order(self) -> DepthSpaceOrder:
-        """The field."""
+        """The field `order`."""
         return self.order

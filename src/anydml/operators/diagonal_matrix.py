@@ -27,17 +27,17 @@ from anydml.tensor import UINT_MAX, DataType, Layout, TensorDesc
 from anydml.text import counted
 
 EVERY = UINT_MAX + 1
-"""Beyond every diagonal."""
+"""Greater than the number of any diagonal."""
 
 
 def band_moves(operand: int, output: Layout, bands: Sequence[tuple[int, int]], pattern: bytes) -> tuple[Move, ...]:
-    """A value on bands of diagonals ``first ≤ column − row < end`` of matrices, in a few boxes a band.
+    """Return moves that fill bands of diagonals ``first ≤ column − row < end``, a few boxes per band.
 
     Args:
-        operand: the output's number.
-        output: matrices, of 2 dimensions or more.
-        bands: first and end of each.
-        pattern: the bytes of the value.
+        operand: operand number of the output.
+        output: layout of the output, with 2 dimensions or more.
+        bands: first and end of each band.
+        pattern: the value's bytes.
     """
     *batch, height, width = output.sizes
     *steps, down, right = output.strides
@@ -51,7 +51,7 @@ def band_moves(operand: int, output: Layout, bands: Sequence[tuple[int, int]], p
 
 
 class _DiagonalMatrix(OperatorDesc):
-    """What both have in common: the diagonals x − y that hold the value, and what the others hold."""
+    """Base class: the diagonals x − y that get the value, and the contents of all others."""
 
     __slots__ = ()
 
@@ -61,25 +61,25 @@ class _DiagonalMatrix(OperatorDesc):
 
     @property
     def pattern(self) -> bytes:
-        """The bytes of the value."""
+        """The value's bytes."""
         raise AssertionError("each operator has its own")
 
     def holds(self, t: int) -> bool:
-        """Whether the diagonal t = x − y holds the value."""
+        """Whether the diagonal t = x − y gets the value."""
         raise AssertionError("each operator has its own")
 
     def bands(self) -> list[tuple[int, int]]:
-        """The diagonals that hold it, as ranges."""
+        """Half-open ranges of the diagonals that get the value."""
         raise AssertionError("each operator has its own")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """What the others hold, everywhere; then the value, in a few boxes a band."""
+        """The input or zeros everywhere; then the value, in a few boxes per band."""
         *inputs, output = layouts or self.layouts()
         under = copied((0, inputs[0]), (1, output)) if inputs else filled(0, output, bytes(output.element_size))
         return (under, *band_moves(len(inputs), output, self.bands(), self.pattern))
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The value where the diagonal holds it, else the input's element, else 0."""
+        """The value on its diagonals; elsewhere the input's element, or 0."""
         zero = bytes(self.output_tensor.data_type.itemsize)
         output = len(self.inputs)
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
@@ -102,7 +102,7 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
     Args:
         output_tensor: matrices, of 2 to 4 dimensions.
         offset: INT; 0 is the main diagonal, 1 the one above it.
-        value: integer types truncate it, and hold it at their ends.
+        value: a number; integer types truncate and saturate it.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -133,27 +133,27 @@ class DiagonalMatrixOperatorDesc(_DiagonalMatrix):
 
     @property
     def pattern(self) -> bytes:
-        """Value as an element."""
+        """Value as bytes of an element."""
         return float_bytes(self.value, self.output_tensor.data_type)
 
     def holds(self, t: int) -> bool:
-        """One diagonal does."""
+        """Whether t is Offset."""
         return t == self.offset
 
     def bands(self) -> list[tuple[int, int]]:
-        """One diagonal."""
+        """The diagonal Offset."""
         return [(self.offset, self.offset + 1)]
 
 
 @record
 class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
-    """DML_DIAGONAL_MATRIX1_OPERATOR_DESC: a band of diagonals ``t = x − y`` gets Value, the others the input or 0.
+    """DML_DIAGONAL_MATRIX1_OPERATOR_DESC: diagonals ``t = x − y`` of a band get Value, the others the input or 0.
 
-    Where `diagonal_fill_begin` is at most `diagonal_fill_end`, ``begin ≤ t < end`` gets it; where it is greater, all
-    but ``end ≤ t < begin``.
+    If `diagonal_fill_begin` is at most `diagonal_fill_end`, the band is ``begin ≤ t < end``; otherwise it is all
+    diagonals except ``end ≤ t < begin``.
 
     Args:
-        input_tensor: what the other diagonals hold; None is 0.
+        input_tensor: source of the other diagonals; None for zeros.
         output_tensor: matrices, of 2 to 4 dimensions; its sizes are the input's.
         value_data_type: the output's data type.
         value: a number of that type.
@@ -197,7 +197,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """The input is like the output; a value of its type; bounds are INTs."""
+        """Input like the output; Value of its type; bounds that are INTs."""
         if self.input_tensor is not None:
             kinds = [*self._same_kind("output_tensor", "input_tensor")]
             yield from kinds
@@ -210,7 +210,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
 
     @property
     def pattern(self) -> bytes:
-        """Value as an element."""
+        """Value as bytes of an element."""
         return scalar_bytes(self.value, self.value_data_type)
 
     def holds(self, t: int) -> bool:
@@ -219,7 +219,7 @@ class DiagonalMatrix1OperatorDesc(_DiagonalMatrix):
         return (end >= begin) ^ (t >= begin) ^ (t < end)
 
     def bands(self) -> list[tuple[int, int]]:
-        """From begin to end, or, where begin is greater, all before end and all from begin on."""
+        """The range from begin to end, or, if begin is greater, all before end and all from begin on."""
         begin, end = self.diagonal_fill_begin, self.diagonal_fill_end
         return [(begin, end)] if begin <= end else [(-EVERY, end), (begin, EVERY)]
 
@@ -246,20 +246,20 @@ def _lower(
 
 @function(_infer, _lower)
 def diagonal_matrix(x: Array, value: Scalar, begin: int = 0, end: int = 1, *, out: Array | None = None) -> Array:
-    """A copy with a value on some diagonals (DML_OPERATOR_DIAGONAL_MATRIX1, without its limits).
+    """Copy matrices with a value on some diagonals (DML_OPERATOR_DIAGONAL_MATRIX1, without its limits).
 
     Args:
-        x: matrices of any dtype: the last two of its dimensions are rows and columns.
+        x: array of any dtype with at least two dimensions; the last two are rows and columns.
         value: an element.
-        begin: the first diagonal with the value; 0 is the main one, 1 the one above it.
-        end: the diagonal behind the last one. Less than `begin`: all diagonals have it but those from `end` to `begin`.
-        out: array of x's shape and dtype to write to.
+        begin: the first diagonal that gets the value; 0 is the main diagonal, 1 the one above it.
+        end: the diagonal after the last. If less than `begin`, all diagonals except ``end ≤ t < begin`` get the value.
+        out: output array of x's shape and dtype.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
-        DescError: x has fewer than two dimensions, or `value` is no element of its dtype.
+        DescError: x has fewer than two dimensions, or `value` is not a valid element of its dtype.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

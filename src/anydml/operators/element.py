@@ -1,4 +1,4 @@
-"""The value of an element as an argument: its bytes."""
+"""Scalar arguments, converted to the bytes of an element."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ INT64 = np.dtype(np.int64)
 
 
 class Element:
-    """A ``Scalar`` argument: an element of x's dtype.
+    """A ``Scalar`` argument, converted to an element of x's dtype.
 
     Attributes:
-        pattern: its bytes.
-        value: what was given, where elements are references and no plain bytes.
-        dtype: NumPy's.
+        pattern: the element's bytes.
+        value: the argument itself, for dtypes whose elements are references.
+        dtype: NumPy's dtype.
     """
 
     __slots__ = ("dtype", "pattern", "value")
@@ -29,19 +29,19 @@ class Element:
 
     @classmethod
     def of(cls, name: str, field: str, value: Any, dtype: np.dtype[Any]) -> Element:
-        """The element of a dtype with this value.
+        """Convert a value to an element of a dtype.
 
         Raises:
-            DescError: there is none.
+            DescError: the dtype has no such element.
         """
         if isinstance(value, Element):
             return value
         one = np.zeros((), dtype)
         is_plain = dtype.type is np.void and not dtype.names
         if is_plain and isinstance(value, (int, float, complex, np.number, np.bool_)):
-            # NumPy knows no more than their size: it would take the digits' text for a number's bytes.
+            # For void types NumPy knows the size only; it would store the number's decimal digits.
             if value:
-                message = f"{name}: {field} is {value!r}, but of {dtype} NumPy knows the size only: fill with 0"
+                message = f"{name}: {field} is {value!r}, but NumPy knows only the size of {dtype}: fill with 0"
                 raise DescError(message, name, field, f"{field} must be an element of x")
             return cls(one.tobytes(), None, dtype)
         try:

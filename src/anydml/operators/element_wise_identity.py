@@ -26,8 +26,8 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
 
     Args:
         input_tensor: the tensor to copy.
-        output_tensor: its sizes are the input's.
-        scale_bias: None; anydml computes nothing.
+        output_tensor: of the input's sizes.
+        scale_bias: must be None, since anydml computes nothing.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -56,7 +56,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         self._put(input_tensor=input_tensor, output_tensor=output_tensor, scale_bias=scale_bias)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType, DimensionCount and Sizes; nothing to compute."""
+        """Same DataType, DimensionCount and Sizes; no ScaleBias."""
         kinds = [*self._same_kind("input_tensor", "output_tensor")]
         yield from kinds
         if not kinds:

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_ELEMENT_WISE_IF: elements of one tensor or of another (DML_ELEMENT_WISE_IF_OPERATOR_DESC)."""
+"""DML_OPERATOR_ELEMENT_WISE_IF: selection from two tensors by a condition (DML_ELEMENT_WISE_IF_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from anydml.tensor import DataType, Layout, TensorDesc
 def chosen(
     condition: tuple[int, Layout], a: tuple[int, Layout], b: tuple[int, Layout], output: tuple[int, Layout]
 ) -> tuple[Move, ...]:
-    """All of a, then b where the condition is 0: operands and their layouts, all of the output's sizes."""
+    """Return two moves: all of a, then b where the condition is 0. Each operand has a number and a layout."""
     (mask, where), (other, instead), (written, to) = condition, b, output
     source = Access(other, 0, instead.strides, (unless(mask, where.strides),))
     return (copied(a, output), Move(to.sizes, Access(written, 0, to.strides), source, to.element_size))
@@ -37,10 +37,10 @@ class ElementWiseIfOperatorDesc(OperatorDesc):
     """DML_ELEMENT_WISE_IF_OPERATOR_DESC: ``Output[c] = A[c] if Condition[c] != 0 else B[c]``.
 
     Args:
-        condition_tensor: UINT8; its sizes are those of the others.
-        a_tensor: what is taken where the condition is not 0.
-        b_tensor: what is taken where it is 0.
-        output_tensor: its sizes are those of the others.
+        condition_tensor: UINT8, of the output's sizes.
+        a_tensor: source where the condition is not 0.
+        b_tensor: source where the condition is 0.
+        output_tensor: of the other tensors' sizes.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -109,21 +109,21 @@ def _lower(
 
 @function(_infer, _lower)
 def where(condition: Mask, x: Array, y: Array, *, out: Array | None = None) -> Array:
-    """Elements of x where a condition holds, of y elsewhere (DML_OPERATOR_ELEMENT_WISE_IF, without its limits).
+    """Select elements of x where a condition is true, else of y (DML_OPERATOR_ELEMENT_WISE_IF, without its limits).
 
-    The three are broadcast, as by `numpy.where` and `torch.where`.
+    The three are broadcast, as in `numpy.where` and `torch.where`.
 
     Args:
-        condition: array of bools, or of 8-bit integers, which hold where they are not 0.
+        condition: array of bools, or of 8-bit integers, which are true if not 0.
         x: array of any shape and dtype.
         y: array of x's dtype.
-        out: array of the result's shape and x's dtype to write to.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
-        An array of the shape that the three are broadcast to, new and contiguous, or `out`.
+        A new contiguous array of the broadcast shape, or `out`.
 
     Raises:
-        DescError: the condition is of another dtype, those of x and y differ, or shapes cannot be broadcast.
+        DescError: the condition has another dtype, the dtypes of x and y differ, or shapes cannot be broadcast.
         BindingError: `out` does not fit, or overlaps an input.
 
     Examples:

@@ -1,4 +1,4 @@
-"""DirectML's enumerations and small structs that operator descs have as fields (DirectML.h)."""
+"""DirectML's enumerations and small structs that are fields of operator descs (DirectML.h)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class NamedEnum(enum.IntEnum):
 
     @classmethod
     def prefix(cls) -> str:
-        """What DirectML writes before each name."""
+        """The prefix of the members' names in DirectML.h."""
         return f"DML{re.sub('[A-Z]', lambda match: '_' + match[0], cls.__name__).upper()}_"
 
     @classmethod
     def parse(cls, text: str | int) -> NamedEnum:
-        """Read a member from its value, its name, or its name in full: ``"EDGE"``, ``"DML_PADDING_MODE_EDGE"``.
+        """Parse a member from its value, its name, or its full name: ``"EDGE"``, ``"DML_PADDING_MODE_EDGE"``.
 
         Raises:
             ValueError: there is no such member; the message lists those that exist.
@@ -35,7 +35,7 @@ class NamedEnum(enum.IntEnum):
 
 
 class PaddingMode(NamedEnum):
-    """DML_PADDING_MODE: what PADDING puts around its input.
+    """DML_PADDING_MODE: source of the elements around the input of PADDING.
 
     Examples:
         >>> dml.PaddingMode.parse("DML_PADDING_MODE_EDGE")
@@ -50,7 +50,7 @@ class PaddingMode(NamedEnum):
 
 
 class DepthSpaceOrder(NamedEnum):
-    """DML_DEPTH_SPACE_ORDER: how channels of the depth side are made of blocks and channels of the space side.
+    """DML_DEPTH_SPACE_ORDER: order of block rows, block columns and channels within the depth side's channels.
 
     Examples:
         >>> dml.DepthSpaceOrder.parse("COLUMN_ROW_DEPTH")
@@ -62,7 +62,7 @@ class DepthSpaceOrder(NamedEnum):
 
 
 class InterpolationMode(NamedEnum):
-    """DML_INTERPOLATION_MODE; only the nearest neighbour moves and does not compute.
+    """DML_INTERPOLATION_MODE. Only NEAREST_NEIGHBOR is supported, since all others compute.
 
     Examples:
         >>> dml.InterpolationMode.parse("NEAREST_NEIGHBOR")
@@ -74,7 +74,7 @@ class InterpolationMode(NamedEnum):
 
 
 class AxisDirection(NamedEnum):
-    """DML_AXIS_DIRECTION: towards which end a place between two elements is rounded.
+    """DML_AXIS_DIRECTION: direction in which a coordinate between two elements is rounded.
 
     Examples:
         >>> dml.AxisDirection.parse("DML_AXIS_DIRECTION_DECREASING")

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: outputs that need no input."""
+"""DML_OPERATOR_FILL_VALUE_CONSTANT and FILL_VALUE_SEQUENCE: outputs without an input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc, packed_strides
 
 PIECE = 1 << 13
-"""Elements of a sequence that are computed at a time."""
+"""Elements of a sequence that are computed at once."""
 
 
 @record
@@ -73,16 +73,16 @@ class FillValueConstantOperatorDesc(OperatorDesc):
 
 
 def numbers_of(start: Any, delta: Any, count: int) -> np.ndarray[Any, Any]:
-    """``start + k · delta`` for the first `count` k: integers modulo their bits; others in 64 bits, rounded once."""
+    """Compute ``start + k · delta``, 0 ≤ k < count: integers modulo 2ⁿ for n bits; others in 64 bits, rounded once."""
     result = np.empty(count, start.dtype)
     put_numbers(result, start, delta)
     return result
 
 
 def put_numbers(target: np.ndarray[Any, Any], start: Any, delta: Any) -> None:
-    """Write the same to a contiguous array, in row-major order."""
+    """Write `numbers_of` to a contiguous array in row-major order."""
     flat, dtype = target.reshape(-1), start.dtype
-    # A piece at a time, so that what stands between is read from the nearest caches.
+    # Block by block, so that intermediate results stay in the cache.
     many = min(flat.size, PIECE)
     with np.errstate(all="ignore"):
         if dtype.kind not in "fc":
@@ -106,14 +106,14 @@ def put_numbers(target: np.ndarray[Any, Any], start: Any, delta: Any) -> None:
 class FillValueSequenceOperatorDesc(OperatorDesc):
     """DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC: ValueStart, ValueStart + ValueDelta, … in row-major order.
 
-    Element k is ``ValueStart + k · ValueDelta``: integer types count modulo 2 to the number of their bits,
-    floating-point types are computed in 64 bits and rounded once.
+    Element k is ``ValueStart + k · ValueDelta``: integer types of n bits wrap modulo 2ⁿ, floating-point types are
+    computed in 64 bits and rounded once.
 
     Args:
         output_tensor: the tensor to fill.
         value_data_type: its data type.
         value_start: a number of that type.
-        value_delta: likewise; negative ones of an unsigned type count down.
+        value_delta: a number of that type; for unsigned types, a negative one counts down.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -148,19 +148,19 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Values of the output's type; a sequence of an unsigned type may go down, as one of the page does."""
+        """Values of the output's type; unsigned types may count down, as in an example of the page."""
         values = {"ValueStart": self.value_start, "ValueDelta": self._delta()}
         yield from self._scalars("ValueDataType", self.value_data_type, **values)
 
     def _delta(self) -> Scalar:
-        """ValueDelta; of an unsigned type it is what counts down, modulo 2 to the number of its bits."""
+        """ValueDelta; for an unsigned type of n bits, a negative one modulo 2ⁿ."""
         delta, data_type = self.value_delta, self.value_data_type
         bits = 8 * data_type.itemsize
         is_down = data_type.dtype.kind == "u" and isinstance(delta, int) and -(1 << bits) < delta < 0
         return delta + (1 << bits) if is_down else delta
 
     def _ends(self) -> tuple[Any, Any]:
-        """Start and delta as the type has them."""
+        """Start and delta converted to the type."""
         dtype = self.value_data_type.dtype
         start, delta = (scalar_bytes(value, self.value_data_type) for value in (self.value_start, self._delta()))
         return np.frombuffer(start, dtype)[0], np.frombuffer(delta, dtype)[0]
@@ -172,7 +172,7 @@ class FillValueSequenceOperatorDesc(OperatorDesc):
         return (Computed((count,), dtype, lambda: numbers_of(*self._ends(), count)),)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One copy of the sequence, which is known before anything runs."""
+        """One copy of the sequence, which is a constant."""
         (output,) = layouts or self.layouts()
         strides = tuple(stride * output.element_size for stride in packed_strides(output.sizes))
         return (Move(output.sizes, Access(0, 0, output.strides), Access(1, 0, strides), output.element_size),)

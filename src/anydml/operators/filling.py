@@ -1,4 +1,4 @@
-"""`fill` and `sequence`: arrays like another one, with elements that are known (see `fill_value` for the descs)."""
+"""`fill` and `sequence`: arrays of another array's shape and dtype (see `fill_value` for the descs)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anydml.operators.ways import general, native
 from anydml.tensor import Layout
 
 SEQUENCE_BYTES = 1 << 20
-"""Sequences from here on are computed where they go; shorter ones are kept, and copied."""
+"""Least bytes of sequences that are computed in the result; shorter ones are constants that are copied."""
 
 
 def _infer_fill(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -35,18 +35,18 @@ def _lower_fill(
 
 @function(_infer_fill, _lower_fill)
 def fill(x: Array, value: Scalar, *, out: Array | None = None) -> Array:
-    """An array like x with one value everywhere (DML_OPERATOR_FILL_VALUE_CONSTANT), as `numpy.full_like`.
+    """Return an array like x filled with one value (DML_OPERATOR_FILL_VALUE_CONSTANT), like `numpy.full_like`.
 
     Args:
-        x: array whose shape, dtype, library and device the result has; its elements are not read.
-        value: of the elements.
-        out: array of x's shape and dtype to write to.
+        x: array that gives the result's shape, dtype, library and device; its elements are not read.
+        value: the elements' value.
+        out: output array of x's shape and dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: the value is no element of x's dtype.
+        DescError: x's dtype has no such value.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -69,7 +69,7 @@ def _infer_sequence(name: str, shapes: Sequence[Sizes], arguments: Parameters) -
 def _sequence(inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters) -> tuple[Constant, ...]:
     start, delta = (np.frombuffer(each.pattern, each.dtype)[0] for each in parameters)
     count, dtype = math.prod(outputs[0].sizes), parameters[0].dtype
-    # Elements have x's byte order.
+    # The sequence is computed in native byte order and stored in x's.
     return (Computed((count,), dtype, lambda: numbers_of(start, delta, count).astype(dtype, copy=False)),)
 
 
@@ -94,21 +94,21 @@ def _lower_sequence(
     _infer_sequence, _lower_sequence, constants=_sequence, by_numpy=_write_sequence, written_by_numpy=SEQUENCE_BYTES
 )
 def sequence(x: Array, start: Scalar, delta: Scalar, *, out: Array | None = None) -> Array:
-    """An array like x with ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
+    """Return an array like x with elements ``start + k · delta`` in row-major order (DML_OPERATOR_FILL_VALUE_SEQUENCE).
 
-    Integers count modulo 2 to the number of their bits; other numbers are computed in 64 bits and rounded once.
+    Integers of n bits wrap modulo 2ⁿ; other numbers are computed in 64 bits and rounded once.
 
     Args:
-        x: array of numbers whose shape, dtype, library and device the result has; its elements are not read.
+        x: array of numbers that gives the result's shape, dtype, library and device; its elements are not read.
         start: the first element.
-        delta: from each element to the next.
-        out: array of x's shape and dtype to write to.
+        delta: difference of consecutive elements.
+        out: output array of x's shape and dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: start or delta is no element of x's dtype, or x is not of numbers.
+        DescError: `start` or `delta` does not fit x's dtype, or x's elements are not numbers.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

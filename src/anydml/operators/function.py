@@ -1,15 +1,15 @@
-"""Functions on arrays as operators' files describe them: what users see, and what all else is derived from.
+"""Descriptions of functions on arrays, from which every front end derives its own form.
 
-A function is a stub (its name, signature and docstring, and a call of its `ways`) under `function`, which records what
-it infers from shapes and what it is lowered to. From that come `anydml.<name>`, ``torch.ops.anydml.<name>`` and
+A function is a stub (name, signature, docstring, and a call of its `ways`) decorated with `function`, which records how
+to infer shapes and how to lower a call to moves. From it are derived `anydml.<name>`, ``torch.ops.anydml.<name>``,
 `anydml.torch.<name>`, the function in `anydml.fuse`, and the ONNX node of the domain ``anydml``.
 
-The annotations of a stub say what its parameters are; arrays come first, ``out`` is the last:
+The annotations of a stub are the kinds of its parameters; arrays come first, ``out`` is the last:
 
-    Array, Arrays     an array; a list of them. All have one dtype, which is the results'
+    Array, Arrays     an array; a list of arrays. All have the results' dtype
     Indices           an array of integers; negative ones of a signed type count from the end
-    Mask              an array of bools, or of 8-bit integers, which are true where they are not 0
-    HostInts | None   a 1-D array or list of integers that is read before anything is moved
+    Mask              an array of bools, or of 8-bit integers, which are true if not 0
+    HostInts | None   a 1-D array or list of integers that is read on the host
     int, Ints         numbers and lists of numbers, also ``| None``; ``int | Ints``; ``int | Ints | None``
     Scalar            the value of an element
     Literal[…]        one of several words
@@ -39,16 +39,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ARRAY, ARRAYS, INDICES, MASK = "Array", "Arrays", "Indices", "Mask"
 OUTSIDE: dict[str, Outside] = {"error": "refuse", "clamp": "clamp", "skip": "skip"}
-"""What lookups do where an index lies outside its axis, by the words of functions that have a parameter for it."""
+"""Treatment of indices out of range, by the values of the parameter ``out_of_range``."""
 
 
 class Inferred(NamedTuple):
-    """What is known of a call from shapes and numbers.
+    """The result of shape inference.
 
     Attributes:
-        parameters: its arguments, checked, as lowering wants them.
-        shapes: of the results.
-        views: of the one input, for NumPy, if the results are that.
+        parameters: the checked arguments, in the form that the lowering expects.
+        shapes: the results' shapes.
+        views: NumPy indices of the results in the only input, if the results are views of it.
     """
 
     parameters: Parameters
@@ -57,7 +57,7 @@ class Inferred(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """A ``HostInts`` argument: shape and dtype are known, values where they could be read."""
+    """A ``HostInts`` argument: shape, dtype, and the values if they could be read."""
 
     shape: Sizes
     dtype: str
@@ -66,14 +66,14 @@ class Listed(NamedTuple):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a stub, but ``out``.
+    """A parameter of a stub other than ``out``.
 
     Attributes:
-        name: as the stub has it.
-        kind: its annotation; ``"Literal"`` for words.
-        has_default: whether it need not be given.
-        default: what it is then.
-        words: that it may be, for ``"Literal"``.
+        name: the parameter's name.
+        kind: its annotation, or ``"Literal"``.
+        has_default: whether it is optional.
+        default: its default.
+        words: the valid values of a ``"Literal"``.
     """
 
     name: str
@@ -84,62 +84,62 @@ class Parameter(NamedTuple):
 
     @property
     def is_array(self) -> bool:
-        """Whether engines see it."""
+        """Whether the argument is an operand of engines."""
         return self.kind in (ARRAY, ARRAYS, INDICES, MASK)
 
     @property
     def is_index(self) -> bool:
-        """Whether it says which elements move, and is none of them."""
+        """Whether the argument selects elements, as indices and masks do."""
         return self.kind in (INDICES, MASK)
 
 
 class Composing(Protocol):
-    """What arrays of a fused function can do without being moved."""
+    """Operations on the arrays of a fused function that need no moves."""
 
     def cut(self, x: Any, axis: int, start: int, size: int) -> Any:
-        """A part of an axis."""
+        """Slice one axis with step 1."""
 
     def sliced(self, x: Any, starts: Sizes, sizes: Sizes, steps: Sizes) -> Any:
         """``result[c] = x[starts + steps·c]``."""
 
     def reshaped(self, x: Any, shape: Sizes) -> Any:
-        """In row-major order in another shape of as many elements."""
+        """Reshape in row-major order."""
 
     def joined(self, arrays: Sequence[Any], axis: int) -> Any:
-        """One after the other."""
+        """Concatenate along an axis."""
 
     def picked_by(self, x: Any, indices: Any, axis: int, outside: Outside) -> Any:
-        """Elements along an axis, by indices that count from either end."""
+        """Select elements along an axis by indices; negative ones count from the end."""
 
 
 Lowering = Callable[[Sequence[Layout], Sequence[Layout], Parameters, bool], tuple[Move, ...]]
-"""To moves, from the layouts of inputs (operands 0 …) and results (the operands after them), and parameters."""
+"""Returns moves, given the layouts of inputs (operands 0 …) and results (next operands), the inferred parameters, and
+whether all layouts are packed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Function:
-    """A function on arrays, without any array.
+    """The description of a function on arrays.
 
     Attributes:
-        stub: what users see.
-        name: the stub's.
-        label: what errors call it.
-        parameters: the stub's, but ``out``.
-        infer: from what errors call it, the shapes of its arrays (`Arrays` and `Array`, then `Indices` and `Mask`), and
-            its other arguments in order, followed by the dtypes of indices and masks; a `Scalar` is an `Element`. Sizes
-            may be symbols. Raises DescError.
-        lower: to moves, from the layouts of the same arrays (operands 0 …) and of the results (the operands after
-            them), and what `infer` made of the arguments; the last argument is True if all are packed.
-        in_place: lowers a call whose `out` is x itself: what is not changed is not moved.
-        constants: what the moves read beside the inputs: operands that follow the results, made from the same arguments
-            as the moves.
-        by_numpy: writes the results of inputs to arrays, for dtypes whose elements are references; without it they are
-            looked up where the moves put numbers.
-        written_by_numpy: bytes of results from which `by_numpy` writes them in less time than a program; None: never.
-        lengths: of the inputs, from shapes and parameters, where they are a second result.
-        expand: arguments in which lists of sizes stand for their number.
-        compose: in a fused function, the results from what composes, the arrays (indices that are known are NumPy's),
-            and what `infer` made of the arguments. Without it, what is lowered moves into scratch.
+        stub: the public function.
+        name: the stub's name.
+        label: the function's name in errors.
+        parameters: the stub's parameters without ``out``.
+        infer: checks a call and infers its results' shapes. Takes the label, the shapes of the arrays (`Arrays` and
+            `Array`, then `Indices` and `Mask`), and the other arguments in order, followed by the dtypes of indices and
+            masks; a `Scalar` is an `Element`. Sizes may be symbols. Raises DescError.
+        lower: lowers a call to moves (see `Lowering`).
+        in_place: lowers a call whose `out` is x itself: only elements that change are moved.
+        constants: constants that the moves read, as operands after the results. Takes the arguments of `lower` but the
+            last.
+        by_numpy: writes the results by NumPy, for dtypes whose elements are references. Without it, the moves are run
+            on element numbers, and the elements selected by them.
+        written_by_numpy: bytes of results from which on `by_numpy` is faster than a program; None if it never is.
+        lengths: the second result, the inputs' lengths, from shapes and parameters, if the function has one.
+        expand: replaces numbers of parts in the arguments by lists of sizes.
+        compose: composes the results of a call in a fused function from traced arrays (constant indices are NumPy's)
+            and the inferred arguments. Without it, the moves of `lower` write to scratch.
     """
 
     stub: Callable[..., Any]
@@ -158,40 +158,40 @@ class Function:
 
     @property
     def arrays(self) -> tuple[Parameter, ...]:
-        """The parameters that engines see, in their order: data, then indices and masks."""
+        """The parameters that are operands, in the order of operands: data, then indices and masks."""
         found = [each for each in self.parameters if each.is_array]
         return tuple(sorted(found, key=lambda each: each.is_index))
 
     @property
     def is_of_lists(self) -> bool:
-        """Whether its data is a list of arrays."""
+        """Whether the data is a list of arrays."""
         return self.parameters[0].kind == ARRAYS
 
     @property
     def input_names(self) -> tuple[str, ...]:
-        """What errors call its inputs; none where they are elements of a list."""
+        """The inputs' names in errors; empty if they are items of a list."""
         return () if self.is_of_lists else tuple(each.name for each in self.arrays)
 
     def data_count(self, inputs: int) -> int:
-        """How many of so many inputs are data."""
+        """The number of data inputs among `inputs` inputs."""
         return inputs - sum(each.is_index for each in self.parameters)
 
     @property
     def has_parts(self) -> bool:
-        """Whether there are several results."""
+        """Whether the result is a list of arrays."""
         return str(self.stub.__annotations__["return"]).startswith("list[")
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of this name."""
+        """Return the parameter of a name."""
         return next(each for each in self.parameters if each.name == name)
 
     def bound(self, arguments: Sequence[Any]) -> list[Any]:
-        """Arguments by position, with the defaults of those that are not given."""
+        """Append the defaults of missing arguments to positional ones."""
         return [*arguments, *(each.default for each in self.parameters[len(arguments) :])]
 
 
 FUNCTIONS: dict[str, Function] = {}
-"""The functions of the operators that were imported, by name."""
+"""The functions of the imported operators, by name."""
 
 
 def function(
@@ -200,13 +200,13 @@ def function(
     label: str | None = None,
     **named: Any,
 ) -> Callable[[F], F]:
-    """Record the function that a stub describes.
+    """Decorator that records a stub as a function.
 
     Args:
         infer: see `Function`.
-        lower: likewise.
-        label: what errors call it; its name by default.
-        named: the other attributes of `Function`.
+        lower: see `Function`.
+        label: the function's name in errors; the stub's name by default.
+        named: other attributes of `Function`.
     """
 
     def record(stub: F) -> F:
@@ -223,7 +223,7 @@ def described(
     label: str | None = None,
     **named: Any,
 ) -> Function:
-    """The function that a stub describes; arguments as those of `function`."""
+    """Return the description of a stub; see `function` for the arguments."""
     name = stub.__name__
     return Function(stub, name, label or name, _parameters(stub), infer, lower, **named)
 

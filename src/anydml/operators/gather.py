@@ -1,4 +1,4 @@
-"""DML_OPERATOR_GATHER: elements along an axis picked by an index tensor (DML_GATHER_OPERATOR_DESC)."""
+"""DML_OPERATOR_GATHER: selection along an axis by an index tensor (DML_GATHER_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def gather_moves(
     """``destination[lead, i, trail] = source[lead, indices[i], trail]``: one move with one lookup.
 
     Args:
-        source: operand 0; its axis has at least one element.
-        indices: operand 1, with its meaningful dimensions only.
+        source: operand 0, with at least one element along the axis.
+        indices: operand 1, without ignored leading dimensions.
         destination: operand 2, of sizes ``source[:axis] + indices + source[axis+1:]``.
         axis: 0 to rank − 1.
         index_dtype: NumPy's name of the index type.
-        outside: what happens where an index lies outside the axis.
+        outside: treatment of indices out of range.
     """
     none = (0,) * len(indices.sizes)
     trail = (0,) * (len(source.sizes) - axis - 1)
@@ -76,7 +76,7 @@ class GatherOperatorDesc(OperatorDesc):
     Args:
         input_tensor: the tensor to read.
         indices_tensor: indices along `axis`; dimensions before the last `index_dimensions` are 1. A negative index of
-            a signed type counts from the end; what is still outside is clamped.
+            a signed type counts from the end; other indices out of range are clamped.
         output_tensor: leading sizes of the input, index sizes, trailing sizes of the input, right-aligned.
         axis: 0 to DimensionCount − 1.
         index_dimensions: 0 to DimensionCount; 0 is one scalar index, and the axis disappears.
@@ -163,13 +163,13 @@ class GatherOperatorDesc(OperatorDesc):
         return (*sizes[:axis], *self._index(self.indices_tensor.sizes), *sizes[axis + 1 :])
 
     def _index(self, values: tuple[int, ...]) -> tuple[int, ...]:
-        """The meaningful entries of something that has one a dimension of IndicesTensor."""
+        """Drop the entries of ignored leading dimensions of IndicesTensor."""
         return values[len(values) - self.index_dimensions :]
 
     def _kept(self) -> tuple[int, ...]:
-        """The logical dimensions that the output has: leading 1s go where they would overflow it.
+        """The logical dimensions that remain in the output: leading 1s are dropped if there are too many dimensions.
 
-        First those of the input's leading part, then those of the index part (example 3 of the document).
+        Those of the input's leading part are dropped first, then those of the index part (example 3 of the document).
         """
         sizes = self._logical_sizes()
         kept = list(range(len(sizes)))
@@ -181,7 +181,7 @@ class GatherOperatorDesc(OperatorDesc):
         return tuple(kept)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with one lookup; the output's padding and the cropped 1s never show."""
+        """One move with one lookup, over the dimensions that remain in the output."""
         source, indices, output = layouts or self.layouts()
         whole, kept = self._logical_sizes(), self._kept()
         padding = len(output.sizes) - len(kept)
@@ -211,7 +211,7 @@ class GatherOperatorDesc(OperatorDesc):
 
 
 def infer_gather(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """The indices' sizes instead of the axis'."""
+    """Infer the shape, in which the indices' sizes replace the axis."""
     axis, out_of_range, index_dtype = arguments
     shape, index_shape = shapes
     rank, count = len(index_shape), math.prod(index_shape)
@@ -230,7 +230,7 @@ def lower_gather(
 
 def _pick(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
     (x, indices), (output,), (axis, _, outside) = inputs, outputs, inferred.parameters
-    # As a list: what one index picks would be no array, and what it is might be taken to pieces.
+    # Flat indices: for a scalar index NumPy would return the element itself, an object perhaps, not an array.
     taken = take(x, indices.reshape(-1), axis, "gather" if outside == "refuse" else None)
     output[...] = taken.reshape(output.shape)
 
@@ -249,22 +249,22 @@ def gather(
     out_of_range: Literal["error", "clamp"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """Elements along an axis picked by indices (DML_OPERATOR_GATHER, without its limits).
+    """Select elements along an axis by indices (DML_OPERATOR_GATHER, without its limits).
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
         indices: integers of any type and shape. A negative one counts from the end of the axis.
         axis: −rank to rank − 1.
         out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
-            ``"clamp"`` reads the nearest end of the axis, as DirectML's operator does.
-        out: array of the result's shape and x's dtype to write to.
+            ``"clamp"`` clamps it to the axis, as DirectML's operator does.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         An array of shape ``x.shape[:axis] + indices.shape + x.shape[axis+1:]``, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers, the axis is out of range, it is empty and indices are not, or the result
-            has more than 64 dimensions.
+        DescError: indices are not integers, the axis is out of range, the axis is empty but `indices` is not, or the
+            result has more than 64 dimensions.
         IndexError: an index is outside the axis.
         BindingError: `out` does not fit, or overlaps x or the indices.
 

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_GATHER_ELEMENTS: one index an element (DML_GATHER_ELEMENTS_OPERATOR_DESC)."""
+"""DML_OPERATOR_GATHER_ELEMENTS: selection along an axis, one index per element (DML_GATHER_ELEMENTS_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from anydml.tensor import Layout, TensorDesc
 def along_moves(
     source: Layout, indices: Layout, output: Layout, axis: int, dtype: str, outside: Outside = "clamp"
 ) -> tuple[Move, ...]:
-    """``output[c] = source[c with c[axis] := indices[c]]``: operands 0, 1 and 2."""
+    """``output[c] = source[c with c[axis] := indices[c]]``: one move between operands 0, 1 and 2."""
     lookup = Lookup(1, dtype, 0, indices.strides, source.sizes[axis], source.strides[axis], outside)
     still = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
     return (Move(output.sizes, Access(2, 0, output.strides), Access(0, 0, still, (lookup,)), source.element_size),)
@@ -40,8 +40,8 @@ class GatherElementsOperatorDesc(OperatorDesc):
 
     Args:
         input_tensor: the tensor to read.
-        indices_tensor: indices along `axis`; its sizes are the input's but along `axis`. A negative index of a signed
-            type counts from the end; what is still outside is clamped.
+        indices_tensor: indices along `axis`; its sizes are the input's except along `axis`. A negative index of a
+            signed type counts from the end; other indices out of range are clamped.
         output_tensor: its sizes are those of `indices_tensor`.
         axis: 0 to DimensionCount − 1.
 
@@ -73,7 +73,7 @@ class GatherElementsOperatorDesc(OperatorDesc):
         self._put(input_tensor=input_tensor, indices_tensor=indices_tensor, output_tensor=output_tensor, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; indices of the input's sizes but along Axis."""
+        """Same DataType and DimensionCount; Axis in range; indices of the input's sizes except along Axis."""
         broken = [*self._same_kind("input_tensor", "output_tensor")]
         broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
         broken += self._axis(self.axis, len(self.input_tensor.sizes))
@@ -127,23 +127,23 @@ def gather_elements(
     out_of_range: Literal["error", "clamp"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """One element for each index, picked along an axis (DML_OPERATOR_GATHER_ELEMENTS, without its limits).
+    """Select one element per index along an axis (DML_OPERATOR_GATHER_ELEMENTS, without its limits).
 
-    ``result[c] = x[c with c[axis] := indices[c]]``, as `numpy.take_along_axis` and `torch.gather`.
+    ``result[c] = x[c with c[axis] := indices[c]]``, like `numpy.take_along_axis` and `torch.gather`.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
-        indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
+        indices: integers with x's rank, no longer than x except along `axis`. Negative ones count from the end.
         axis: −rank to rank − 1.
         out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
-            ``"clamp"`` reads the nearest end, as DirectML's operator does.
-        out: array of the indices' shape and x's dtype to write to.
+            ``"clamp"`` clamps it to the axis, as DirectML's operator does.
+        out: output array of the indices' shape and x's dtype.
 
     Returns:
         An array of the indices' shape, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers or of another shape, the axis is out of range, or it is empty.
+        DescError: indices are not integers or do not fit x's shape, or the axis is out of range or empty.
         IndexError: an index is outside the axis.
         BindingError: `out` does not fit, or overlaps x or the indices.
 

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_GATHER_ND and GATHER_ND1: elements or blocks picked by coordinates (DML_GATHER_ND_OPERATOR_DESC …)."""
+"""DML_OPERATOR_GATHER_ND and GATHER_ND1: selection of blocks by coordinates (DML_GATHER_ND_OPERATOR_DESC …)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anydml.operators.tuples import (
     Counts,
     check_tuples,
     count_problems,
-    journeys,
+    picked_elements,
     picked_problems,
     picked_sizes,
     tuple_access,
@@ -40,7 +40,7 @@ ROWS = (
 
 
 class _GatherNd(OperatorDesc):
-    """What both have in common."""
+    """Base class of the two descs."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _GatherNd(OperatorDesc):
 
     @property
     def counts(self) -> Counts:
-        """The counts, of batch dimensions too."""
+        """The counts, including that of batch dimensions."""
         raise AssertionError("each operator has its own")
 
     def constraints(self) -> Iterator[Problem]:
@@ -69,7 +69,7 @@ class _GatherNd(OperatorDesc):
             yield from picked_problems(self, ("OutputTensor", self.output_tensor), sizes)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move with a lookup for each coordinate."""
+        """One move with one lookup per coordinate."""
         source, indices, output = layouts or self.layouts()
         sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
         dtype = self.indices_tensor.data_type.name.lower()
@@ -79,7 +79,7 @@ class _GatherNd(OperatorDesc):
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c ++ r] = input[c[:b] ++ indices[c] ++ r]``, indices wrapped, then clamped."""
-        for at, source, sizes in journeys(read, self.input_tensor, self.indices_tensor, self.counts):
+        for at, source, sizes in picked_elements(read, self.input_tensor, self.indices_tensor, self.counts):
             yield 2, at, 0, tuple(min(max(i, 0), n - 1) for i, n in zip(source, sizes, strict=True))
 
 
@@ -92,8 +92,8 @@ class GatherNdOperatorDesc(_GatherNd):
         indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end; what is
             still outside is clamped.
         output_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
-        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
-        indices_dimension_count: likewise of the indices.
+        input_dimension_count: significant dimensions of the input, 1 to DimensionCount; preceding ones are 1.
+        indices_dimension_count: significant dimensions of the indices, 1 to DimensionCount; preceding ones are 1.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -129,7 +129,7 @@ class GatherNdOperatorDesc(_GatherNd):
 
     @property
     def counts(self) -> Counts:
-        """The counts; there is no batch."""
+        """The counts, without batch dimensions."""
         return Counts(self.input_dimension_count, self.indices_dimension_count)
 
 
@@ -142,9 +142,9 @@ class GatherNd1OperatorDesc(_GatherNd):
         indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end; what is
             still outside is clamped.
         output_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
-        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
-        indices_dimension_count: likewise of the indices.
-        batch_dimension_count: leading dimensions, of those that count, that all tensors share.
+        input_dimension_count: significant dimensions of the input, 1 to DimensionCount; preceding ones are 1.
+        indices_dimension_count: significant dimensions of the indices, 1 to DimensionCount; preceding ones are 1.
+        batch_dimension_count: leading significant dimensions that all tensors share.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -183,7 +183,7 @@ class GatherNd1OperatorDesc(_GatherNd):
 
     @property
     def counts(self) -> Counts:
-        """The counts, of batch dimensions too."""
+        """The counts, including that of batch dimensions."""
         return Counts(self.input_dimension_count, self.indices_dimension_count, self.batch_dimension_count)
 
 
@@ -214,24 +214,24 @@ def gather_nd(
     out_of_range: Literal["error", "clamp"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """Elements or blocks picked by coordinates (DML_OPERATOR_GATHER_ND1, without its limits), as ONNX's GatherND.
+    """Select elements or blocks by coordinates (DML_OPERATOR_GATHER_ND1, without its limits), like ONNX's GatherND.
 
     ``result[b, c] = x[b, *indices[b, c]]``. A negative coordinate counts from the end of its dimension.
 
     Args:
         x: array of any shape and dtype.
-        indices: integers whose last dimension holds the first coordinates of what is picked.
-        batch_dims: leading dimensions that x and indices have in common.
+        indices: integers; the last dimension holds the leading coordinates of an element or block.
+        batch_dims: number of leading dimensions that x and indices share.
         out_of_range: ``"error"`` raises IndexError for a coordinate outside its dimension, before anything is written;
-            ``"clamp"`` reads the nearest end, as DirectML's operator does.
-        out: array of the result's shape and x's dtype to write to.
+            ``"clamp"`` clamps it to the dimension, as DirectML's operator does.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         An array of shape ``indices.shape[:-1] + x.shape[batch_dims + indices.shape[-1]:]``, or `out`.
 
     Raises:
-        DescError: indices are not integers or have too many coordinates, batch sizes differ, x is empty and indices
-            are not, or the result has more than 64 dimensions.
+        DescError: indices are not integers or have too many coordinates, batch sizes differ, x is empty but
+            `indices` is not, or the result has more than 64 dimensions.
         IndexError: a coordinate is outside its dimension.
         BindingError: `out` does not fit, or overlaps x or the indices.
 

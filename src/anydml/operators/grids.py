@@ -1,4 +1,4 @@
-"""Grids of pixels: which element of an axis is nearest to each of another, and how a move walks there."""
+"""Pixel grids: the nearest input element of each output coordinate, and its expression by strides."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from anydml.moves import Computed, Constant
 from anydml.operators.enums import AxisDirection
 
-MOST_FOLLOWED = 1 << 20
-"""Coordinates of an axis of which it is worth seeing whether they follow a step; those of longer ones are looked up."""
+MOST_TESTED = 1 << 20
+"""Longest axis whose positions are tested for a constant step; longer axes use a lookup."""
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Grid(NamedTuple):
-    """How coordinates of an output's axis become those of the input's, before they are held at its ends.
+    """The map from an output axis' coordinates to the input's, before clamping.
 
     Attributes:
         scale: ``x = (coordinate − of_output) / scale − of_input``.
         of_input, of_output: the pixel offsets.
-        direction: INCREASING takes the next whole number from x up, DECREASING from x down; None rounds half up.
+        direction: INCREASING rounds up, DECREASING rounds down; None rounds half up.
     """
 
     scale: float
@@ -32,11 +32,11 @@ class Grid(NamedTuple):
 
     @property
     def is_one_to_one(self) -> bool:
-        """Whether each coordinate is its own, also where FLOAT no longer tells one from the next."""
+        """Whether the map is the identity. It is exact then, even for coordinates that FLOAT cannot distinguish."""
         return self.scale == 1 and self.of_input == -self.of_output and (2 * self.of_input).is_integer()
 
     def positions(self, count: int, size: int) -> Positions:
-        """The input's coordinates for `count` of the output, in FLOAT arithmetic, held inside `size`."""
+        """Map `count` output coordinates in FLOAT arithmetic, clamped to `size`."""
         if self.is_one_to_one:
             return np.minimum(np.arange(count), size - 1)
         with np.errstate(all="ignore"):
@@ -46,11 +46,11 @@ class Grid(NamedTuple):
                 x = np.floor(x + np.float32(0.5))
             else:
                 x = np.ceil(x) if self.direction == AxisDirection.INCREASING else np.floor(x)
-            # Held before it becomes an integer: it may be larger than any.
+            # Clamped before the conversion, since it may exceed any integer.
             return np.asarray(np.clip(x.astype(np.float64), 0, size - 1).astype(np.int64))
 
     def position(self, at: int, size: int) -> int:
-        """The same for one coordinate."""
+        """Map one output coordinate, as `positions` does."""
         if self.is_one_to_one:
             return min(at, size - 1)
         with np.errstate(all="ignore"):
@@ -64,8 +64,15 @@ class Grid(NamedTuple):
         return min(max(whole, 0), size - 1)
 
 
-class Axis(NamedTuple):
-    """An axis of the box: sizes, and what each is worth in the source; a lookup's numbers where there is no such."""
+class GridAxis(NamedTuple):
+    """One output axis as dimensions of a move.
+
+    Attributes:
+        sizes: one or two dimensions; the second repeats elements.
+        steps: source elements from one coordinate to the next, one per dimension.
+        start: the first source element.
+        looked_up: indices of a lookup, if there is no constant step; else None.
+    """
 
     sizes: tuple[int, ...]
     steps: tuple[int, ...]
@@ -73,19 +80,19 @@ class Axis(NamedTuple):
     looked_up: Constant | None
 
 
-def axis_of(grid: Grid, count: int, size: int) -> Axis:
-    """The positions of `count` coordinates in `size` as a range, as one whose elements are repeated, or as they are."""
+def grid_axis(grid: Grid, count: int, size: int) -> GridAxis:
+    """Return an axis' positions as a range, as a range of repeated elements, or as indices of a lookup."""
     if grid.is_one_to_one and count <= size:
-        return Axis((count,), (1,), 0, None)
+        return GridAxis((count,), (1,), 0, None)
     dtype = np.dtype(np.uint32 if size <= 1 << 32 else np.uint64)
     looked_up = Computed((count,), dtype, lambda: grid.positions(count, size).astype(dtype))
-    if count > MOST_FOLLOWED:
-        return Axis((count,), (0,), 0, looked_up)
+    if count > MOST_TESTED:
+        return GridAxis((count,), (0,), 0, looked_up)
     positions = grid.positions(count, size)
     steps = np.diff(positions)
     start = int(positions[0])
     if count < 2 or (steps == steps[0]).all():
-        return Axis((count,), (int(steps[0]) if count > 1 else 0,), start, None)
+        return GridAxis((count,), (int(steps[0]) if count > 1 else 0,), start, None)
     changes = np.flatnonzero(steps)
     times = int(changes[0]) + 1
     if count % times == 0:
@@ -93,5 +100,5 @@ def axis_of(grid: Grid, count: int, size: int) -> Axis:
         firsts = lines[:, 0]
         by = np.diff(firsts)
         if (lines == firsts[:, None]).all() and (by == by[0]).all():
-            return Axis((count // times, times), (int(by[0]), 0), start, None)
-    return Axis((count,), (0,), 0, looked_up)
+            return GridAxis((count // times, times), (int(by[0]), 0), start, None)
+    return GridAxis((count,), (0,), 0, looked_up)

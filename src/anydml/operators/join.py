@@ -1,4 +1,4 @@
-"""DML_OPERATOR_JOIN: several tensors into one along an axis (DML_JOIN_OPERATOR_DESC)."""
+"""DML_OPERATOR_JOIN: concatenation of tensors along an axis (DML_JOIN_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JoinOperatorDesc(OperatorDesc):
     """DML_JOIN_OPERATOR_DESC: the inverse of SPLIT.
 
     Args:
-        input_tensors: at least one; sizes as the output's but along `axis`, where they add up to it.
+        input_tensors: at least one; sizes equal the output's except along `axis`, where they add up to it.
         output_tensor: the tensor to write.
         axis: 0 to DimensionCount − 1.
 
@@ -51,7 +51,7 @@ class JoinOperatorDesc(OperatorDesc):
     SUPPORT: ClassVar[SupportTable] = table(
         ("InputTensors", "OutputTensor"),
         (FeatureLevel.LEVEL_4_1, 1, 8, ALL_TYPES),
-        # Not on the operator's page, but in DirectML's release notes and its feature-level history.
+        # Absent from the operator's page; from DirectML's release notes and feature-level history.
         (FeatureLevel.LEVEL_3_1, 1, 8, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_3_0, 4, 5, TYPES_8_TO_32),
         (FeatureLevel.LEVEL_2_1, 4, 4, TYPES_8_TO_32),
@@ -62,7 +62,7 @@ class JoinOperatorDesc(OperatorDesc):
         self._put(input_tensors=input_tensors, output_tensor=output_tensor, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; parts that add up."""
+        """Same DataType and DimensionCount; Axis in range; sizes that add up."""
         kinds = [*self._same_kind("output_tensor", "input_tensors")]
         broken = [*kinds, *self._axis(self.axis, len(self.output_tensor.sizes), "OutputTensor")]
         yield from broken
@@ -70,7 +70,7 @@ class JoinOperatorDesc(OperatorDesc):
             yield from part_problems(self, self.outputs[0], self.inputs, self.axis)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move an input; the destination starts further along Axis each time."""
+        """One move per input, each at its start along Axis in the output."""
         *parts, whole = layouts or self.layouts()
         return part_moves((len(parts), whole), tuple(enumerate(parts)), self.axis, into_whole=True)
 
@@ -83,19 +83,19 @@ class JoinOperatorDesc(OperatorDesc):
 def joined_shape(
     name: str, shapes: Sequence[Sizes], dtypes: Sequence[Any] | None, axis: Any
 ) -> tuple[int, Sizes, Sizes]:
-    """What is joined, and where.
+    """Check arrays to join, and infer the result's shape.
 
     Args:
-        name: what errors call the function.
-        shapes: of the arrays.
-        dtypes: of the arrays; None where they are known to fit together.
+        name: the function's name in errors.
+        shapes: the arrays' shapes.
+        dtypes: the arrays' dtypes; None if they are known to be compatible.
         axis: −rank to rank − 1.
 
     Returns:
         The axis from 0 to rank − 1, the arrays' sizes along it, and the result's shape.
 
     Raises:
-        DescError: there are no arrays, the axis is out of range, or dtypes or shapes do not fit together.
+        DescError: there are no arrays, the axis is out of range, or dtypes or shapes are incompatible.
     """
     if not shapes:
         raise DescError(f"{name}: there are no arrays to join", name, "arrays", "at least one array")
@@ -106,17 +106,17 @@ def joined_shape(
     for i, shape in enumerate(shapes[1:], 1):
         if dtypes is not None and dtypes[i] != dtypes[0]:
             message = f"{name}: arrays[{i}] is {dtypes[i]}, but arrays[0] is {dtypes[0]}"
-            raise DescError(message, name, f"arrays[{i}]", "all arrays must have one dtype")
+            raise DescError(message, name, f"arrays[{i}]", "all arrays must have the same dtype")
         if not (len(shape) == len(first) and equal(shape[:axis], before) and equal(shape[axis + 1 :], after)):
             shown = f"arrays[{i}] has shape {tuple(shape)}, but arrays[0] has {tuple(first)}"
             message = f"{name}: {shown} and axis is {axis}"
-            raise DescError(message, name, f"arrays[{i}]", "shapes must be equal but along axis")
+            raise DescError(message, name, f"arrays[{i}]", "shapes must be equal except along axis")
     lengths = tuple([shape[axis] for shape in shapes])
     return axis, lengths, (*before, sum(lengths), *after)
 
 
 def infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """As long as all together."""
+    """Infer the joined shape."""
     if arguments == (None,) and shapes:
         return Inferred((None,), [(sum(map(math.prod, shapes)),)])
     axis, _, whole = joined_shape(name, shapes, None, *arguments)
@@ -126,7 +126,7 @@ def infer_join(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inf
 def lower_join(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    """One move a part."""
+    """One move per part."""
     (whole,), (axis,) = outputs, parameters
     if axis is None:
         return tuple(_flat_moves(inputs, whole))
@@ -146,12 +146,12 @@ def _flat_moves(inputs: Sequence[Layout], whole: Layout) -> Iterator[Move]:
 
 
 def concatenate(inputs: Sequence[Any], inferred: Inferred, outputs: Sequence[Any]) -> None:
-    """NumPy's way."""
+    """Join by `numpy.concatenate`."""
     np.concatenate(inputs, *inferred.parameters, out=outputs[0])
 
 
 def compose_join(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """As one."""
+    """Join traced arrays."""
     (axis,) = inferred.parameters
     if axis is None:
         return [make.joined([make.reshaped(each, (math.prod(each.shape),)) for each in inputs], 0)]
@@ -163,15 +163,15 @@ def join(arrays: Arrays, axis: int | None = 0, *, out: Array | None = None) -> A
     """Join arrays along an axis (DML_OPERATOR_JOIN, without its limits): the inverse of `split`.
 
     Args:
-        arrays: at least one, of one dtype (strings of any lengths are one), with equal shapes but along `axis`.
-        axis: −rank to rank − 1; None joins the elements of arrays of any shapes, as `numpy.concatenate`.
-        out: array of the joined shape and dtype to write to.
+        arrays: at least one, of one dtype (strings may differ in length), with equal shapes except along `axis`.
+        axis: −rank to rank − 1; None flattens the arrays first, like `numpy.concatenate`.
+        out: output array of the joined shape and dtype.
 
     Returns:
         The joined array, new and contiguous, or `out`.
 
     Raises:
-        DescError: there are no arrays, or their dtypes or shapes do not fit together, or the axis is out of range.
+        DescError: there are no arrays, their dtypes or shapes are incompatible, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
 
     Examples:

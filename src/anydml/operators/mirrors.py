@@ -1,7 +1,7 @@
-"""A box of a tensor that goes on beyond its sides: its edge, its mirror image or itself, again and again.
+"""Extension of a box of a tensor beyond its sides by its edge, its mirror image or itself.
 
-One dimension after the other is made from what already stands in the tensor, so that each element is written once and
-the number of moves does not depend on the sizes.
+Each dimension is extended in turn from elements that are already written, so that each element is written once and the
+number of moves does not depend on the sizes.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _WORDS = {
 }
 
 
-def extended(
+def extension_moves(
     operand: int, layout: Layout, starts: Sequence[int], sizes: Sequence[int], mode: PaddingMode
 ) -> Iterator[Move]:
-    """What is outside a box of an operand, from what is inside.
+    """Return the moves that write all elements outside a box from those inside.
 
     Args:
-        operand: its number.
-        layout: where its elements lie.
+        operand: operand number of the tensor.
+        layout: the tensor's layout.
         starts: the box's first coordinate.
         sizes: the box's sizes.
         mode: any but CONSTANT.
     """
     for d, (start, size, whole) in enumerate(zip(starts, sizes, layout.sizes, strict=True)):
-        # The dimensions before this one are whole by now, those after it are not yet.
+        # Preceding dimensions are already extended, later ones are not.
         origin = sum(starts[k] * layout.strides[k] for k in range(d, len(sizes)))
         stride = layout.strides[d]
         others = (*layout.strides[:d], *layout.strides[d + 1 :])

@@ -1,7 +1,7 @@
-"""DML_OPERATOR_NONZERO_COORDINATES: where elements are not zero (DML_NONZERO_COORDINATES_OPERATOR_DESC).
+"""DML_OPERATOR_NONZERO_COORDINATES: coordinates of nonzero elements (DML_NONZERO_COORDINATES_OPERATOR_DESC).
 
-It is moves like every other operator, though it counts: a table of 0, 1, 2, … that is read at the sum of two lookups
-adds them. So each element learns how many before it are not zero, which is the row that its coordinates go to.
+It is lowered to moves although it counts: two lookups into a table of 0, 1, 2, … add two numbers. Prefix sums built
+this way give each nonzero element the row of its coordinates.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from anydml.records import record
 from anydml.tensor import DataType, Layout, TensorDesc
 
 INPUT, COUNT, COORDINATES, BYTES, IS_VALUE, IS_ZERO, RANKS, SUMS, NUMBERS = range(9)
-"""Operands: the tensors; constants: the bytes 0 to 255, and whether a byte is more than a sign; scratch: whether an
-element is zero, numbers of elements that are not, sums of parts of them, and 0, 1, 2, …"""
+"""Operands: the tensors; constants: the bytes 0 to 255, and whether a byte has bits other than the sign; scratch: a
+mask of zero elements, counts of nonzero elements, partial sums, and the table 0, 1, 2, …"""
 
 WIDTH = 4
 """Bytes of a number."""
 
 BLOCK = 4
-"""Numbers that are summed one after the other: each takes a pass over memory, each level of blocks two more."""
+"""Numbers per block that are summed sequentially: each takes a pass over memory, each level of blocks two more."""
 
 Numbers = tuple[int, int, int]
 """Operand, offset and stride of a row of numbers."""
@@ -41,12 +41,12 @@ Numbers = tuple[int, int, int]
 class NonzeroCoordinatesOperatorDesc(OperatorDesc):
     """DML_NONZERO_COORDINATES_OPERATOR_DESC: the coordinates of all elements that are not zero, in row-major order.
 
-    Rows of the coordinates beyond the count are left as they are. −0.0 is zero, NaN is not.
+    Rows of the coordinates beyond the count are not written. −0.0 is zero, NaN is not.
 
     Args:
-        input_tensor: the tensor to look through, of M elements.
-        output_count_tensor: UINT32, all sizes 1: how many elements are not zero.
-        output_coordinates_tensor: UINT32, sizes {1, …, M, N}: a row an element, its last N coordinates. N is at most
+        input_tensor: the tensor to search, of M elements.
+        output_count_tensor: UINT32, all sizes 1: the number of nonzero elements.
+        output_coordinates_tensor: UINT32, sizes {1, …, M, N}: one row per element, its last N coordinates. N is at most
             the input's DimensionCount, and at least that without leading sizes of 1.
 
     Examples:
@@ -84,7 +84,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """UINT32 outputs; one count; a row an element, as wide as its coordinates need."""
+        """UINT32 outputs; one count; one row per element, as wide as its coordinates."""
         for name, tensor in self.outputs:
             if tensor.data_type != DataType.UINT32:
                 yield self.problem(
@@ -97,7 +97,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
         name = "OutputCoordinatesTensor"
         if len(found) < 2:
             message = f"{name} has {len(found)} dimensions"
-            yield self.problem(f"{name}.Sizes", message, "rows, and coordinates in a row, are two dimensions at least")
+            yield self.problem(f"{name}.Sizes", message, "there must be at least two dimensions: rows and coordinates")
             return
         rows = math.prod(self.input_tensor.sizes)
         expected = (*(1,) * (len(found) - 2), rows, found[-1])
@@ -112,25 +112,25 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
 
     @property
     def constants(self) -> tuple[np.ndarray[Any, Any], ...]:
-        """All bytes, and of each whether it is more than a float's sign."""
+        """All bytes, and a mask of those with bits other than a float's sign."""
         every = np.arange(256, dtype=np.uint8)
         return every, (every & 127 != 0).astype(np.uint8)
 
     @property
     def scratch(self) -> tuple[tuple[int, str], ...]:
-        """Masks, numbers, sums, and the table that adds."""
+        """The mask, the counts, the partial sums, and the table for additions."""
         count = math.prod(self.input_tensor.sizes)
-        # Every level has two rows; each is a quarter as long as the one below, or a bit longer.
+        # Every level has two rows, each a quarter as long as the level below, rounded up.
         sums = count + 2 * sum(_levels(count))
         return (
-            (count, "elements that are zero are counted out"),
+            (count, "elements that are zero are masked"),
             ((count + 1) * WIDTH, "rows of coordinates are numbered"),
-            (sums * WIDTH, "what is numbered is summed block by block"),
+            (sums * WIDTH, "the numbers are summed block by block"),
             ((count + 1) * WIDTH, "numbers are added by a table of 0, 1, 2, …"),
         )
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The table; which elements are zero; how many are not before each; the coordinates; the count."""
+        """The table; the mask of zeros; the number of nonzero elements before each; the coordinates; the count."""
         source, _, rows = layouts or self.layouts()
         sizes, total = source.sizes, math.prod(source.sizes)
         zero, numbers = Layout.packed(sizes, 1).strides, Layout.packed(sizes, WIDTH).strides
@@ -156,11 +156,11 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
 
     @property
     def host_kernel(self) -> HostKernel:
-        """Engines on host memory find elements in two passes over the input."""
-        return HostKernel(_found, "all elements that are not zero are counted, then their coordinates are written")
+        """Two passes over the input on host memory."""
+        return HostKernel(_found, "nonzero elements are counted, then their coordinates are written")
 
     def _masks(self, source: Layout) -> Iterator[Lookup]:
-        """All bytes of an element are 0, but for a float's sign."""
+        """Yield lookups that pass elements whose bytes are all 0, except for a float's sign."""
         size = source.element_size
         top = size - 1 if sys.byteorder == "little" else 0
         for k in range(size):
@@ -172,7 +172,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
             yield own
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The coordinates of each element that is not zero, and how many there are."""
+        """The coordinates of each nonzero element, and their number."""
         rows = self.output_coordinates_tensor.sizes
         before, found = (0,) * (len(rows) - 2), 0
         for at in itertools.product(*map(range, self.input_tensor.sizes)):
@@ -186,7 +186,7 @@ class NonzeroCoordinatesOperatorDesc(OperatorDesc):
 def _found(tensors: Sequence[np.ndarray[Any, Any]], find: FindNonzero) -> None:
     x, count, rows = tensors[: COORDINATES + 1]
     width = rows.shape[-1]
-    # Leading sizes of 1 may have no coordinate.
+    # Leading dimensions of size 1 may be omitted from the coordinates.
     found = find(x.reshape(x.shape[x.ndim - width :]), np.dtype(np.uint32))
     rows[(0,) * (rows.ndim - 2)][: len(found)] = found
     count[...] = len(found)
@@ -197,14 +197,14 @@ def _word(number: int) -> bytes:
 
 
 def _levels(count: int) -> Iterator[int]:
-    """How many blocks there are to be summed, then blocks of blocks."""
+    """Yield the number of blocks of each level of the summation."""
     while count > BLOCK:
         count = -(-count // BLOCK)
         yield count
 
 
 def _numbers(count: int) -> Iterator[Move]:
-    """0, 1, 2, … into zeros, byte by byte: each byte of a number stands still for a power of 256, and goes round."""
+    """Write 0, 1, 2, … into zeros, byte by byte: byte k of the numbers is constant over runs of 256ᵏ, and cycles."""
     for k in range(WIDTH):
         still = 256**k
         if still >= count:
@@ -223,38 +223,38 @@ def _numbers(count: int) -> Iterator[Move]:
 
 
 def _summed(numbers: Numbers, sums: Numbers, count: int, scratch: int, most: int) -> Iterator[Move]:
-    """Each number becomes the sum of all up to it.
+    """Compute inclusive prefix sums.
 
     Args:
-        numbers: what is summed.
-        sums: where sums go; it may be the same.
-        count: how many there are.
-        scratch: the first byte of `SUMS` that is free.
-        most: no sum is larger.
+        numbers: the source.
+        sums: the destination; may be the source.
+        count: number of elements.
+        scratch: first free byte of `SUMS`.
+        most: upper bound of the sums.
     """
     partial, blocks = (SUMS, scratch, WIDTH), -(-count // BLOCK)
     yield _copied(numbers, partial, blocks, BLOCK)
     for k in range(1, min(BLOCK, count)):
         # The last block may be shorter.
         many = -(-(count - k) // BLOCK)
-        yield _added(_at(partial, k - 1), _at(numbers, k), _at(partial, k), (many,), (BLOCK,), (BLOCK,), most)
+        yield _added(_from(partial, k - 1), _from(numbers, k), _from(partial, k), (many,), (BLOCK,), (BLOCK,), most)
     yield _copied(partial, sums, min(BLOCK, count), 1)
     if count <= BLOCK:
         return
     free = scratch + count * WIDTH
     ends, before = (SUMS, scratch + (BLOCK - 1) * WIDTH, BLOCK * WIDTH), (SUMS, free, WIDTH)
-    # Of the last block nobody needs the sum.
+    # The last block's sum is not needed.
     yield from _summed(ends, before, blocks - 1, free + blocks * WIDTH, most)
     whole, rest = divmod(count - BLOCK, BLOCK)
-    to, own = _at(sums, BLOCK), _at(partial, BLOCK)
+    to, own = _from(sums, BLOCK), _from(partial, BLOCK)
     if whole:
         yield _added(before, own, to, (whole, BLOCK), (1, 0), (BLOCK, 1), most)
     if rest:
         skip = whole * BLOCK
-        yield _added(_at(before, whole), _at(own, skip), _at(to, skip), (rest,), (0,), (1,), most)
+        yield _added(_from(before, whole), _from(own, skip), _from(to, skip), (rest,), (0,), (1,), most)
 
 
-def _at(numbers: Numbers, k: int) -> Numbers:
+def _from(numbers: Numbers, k: int) -> Numbers:
     operand, offset, stride = numbers
     return operand, offset + k * stride, stride
 
@@ -273,7 +273,7 @@ def _added(
     steps: tuple[int, ...],
     most: int,
 ) -> Move:
-    """Sums: the table of numbers, read at one and the other; `steps` are b's and the sums'."""
+    """Return the move ``to = a + b``, by two lookups into the table. `steps` applies to b and to the sums."""
     lookups = tuple(
         Lookup(operand, "uint32", offset, tuple(stride * k for k in by), most + 1, WIDTH)
         for (operand, offset, stride), by in ((a, a_steps), (b, steps))

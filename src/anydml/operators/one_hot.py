@@ -1,4 +1,4 @@
-"""DML_OPERATOR_ONE_HOT: one value where an index points, another elsewhere (DML_ONE_HOT_OPERATOR_DESC)."""
+"""DML_OPERATOR_ONE_HOT: one-hot encoding of indices (DML_ONE_HOT_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class OneHotOperatorDesc(OperatorDesc):
     """DML_ONE_HOT_OPERATOR_DESC: ``output[c] = On if c[Axis] == indices[c with c[Axis] := 0] else Off``.
 
     Args:
-        indices_tensor: its sizes are the output's, but 1 along `axis`. A negative index of a signed type counts from
-            the end; what is still outside turns nothing on.
-        values_tensor: Off, then On, along its last dimension of more than 1; more are ignored.
+        indices_tensor: of the output's sizes, except 1 along `axis`. A negative index of a signed type counts from the
+            end; other indices out of range are ignored.
+        values_tensor: Off, then On, along its last dimension of size 2 or more; further values are ignored.
         output_tensor: of any size along `axis`.
         axis: 0 to DimensionCount − 1.
 
@@ -72,7 +72,7 @@ class OneHotOperatorDesc(OperatorDesc):
         self._put(indices_tensor=indices_tensor, values_tensor=values_tensor, output_tensor=output_tensor, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; one index a row; two values."""
+        """Same DataType and DimensionCount; Axis in range; one index along Axis; two values."""
         broken = [*self._same_kind("output_tensor", "values_tensor")]
         indices = ("IndicesTensor", self.indices_tensor)
         broken += self._same_dimensions("OutputTensor", self.output_tensor, *indices)
@@ -88,13 +88,13 @@ class OneHotOperatorDesc(OperatorDesc):
             yield from self.sizes_are(*indices, expected, "sizes must be OutputTensor's, but 1 along Axis")
 
     def _on(self) -> Coordinate:
-        """Where On stands."""
+        """The coordinate of On in ValuesTensor."""
         sizes = self.values_tensor.sizes
         last = max(d for d, size in enumerate(sizes) if size > 1)
         return tuple(int(d == last) for d in range(len(sizes)))
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Off everywhere, and On through a lookup in the destination."""
+        """Off everywhere, then On through a lookup in the destination."""
         indices, values, output = layouts or self.layouts()
         axis, size = self.axis, output.element_size
         nothing = (0,) * len(output.sizes)
@@ -122,7 +122,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     (values, shape), (depth, axis, out_of_range, dtype) = shapes, arguments
     if not are_equal(values, (2,)):
         message = f"{name}: values have shape {tuple(values)}"
-        raise DescError(message, name, "values", "values must be two: elsewhere, and where an index points")
+        raise DescError(message, name, "values", "there must be two values: off and on")
     if depth < 0:
         raise DescError(f"{name}: depth is {depth}", name, "depth", "depth must be 0 or more")
     check_dimensions(name, "the result", len(shape) + 1)
@@ -154,23 +154,23 @@ def one_hot(
     out_of_range: Literal["error", "skip"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """One value where an index points, another elsewhere (DML_OPERATOR_ONE_HOT, without its limits).
+    """Encode indices as one-hot vectors (DML_OPERATOR_ONE_HOT, without its limits).
 
     Args:
         indices: integers of any shape. A negative one counts from the end.
-        values: array of two elements of any dtype: elsewhere, and where an index points.
+        values: array of two elements of any dtype: off and on.
         depth: the size of the new axis.
-        axis: where it stands in the result, −rank − 1 to rank.
+        axis: position of the new axis in the result, −rank − 1 to rank.
         out_of_range: ``"error"`` raises IndexError for an index outside the new axis, before anything is written;
-            ``"skip"`` lets it point nowhere, as DirectML's operator does.
-        out: array of the result's shape and the values' dtype to write to.
+            ``"skip"`` ignores it, as DirectML's operator does.
+        out: output array of the result's shape and the values' dtype.
 
     Returns:
         An array of the indices' shape with one more axis, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers, values are not two, depth is negative, the axis is out of range, or the
-            result has more than 64 dimensions.
+        DescError: indices are not integers, there are not two values, depth is negative, the axis is out of range, or
+            the result has more than 64 dimensions.
         IndexError: an index is outside the new axis.
         BindingError: `out` does not fit, or overlaps an input.
 

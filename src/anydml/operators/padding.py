@@ -1,4 +1,4 @@
-"""DML_OPERATOR_PADDING and PADDING1: a tensor with more around it (DML_PADDING_OPERATOR_DESC and its successor)."""
+"""DML_OPERATOR_PADDING and PADDING1: padding of a tensor (DML_PADDING_OPERATOR_DESC and its successor)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import PaddingMode
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
-from anydml.operators.mirrors import extended
+from anydml.operators.mirrors import extension_moves
 from anydml.operators.problem import Problem
 from anydml.operators.regions import copied, surrounded
 from anydml.operators.scalars import Scalar, float_bytes, scalar_bytes
@@ -28,11 +28,11 @@ from anydml.tensor import DataType, Layout, TensorDesc
 from anydml.text import counted
 
 SINCE = {PaddingMode.SYMMETRIC: FeatureLevel.LEVEL_3_0, PaddingMode.WRAP: FeatureLevel.LEVEL_6_4}
-"""Levels of the modes that are younger than the operator."""
+"""Feature levels of the modes that are newer than the operator."""
 
 
 class _Padding(OperatorDesc):
-    """What both have in common; their values are of other types."""
+    """Base class of the two descs, which differ in the type of the value."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class _Padding(OperatorDesc):
 
     @property
     def pattern(self) -> bytes:
-        """The bytes of an element of padding in the mode CONSTANT."""
+        """The bytes of an element of padding in CONSTANT mode."""
         raise AssertionError("each operator has its own")
 
     def constraints(self) -> Iterator[Problem]:
@@ -69,17 +69,17 @@ class _Padding(OperatorDesc):
             yield Problem(self.OPERATOR, "PaddingMode", message, rule, since)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """The input's place, and what is around it: a fill, or one dimension after the other from what is there."""
+        """A copy of the input, and its surroundings: fills, or copies that extend one dimension after the other."""
         source, output = layouts or self.layouts()
         inside = copied((0, source), (1, output), self.start_padding)
         if self.padding_mode == PaddingMode.CONSTANT:
             around = surrounded(1, output, self.start_padding, source.sizes, self.pattern)
         else:
-            around = extended(1, output, self.start_padding, source.sizes, self.padding_mode)
+            around = extension_moves(1, output, self.start_padding, source.sizes, self.padding_mode)
         return (inside, *around)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The table of modes, each dimension by itself; a REFLECTION of one element repeats it, as NumPy's does."""
+        """The document's table of modes, per dimension; REFLECTION of one element repeats it, as in NumPy."""
         mode = self.padding_mode
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             where: list[int] = []
@@ -107,12 +107,12 @@ class PaddingOperatorDesc(_Padding):
     """DML_PADDING_OPERATOR_DESC.
 
     Args:
-        input_tensor: the tensor to put something around.
-        output_tensor: its sizes are the input's, `start_padding` and `end_padding` together.
+        input_tensor: the tensor to pad.
+        output_tensor: its sizes are the input's plus `start_padding` and `end_padding`.
         padding_mode: a `PaddingMode`, or its name.
-        padding_value: for CONSTANT; integer types truncate it, and hold it at their ends.
-        start_padding: elements before the input, one count a dimension; more than it has are allowed.
-        end_padding: elements behind it.
+        padding_value: for CONSTANT; integer types truncate and saturate it.
+        start_padding: elements before the input, one count per dimension; may exceed the input's size.
+        end_padding: elements after the input, one count per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -166,13 +166,13 @@ class Padding1OperatorDesc(_Padding):
     """DML_PADDING1_OPERATOR_DESC: PADDING with a value of any type.
 
     Args:
-        input_tensor: the tensor to put something around.
-        output_tensor: its sizes are the input's, `start_padding` and `end_padding` together.
+        input_tensor: the tensor to pad.
+        output_tensor: its sizes are the input's plus `start_padding` and `end_padding`.
         padding_mode: a `PaddingMode`, or its name.
         padding_value_data_type: the output's data type.
         padding_value: a number of that type, for CONSTANT.
-        start_padding: elements before the input, one count a dimension; more than it has are allowed.
-        end_padding: elements behind it.
+        start_padding: elements before the input, one count per dimension; may exceed the input's size.
+        end_padding: elements after the input, one count per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -213,7 +213,7 @@ class Padding1OperatorDesc(_Padding):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """PADDING's, and a value of the output's type."""
+        """PADDING's rules, and a value of the output's type."""
         yield from _Padding.constraints(self)
         yield from self._scalars("PaddingValueDataType", self.padding_value_data_type, PaddingValue=self.padding_value)
 
@@ -230,7 +230,7 @@ _MODES = {
     "symmetric": PaddingMode.SYMMETRIC,
     "wrap": PaddingMode.WRAP,
 }
-"""By the names that NumPy has for them."""
+"""DirectML's modes by NumPy's names."""
 
 
 def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
@@ -239,7 +239,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     pads = integers_or_symbols(name, "pads", pads)
     if len(pads) != 2 * rank:
         message = f"{name}: pads has {counted(len(pads), 'entry')}, but x has {counted(rank, 'dimension')}"
-        raise DescError(message, name, "pads", "one start a dimension, then one end a dimension")
+        raise DescError(message, name, "pads", "one start per dimension, then one end per dimension")
     start, end = pads[:rank], pads[rank:]
     for i, (size, before, after) in enumerate(zip(shape, start, end, strict=True)):
         if not holds((before >= 0) & (after >= 0)):
@@ -259,7 +259,7 @@ def _lower(
     inside = copied((0, source), (1, output), start)
     if mode == "constant" or 0 in source.sizes:
         return (inside, *surrounded(1, output, start, source.sizes, value.pattern))
-    return (inside, *extended(1, output, start, source.sizes, _MODES[mode]))
+    return (inside, *extension_moves(1, output, start, source.sizes, _MODES[mode]))
 
 
 @function(_infer, _lower)
@@ -271,21 +271,21 @@ def pad(
     *,
     out: Array | None = None,
 ) -> Array:
-    """An array with more around it (DML_OPERATOR_PADDING1, without its limits), by `numpy.pad`'s modes.
+    """Pad an array (DML_OPERATOR_PADDING1, without its limits), in `numpy.pad`'s modes.
 
     Args:
         x: array of any shape and dtype.
-        pads: elements before x, one number a dimension, then behind it, one a dimension; 0 or more (ONNX's Pad).
-        mode: what stands there: `value`, x's edge, its mirror image without or with the edge, or x itself again.
-        value: of an element, in the mode ``"constant"``.
-        out: array of the result's shape and x's dtype to write to.
+        pads: elements before x, one number per dimension, then after x, one per dimension; 0 or more (as ONNX's Pad).
+        mode: source of the padding: `value`, x's edge, its mirror image without or with the edge, or x repeated.
+        value: an element, for ``"constant"``.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: `pads` are not two a dimension or one is negative, `value` is no element of x's dtype, or an empty
-            dimension is padded in another mode than ``"constant"``.
+        DescError: `pads` are not two per dimension or one is negative, `value` does not fit x's dtype, or an empty
+            dimension is padded in a mode other than ``"constant"``.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

@@ -1,4 +1,4 @@
-"""A whole and its parts along one axis: what SPLIT, JOIN, SplitTraining and ConcatTraining have in common."""
+"""A whole and its parts along an axis: rules and moves that SPLIT, JOIN, SplitTraining and ConcatTraining share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from anydml.tensor import Layout, TensorDesc
 def part_moves(
     whole: tuple[int, Layout], parts: Sequence[tuple[int, Layout]], axis: int, into_whole: bool
 ) -> tuple[Move, ...]:
-    """One move a part, in order along `axis`.
+    """Return one move per part, in order along `axis`.
 
     Args:
         whole: operand number and layout of the whole.
-        parts: operand numbers and layouts; their sizes equal the whole's but along `axis`, where they add up to it.
+        parts: operand numbers and layouts; their sizes equal the whole's except along `axis`, where they add up to it.
         axis: 0 to rank − 1.
         into_whole: True joins the parts into the whole, False splits it into them.
     """
@@ -37,13 +37,13 @@ def part_moves(
 
 
 def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple[Move, ...]:
-    """The simplified moves of a whole and its parts where all lie packed.
+    """Return the simplified moves of a whole and its parts if all are packed.
 
-    The same as `part_moves`, simplified, in a fraction of the time: sizes that are new on every call pay it every time.
+    Equal to simplifying `part_moves`, in a fraction of the time, which matters for calls with new sizes.
 
     Args:
-        rows: how often the parts follow each other in the whole, at least once.
-        runs: each part's bytes in one of these rows.
+        rows: number of rows of the whole, at least 1; each contains a run of every part.
+        runs: each part's bytes per row.
         into_whole: True joins the parts (operands 0, 1 …) into the whole, False splits the whole (operand 0) into them.
     """
     whole = sum(runs)
@@ -61,14 +61,14 @@ def packed_part_moves(rows: int, runs: Sequence[int], into_whole: bool) -> tuple
 
 
 def rows_and_runs(parts: Sequence[Layout], axis: int) -> tuple[int, list[int]]:
-    """How often packed parts follow each other in their whole, and each part's bytes in one of these rows."""
+    """Return the number of rows of packed parts in their whole, and each part's bytes per row."""
     sizes = parts[0].sizes
     run = math.prod(sizes[axis + 1 :]) * parts[0].element_size
     return math.prod(sizes[:axis]), [part.sizes[axis] * run for part in parts]
 
 
 def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int, Coordinate, Coordinate]]:
-    """For every element of every part: the part's number, the coordinate in the part, and that in the whole."""
+    """Yield, for every element of every part, the part's number and the coordinates in the part and in the whole."""
     start = 0
     for number, part in enumerate(parts):
         for at in itertools.product(*map(range, part.sizes)):
@@ -79,7 +79,7 @@ def part_elements(parts: Sequence[TensorDesc], axis: int) -> Iterator[tuple[int,
 def part_problems(
     desc: OperatorDesc, whole: tuple[str, TensorDesc], parts: Sequence[tuple[str, TensorDesc]], axis: int
 ) -> Iterator[Problem]:
-    """The rules of DML_SPLIT_OPERATOR_DESC's pseudocode: equal sizes but along `axis`, where they add up."""
+    """The rules of DML_SPLIT_OPERATOR_DESC's pseudocode: equal sizes except along `axis`, where they add up."""
     name, tensor = whole
     array = parts[0][0].partition("[")[0]
     for part_name, part in parts:

@@ -18,7 +18,7 @@ from anydml.symbols import holds
 from anydml.tensor import Layout
 
 _ORDERS = {"depth_column_row": DepthSpaceOrder.DEPTH_COLUMN_ROW, "column_row_depth": DepthSpaceOrder.COLUMN_ROW_DEPTH}
-"""DirectML's orders; ONNX calls them DCR and CRD."""
+"""DirectML's orders, which ONNX calls DCR and CRD."""
 
 
 def _blocks(name: str, shape: Sizes, block: int) -> None:
@@ -66,19 +66,21 @@ def space_to_depth(
     *,
     out: Array | None = None,
 ) -> Array:
-    """Blocks of pixels as channels (DML_OPERATOR_SPACE_TO_DEPTH1, without its limits): the inverse of `depth_to_space`.
+    """Rearrange blocks of pixels into channels (DML_OPERATOR_SPACE_TO_DEPTH1, without its limits).
+
+    The inverse of `depth_to_space`.
 
     Args:
         x: array of any dtype: N, C, H, W.
-        block_size: B, at least 1, which divides H and W.
-        order: whether the result's channels are rows and columns of the block and then x's channels, or the reverse.
-        out: array of the result's shape and x's dtype to write to.
+        block_size: B, at least 1; must divide H and W.
+        order: order of block rows, block columns and x's channels within the result's channels.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         An array of shape N, C · B², H / B, W / B, new and contiguous, or `out`.
 
     Raises:
-        DescError: x has not four dimensions, or blocks do not divide it.
+        DescError: x does not have four dimensions, or blocks do not divide it.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -97,19 +99,21 @@ def depth_to_space(
     *,
     out: Array | None = None,
 ) -> Array:
-    """Channels as blocks of pixels (DML_OPERATOR_DEPTH_TO_SPACE1, without its limits): the inverse of `space_to_depth`.
+    """Rearrange channels into blocks of pixels (DML_OPERATOR_DEPTH_TO_SPACE1, without its limits).
+
+    The inverse of `space_to_depth`.
 
     Args:
         x: array of any dtype: N, C, H, W.
-        block_size: B, at least 1, whose square divides C.
-        order: whether x's channels are rows and columns of the block and then the result's channels, or the reverse.
-        out: array of the result's shape and x's dtype to write to.
+        block_size: B, at least 1; B² must divide C.
+        order: order of block rows, block columns and the result's channels within x's channels.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         An array of shape N, C / B², H · B, W · B, new and contiguous, or `out`.
 
     Raises:
-        DescError: x has not four dimensions, or blocks do not divide its channels.
+        DescError: x does not have four dimensions, or blocks do not divide its channels.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

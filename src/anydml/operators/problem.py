@@ -1,4 +1,4 @@
-"""One broken rule of an operator, and how documents write what it names."""
+"""A broken rule of an operator, and DirectML's spelling of fields."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from anydml.text import with_rule
 
 @record
 class Problem(Record):
-    """One broken rule.
+    """A broken rule of an operator.
 
     Attributes:
-        operator: ``"DML_SPLIT"``.
-        field: ``"OutputTensors[1].Sizes"``.
+        operator: the operator, such as ``"DML_SPLIT"``.
+        field: the field, such as ``"OutputTensors[1].Sizes"``.
         message: field and values, as a sentence.
-        rule: the rule, as the document has it.
-        needs: the lowest feature level that would allow it, None where no level does.
-        is_of_level: whether the feature level alone refuses it; `message` names the level and what it has.
+        rule: the rule, by the operator's document.
+        needs: the lowest feature level that would allow it, or None.
+        is_of_level: whether only the feature level forbids it; `message` names the level and what it supports.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -43,16 +43,16 @@ class Problem(Record):
         return f"{self.operator}: {message}" + (f"; it needs {self.needs}" if self.needs else "")
 
     def error(self) -> DescError:
-        """The error that says this."""
+        """Return the corresponding error."""
         return DescError(str(self), self.operator, self.field, self.rule)
 
 
 @functools.lru_cache(4096)
 def camel(field: str) -> str:
-    """DirectML's spelling of a field: ``input_tensor`` is ``InputTensor``."""
+    """Convert a field's name to DirectML's spelling: ``input_tensor`` to ``InputTensor``."""
     return re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), field)
 
 
 def dimension_text(low: int, high: int) -> str:
-    """A range of dimension counts as the documents write it: ``4`` or ``1 to 8``."""
+    """Format a range of dimension counts: ``4`` or ``1 to 8``."""
     return str(low) if low == high else f"{low} to {high}"

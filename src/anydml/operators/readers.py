@@ -1,4 +1,4 @@
-"""How the fields of operator descs are read, by their annotations."""
+"""Converters of the fields of operator descs, by annotation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _tensors(name: str, field: str, values: Any) -> tuple[TensorDesc, ...]:
 
 
 def _number(name: str, field: str, value: Any) -> int | float:
-    """A number of Python's or NumPy's, integers as such."""
+    """Convert a number of Python or NumPy to `int` if it is an integer, else to `float`."""
     try:
         return operator.index(value)
     except TypeError:
@@ -117,4 +117,4 @@ READERS: dict[Any, Callable[[str, str, Any], Any]] = {
     "ScaleBias | None": _scale_bias,
     "Size2D": _size_2d,
 }
-"""How a field of an operator desc is read, by its annotation."""
+"""Converters of fields, by annotation."""

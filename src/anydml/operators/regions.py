@@ -1,4 +1,4 @@
-"""Moves that several operators have in common: all of a tensor, and all around a part of one."""
+"""Moves that several operators share: copies and fills of a tensor, scattering, and the surroundings of a box."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from anydml.tensor import Layout
 
 
 def copied(source: tuple[int, Layout], destination: tuple[int, Layout], starts: Sequence[int] | None = None) -> Move:
-    """The whole source into the destination, from `starts` on.
+    """Return the move that copies a tensor into another, from `starts` on.
 
     Args:
-        source: operand and layout.
-        destination: likewise.
-        starts: where the first element goes, one coordinate a dimension; the first by default.
+        source: operand number and layout.
+        destination: operand number and layout.
+        starts: destination of the first element, one coordinate per dimension; 0 by default.
     """
     (read, own), (written, to) = source, destination
     offset = sum(start * stride for start, stride in zip(starts or (), to.strides, strict=False))
@@ -22,13 +22,13 @@ def copied(source: tuple[int, Layout], destination: tuple[int, Layout], starts: 
 
 
 def scattered(sizes: Sequence[int], to: Access, source: Access, element_size: int) -> Move:
-    """Elements to where lookups say; what is written to one place again and again, by its last one alone.
+    """Return the move that writes updates to looked-up places. Dimensions that no address depends on are dropped.
 
     Args:
-        sizes: of the updates.
-        to: an access with lookups, which depend on no others.
+        sizes: the updates' sizes.
+        to: an access with lookups that contain no others.
         source: the updates.
-        element_size: bytes.
+        element_size: bytes per element.
     """
     writes = [to.strides, *(lookup.strides for lookup in to.lookups)]
     still = [d for d, size in enumerate(sizes) if size > 1 and not any(strides[d] for strides in writes)]
@@ -38,12 +38,12 @@ def scattered(sizes: Sequence[int], to: Access, source: Access, element_size: in
 
 
 def filled(operand: int, layout: Layout, pattern: bytes) -> Move:
-    """Every element of an operand."""
+    """Return the move that fills an operand."""
     return Move(layout.sizes, Access(operand, 0, layout.strides), Fill(pattern), layout.element_size)
 
 
 MOST_COLUMNS = 8
-"""Columns that gaps of the last dimension are filled as: so many go together with what lies between them."""
+"""Most gaps of the last dimension that are filled column by column."""
 
 
 def surrounded(
@@ -55,16 +55,16 @@ def surrounded(
     offset: int = 0,
     steps: Sequence[int] | None = None,
 ) -> Iterator[Move]:
-    """Every element outside a box, once: what lies before, behind and in its gaps, in one dimension after the other.
+    """Yield moves that fill every element outside a box, once: before it, after it and in its gaps, per dimension.
 
     Args:
-        operand: its number.
-        layout: where its elements lie, from `offset` bytes on.
+        operand: operand number of the tensor.
+        layout: the tensor's layout, from `offset` bytes on.
         starts: the box's first coordinate.
         sizes: the box's sizes.
         pattern: the bytes of an element.
-        offset: bytes.
-        steps: from one coordinate of the box to the next, at least 1, one a dimension; 1 by default.
+        offset: offset in bytes.
+        steps: steps between coordinates of the box, at least 1, one per dimension; 1 by default.
     """
     steps = steps or (1,) * len(sizes)
     strides, taken = layout.strides, tuple(step * stride for step, stride in zip(steps, layout.strides, strict=True))

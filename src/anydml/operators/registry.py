@@ -1,4 +1,4 @@
-"""The registry of operators: one line each. What stands here is in `anydml`, in model files, in PyTorch and in ONNX."""
+"""The registry of operators, one line each. All front ends (`anydml`, model files, PyTorch, ONNX) are derived from it."""
 
 # ruff: noqa: E501, PLC0414  # functions have DirectML's names; an operator is a line; `as` makes a name public
 # isort: off
@@ -41,8 +41,8 @@ from anydml.operators.function import FUNCTIONS as FUNCTIONS
 DESCS: dict[str, type[_OperatorDesc]] = {
     name: found for name, found in globals().items() if isinstance(found, type) and issubclass(found, _OperatorDesc)
 }
-"""The descs, by their classes' names."""
+"""The desc classes, by name."""
 del DESCS["_OperatorDesc"]
 
 REGISTRY: dict[str, type[_OperatorDesc]] = {name: desc for desc in DESCS.values() for name in desc.types()}
-"""Operator types as model files name them."""
+"""The desc classes, by the operator's type in model files."""

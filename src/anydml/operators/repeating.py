@@ -1,4 +1,4 @@
-"""`repeat` and `upsample`: each element several times, one after the other. DML_OPERATOR_UPSAMPLE_2D's move."""
+"""`repeat` and `upsample`, and the move of DML_OPERATOR_UPSAMPLE_2D: consecutive repetitions of elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anydml.text import counted
 
 
 def repeat_moves(source: Layout, output: Layout, repeats: Sequence[int]) -> tuple[Move, ...]:
-    """``output[c] = source[c / repeats]``, rounded down: one move, whose source stands still meanwhile."""
+    """``output[c] = source[c // repeats]``: one move with source strides of 0 for the repetitions."""
     sizes: list[int] = []
     to: list[int] = []
     start: list[int] = []
@@ -48,7 +48,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     size = math.prod(shape) if axis is None else shape[axis]
     if len(counts) != 1 and not holds(len(counts) == size):
         message = f"{name}: repeats has {counted(len(counts), 'entry')} for {counted(size, 'element')}"
-        raise DescError(message, name, "repeats", "one number, or one an element")
+        raise DescError(message, name, "repeats", "one number, or one per element")
     whole = counts[0] * size if len(counts) == 1 else sum(counts)
     result = (whole,) if axis is None else (*shape[:axis], whole, *shape[axis + 1 :])
     return Inferred((counts, axis), [result])
@@ -87,7 +87,7 @@ def _lower_repeat(
 
 
 def _table(sizes: Sizes, counts: Sizes, axis: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Which element stands at each place of the result: a row of coordinates each (INT64)."""
+    """Return the source coordinates of each element of the result, one INT64 row per element."""
     places = np.repeat(np.arange(len(counts)), counts)
     if axis is not None:
         return np.ascontiguousarray(places[:, None], np.int64)
@@ -103,19 +103,19 @@ def _constants(
 
 @function(_infer, _lower_repeat, constants=_constants)
 def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array | None = None) -> Array:
-    """Each element along an axis several times, one after the other, as `numpy.repeat`.
+    """Repeat each element along an axis, like `numpy.repeat`.
 
     Args:
         x: array of any shape and dtype.
-        repeats: how often, 0 or more: one number for all elements along `axis`, or one each.
-        axis: −rank to rank − 1; by default, x counts as an array of one axis, as which it is repeated.
-        out: array of the result's shape and x's dtype to write to.
+        repeats: number of repetitions, 0 or more: one number for all elements along `axis`, or one per element.
+        axis: −rank to rank − 1; by default, the flattened array is repeated.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: `repeats` are negative, or neither one nor one an element, or the axis is out of range.
+        DescError: `repeats` is negative or has the wrong length, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:
@@ -130,18 +130,18 @@ def repeat(x: Array, repeats: int | Ints, axis: int | None = None, *, out: Array
 
 @function(_infer_scales, _lower)
 def upsample(x: Array, scales: Ints, *, out: Array | None = None) -> Array:
-    """The nearest neighbour at a multiple of the size (DML_OPERATOR_UPSAMPLE_2D, without its limits).
+    """Enlarge an array by nearest-neighbour interpolation (DML_OPERATOR_UPSAMPLE_2D, without its limits).
 
     Args:
         x: array of any shape and dtype.
-        scales: how many times as large, at least 1, one a dimension.
-        out: array of the result's shape and x's dtype to write to.
+        scales: integer factors, at least 1, one per dimension.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`: ``result[c] = x[c // scales]``.
 
     Raises:
-        DescError: `scales` are not one a dimension, or one is less than 1.
+        DescError: `scales` does not have one entry per dimension, or one is less than 1.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

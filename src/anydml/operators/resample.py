@@ -1,4 +1,4 @@
-"""DML_OPERATOR_RESAMPLE, RESAMPLE1, RESAMPLE2 and RESAMPLE3 (see `resampling` for what they have in common)."""
+"""DML_OPERATOR_RESAMPLE, RESAMPLE1, RESAMPLE2 and RESAMPLE3 (see `resampling` for their base class)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WITH_BYTES = (*FLOATS_16_AND_32, DataType.INT8, DataType.UINT8)
 
 @record
 class ResampleOperatorDesc(ResampleBase):
-    """DML_RESAMPLE_OPERATOR_DESC: ``Output[c] = Input[floor((c + 0.5) / Scales)]``, held inside the input.
+    """DML_RESAMPLE_OPERATOR_DESC: ``Output[c] = Input[floor((c + 0.5) / Scales)]``, clamped to the input.
 
     Args:
         input_tensor: the tensor to read.
-        output_tensor: of any sizes: where they are more than the scales say, the last element is repeated.
-        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
-        scales: above 0, one a dimension.
+        output_tensor: of any sizes: beyond the scaled input, the last element is repeated.
+        interpolation_mode: must be NEAREST_NEIGHBOR, since anydml computes nothing.
+        scales: above 0, one per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -68,15 +68,15 @@ class ResampleOperatorDesc(ResampleBase):
 class Resample1OperatorDesc(ResampleBase):
     """DML_RESAMPLE1_OPERATOR_DESC: RESAMPLE with pixel offsets.
 
-    ``x = (c − OutputPixelOffsets) / Scales − InputPixelOffsets`` is rounded half up and held inside the input.
+    ``x = (c − OutputPixelOffsets) / Scales − InputPixelOffsets`` is rounded half up and clamped to the input.
 
     Args:
         input_tensor: the tensor to read.
         output_tensor: of any sizes.
-        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
-        scales: above 0, one a dimension.
-        input_pixel_offsets: finite, one a dimension; 0.5 for the pixels' middle.
-        output_pixel_offsets: likewise; −0.5.
+        interpolation_mode: must be NEAREST_NEIGHBOR, since anydml computes nothing.
+        scales: above 0, one per dimension.
+        input_pixel_offsets: finite, one per dimension; 0.5 for pixel centres.
+        output_pixel_offsets: finite, one per dimension; −0.5 for pixel centres.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -131,11 +131,11 @@ class Resample2OperatorDesc(ResampleBase):
     Args:
         input_tensor: the tensor to read.
         output_tensor: of any sizes.
-        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
-        rounding_direction: INCREASING takes the next whole number from x up, DECREASING from x down.
-        scales: above 0, one a dimension.
-        input_pixel_offsets: finite, one a dimension.
-        output_pixel_offsets: likewise.
+        interpolation_mode: must be NEAREST_NEIGHBOR, since anydml computes nothing.
+        rounding_direction: INCREASING rounds x up, DECREASING rounds it down.
+        scales: above 0, one per dimension.
+        input_pixel_offsets: finite, one per dimension.
+        output_pixel_offsets: finite, one per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -190,12 +190,12 @@ class Resample3OperatorDesc(ResampleBase):
     Args:
         input_tensor: the tensor to read.
         output_tensor: of any sizes.
-        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
-        rounding_direction: INCREASING takes the next whole number from x up, DECREASING from x down.
-        scales: above 0, one a dimension.
-        input_pixel_offsets: finite, one a dimension.
-        output_pixel_offsets: likewise.
-        antialiased: means nothing to the nearest neighbour.
+        interpolation_mode: must be NEAREST_NEIGHBOR, since anydml computes nothing.
+        rounding_direction: INCREASING rounds x up, DECREASING rounds it down.
+        scales: above 0, one per dimension.
+        input_pixel_offsets: finite, one per dimension.
+        output_pixel_offsets: finite, one per dimension.
+        antialiased: no effect on the nearest neighbour.
 
     Examples:
         >>> T = dml.TensorDesc

@@ -1,4 +1,4 @@
-"""What DML_OPERATOR_RESAMPLE and its successors have in common: the nearest neighbours of a grid, which only move."""
+"""The base class of DML_OPERATOR_RESAMPLE and its successors: nearest-neighbour resampling of a grid."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from anydml.moves import Access, Constant, Lookup, Move
 from anydml.moves.program import Element, ReadIndex
 from anydml.operators.base import OperatorDesc
 from anydml.operators.enums import AxisDirection, InterpolationMode
-from anydml.operators.grids import Axis, Grid, axis_of
+from anydml.operators.grids import Grid, GridAxis, grid_axis
 from anydml.operators.problem import Problem
 from anydml.tensor import Layout, TensorDesc
 from anydml.text import counted
 
 
 class ResampleBase(OperatorDesc):
-    """What the four have in common.
+    """Base class of the four descs.
 
     Class attributes:
-        HAS_OFFSETS: whether pixels' offsets are fields.
+        HAS_OFFSETS: whether the pixel offsets are fields.
     """
 
     __slots__ = ()
@@ -38,16 +38,16 @@ class ResampleBase(OperatorDesc):
     HAS_OFFSETS: ClassVar[bool] = True
 
     def _offsets(self) -> tuple[tuple[float, ...], tuple[float, ...], AxisDirection | None]:
-        """Of the input's pixels, of the output's, and the direction of rounding."""
+        """Offsets of the input's and of the output's pixels, and the direction of rounding."""
         return (0.5,) * len(self.scales), (-0.5,) * len(self.scales), None
 
     def grids(self) -> list[Grid]:
-        """One a dimension."""
+        """The coordinate map of each dimension."""
         of_input, of_output, direction = self._offsets()
         return [Grid(*each, direction) for each in zip(self.scales, of_input, of_output, strict=True)]
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; finite numbers, one a dimension; scales above 0; nothing to compute."""
+        """Same DataType and DimensionCount; finite numbers, one per dimension; scales above 0; NEAREST_NEIGHBOR."""
         yield from self._same_kind("input_tensor", "output_tensor")
         rank = len(self.input_tensor.sizes)
         of_input, of_output, _ = self._offsets()
@@ -59,7 +59,7 @@ class ResampleBase(OperatorDesc):
                 message = (
                     f"{field} has {counted(len(values), 'entry')}, but InputTensor has {counted(rank, 'dimension')}"
                 )
-                yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+                yield self.problem(field, message, "one entry per dimension (DimensionCount)")
             for i, value in enumerate(values):
                 is_scale = field == "Scales"
                 if not math.isfinite(np.float32(value)) or (is_scale and not np.float32(value) > 0):
@@ -69,17 +69,17 @@ class ResampleBase(OperatorDesc):
             message = f"InterpolationMode is {self.interpolation_mode}, but anydml moves data and computes nothing"
             yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
-    def _axes(self) -> list[Axis]:
+    def _axes(self) -> list[GridAxis]:
         each = zip(self.grids(), self.output_tensor.sizes, self.input_tensor.sizes, strict=True)
-        return [axis_of(grid, count, size) for grid, count, size in each]
+        return [grid_axis(grid, count, size) for grid, count, size in each]
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """The input's coordinates along each axis in which they follow no one step."""
+        """Indices of the axes whose positions have no constant step."""
         return tuple(axis.looked_up for axis in self._axes() if axis.looked_up is not None)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move: strides where coordinates follow one step, stand still or repeat, constant lookups elsewhere."""
+        """One move: strides where positions have a constant step or repeat, lookups of constants elsewhere."""
         source, output = layouts or self.layouts()
         axes = self._axes()
         sizes = tuple(size for axis in axes for size in axis.sizes)
@@ -100,7 +100,7 @@ class ResampleBase(OperatorDesc):
         return (Move(sizes, Access(1, 0, tuple(to)), read, source.element_size),)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """``Output[c] = Input[x]``, each x rounded and held inside the axis."""
+        """``Output[c] = Input[x]``, each x rounded and clamped to the axis."""
         grids, sizes = self.grids(), self.input_tensor.sizes
         for at in itertools.product(*map(range, self.output_tensor.sizes)):
             yield 1, at, 0, tuple(grid.position(c, size) for grid, c, size in zip(grids, at, sizes, strict=True))

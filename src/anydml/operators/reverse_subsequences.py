@@ -1,4 +1,4 @@
-"""DML_OPERATOR_REVERSE_SUBSEQUENCES: the first elements of each row, turned round (…_REVERSE_SUBSEQUENCES_…_DESC)."""
+"""DML_OPERATOR_REVERSE_SUBSEQUENCES: reversal of the first elements of each row (DML_…_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from anydml.symbols import are_equal
 from anydml.tensor import DataType, Layout, TensorDesc
 
 UNSIGNED = (DataType.UINT64, DataType.UINT32)
-"""Types of lengths."""
+"""Data types of lengths."""
 
 
 def _places(size: int) -> Constant:
-    """For a size of n: n times n, which is outside, then 0 to n − 1. From place L + n on, backwards: L − 1 … 0."""
+    """Return n times the number n, which is out of range, then 0 to n − 1. Read backwards from L + n − 1: L − 1 … 0."""
     dtype = _place_dtype(size)
     return Computed(
         (2 * size,), dtype, lambda: np.concatenate([np.full(size, size, dtype), np.arange(size, dtype=dtype)])
@@ -41,16 +41,16 @@ def _place_dtype(size: int) -> np.dtype[Any]:
     return np.dtype(np.uint32 if size < 1 << 32 else np.uint64)
 
 
-def turned(
+def reversal_moves(
     source: tuple[int, Layout], lengths: tuple[int, Layout, str], output: tuple[int, Layout], axis: int
 ) -> tuple[Move, ...]:
-    """A copy, and the turned part over it, by a constant, operand 3, that is read where the length says.
+    """Return a copy, and the reversed part over it, by indices of a constant (operand 3) read relative to the length.
 
     Args:
-        source: operand and layout.
-        lengths: likewise, of size 1 along the axis, and their dtype's name.
-        output: likewise.
-        axis: along which elements are turned.
+        source: operand number and layout.
+        lengths: operand number, layout (of size 1 along the axis), and dtype's name.
+        output: operand number and layout.
+        axis: the axis that is reversed.
     """
     (read, own), (operand, where, dtype), (_, to) = source, lengths, output
     size = own.sizes[axis]
@@ -67,13 +67,13 @@ def turned(
 
 @record
 class ReverseSubsequencesOperatorDesc(OperatorDesc):
-    """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: along Axis, the first L elements backwards, the others as they are.
+    """DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC: the first L elements along Axis reversed, the others copied.
 
     Args:
         input_tensor: the tensor to read.
-        sequence_lengths_tensor: L, UINT32 or UINT64, held at the axis's size; its sizes are the input's, but 1 along
+        sequence_lengths_tensor: L, UINT32 or UINT64, clamped to the axis' size; of the input's sizes, except 1 along
             `axis`.
-        output_tensor: its sizes are the input's.
+        output_tensor: of the input's sizes.
         axis: 0 to DimensionCount − 1.
 
     Examples:
@@ -110,7 +110,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType, DimensionCount and Sizes; Axis in range; one length a row."""
+        """Same DataType, DimensionCount and Sizes; Axis in range; one length per sequence."""
         broken = [*self._same_kind("input_tensor", "output_tensor")]
         lengths = ("SequenceLengthsTensor", self.sequence_lengths_tensor)
         broken += self._same_dimensions("InputTensor", self.input_tensor, *lengths)
@@ -125,14 +125,14 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
 
     @property
     def constants(self) -> tuple[Constant, ...]:
-        """Where elements are found by how far they are from the length."""
+        """Source indices by the distance from the length."""
         return (_places(self.input_tensor.sizes[self.axis]),)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy, and the turned part over it, by a constant that is read where the length says."""
+        """A copy, and the reversed part over it, by indices of a constant read relative to the length."""
         source, lengths, output = layouts or self.layouts()
         dtype = self.sequence_lengths_tensor.data_type.name.lower()
-        return turned((0, source), (1, lengths, dtype), (2, output), self.axis)
+        return reversal_moves((0, source), (1, lengths, dtype), (2, output), self.axis)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
         """``output[c] = input[L − 1 − c]`` along Axis where c < L, else ``input[c]``."""
@@ -161,28 +161,28 @@ def _lower(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
     (source, lengths), (output,), (axis, dtype) = inputs, outputs, parameters
-    return turned((0, source), (1, lengths, dtype), (2, output), axis)
+    return reversal_moves((0, source), (1, lengths, dtype), (2, output), axis)
 
 
 @function(_infer, _lower, constants=_constants)
 def reverse_subsequences(x: Array, lengths: Indices, axis: int = -1, *, out: Array | None = None) -> Array:
-    """The first elements of each row backwards, the others as they are (DML_OPERATOR_REVERSE_SUBSEQUENCES).
+    """Reverse the first elements of each row and copy the others (DML_OPERATOR_REVERSE_SUBSEQUENCES).
 
-    ``result[c] = x[c with c[axis] := length − 1 − c[axis]]`` where that is not negative, else ``x[c]``; as
-    `tensorflow.reverse_sequence` and ONNX's ReverseSequence.
+    ``result[c] = x[c with c[axis] := length − 1 − c[axis]]`` where that is not negative, else ``x[c]``;
+    like `tensorflow.reverse_sequence` and ONNX's ReverseSequence.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
-        lengths: integers of x's shape, but 1 along axis; held at the axis's size. A negative one counts from the end:
-            −1 is the whole axis.
+        lengths: integers of x's shape, except 1 along `axis`; clamped to the axis' size. Negative ones count from the
+            end: −1 is the whole axis.
         axis: −rank to rank − 1.
-        out: array of x's shape and dtype to write to.
+        out: output array of x's shape and dtype.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
-        DescError: lengths are not integers or of another shape, or the axis is out of range.
+        DescError: lengths are not integers or have another shape, or the axis is out of range.
         BindingError: `out` does not fit, or overlaps an input.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Rules that several operators have: each method gives the problems of those that are broken."""
+"""Rules that several operators share: each method yields the problems of one rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.text import a, counted
 
 
 class Rules(Printed):
-    """What `OperatorDesc.constraints` are made of."""
+    """Building blocks of `OperatorDesc.constraints`."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ class Rules(Printed):
     OUTPUTS: ClassVar[tuple[str, ...]]
 
     def problem(self, field: str, message: str, rule: str) -> Problem:
-        """A broken rule of this operator."""
+        """Return a broken rule of this operator."""
         return Problem(self.OPERATOR, field, message, rule)
 
     def _named(self, fields: Sequence[str]) -> Iterator[tuple[str, TensorDesc]]:
@@ -41,24 +41,24 @@ class Rules(Printed):
             if tensor.data_type != model.data_type:
                 message = f"{name}.DataType is {tensor.data_type}, but {first}.DataType is {model.data_type}"
                 yield self.problem(
-                    f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} must have one DataType"
+                    f"{name}.DataType", message, f"{' and '.join(map(camel, fields))} must have the same DataType"
                 )
             yield from self._same_dimensions(first, model, name, tensor)
 
     def _same_dimensions(self, first: str, model: TensorDesc, name: str, tensor: TensorDesc) -> Iterator[Problem]:
         if len(tensor.sizes) != len(model.sizes):
             counts = f"{name} has {counted(len(tensor.sizes), 'dimension')}, but {first} has {len(model.sizes)}"
-            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have one DimensionCount")
+            yield self.problem(f"{name}.Sizes", counts, f"{first} and {name} must have the same DimensionCount")
 
     def sizes_are(self, name: str, tensor: TensorDesc, expected: Sequence[int], rule: str) -> Iterator[Problem]:
-        """A tensor has these sizes."""
+        """Check a tensor's sizes."""
         if tensor.sizes != tuple(expected):
             message = f"{name}.Sizes is {list(tensor.sizes)}, but must be {list(expected)}"
             yield self.problem(f"{name}.Sizes", message, rule)
 
     def _like_but_axis(self, name: str, tensor: TensorDesc, model: TensorDesc, axis: int) -> Iterator[Problem]:
         expected = (*model.sizes[:axis], tensor.sizes[axis], *model.sizes[axis + 1 :])
-        yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, but along Axis any")
+        yield from self.sizes_are(name, tensor, expected, "sizes must be InputTensor's, except along Axis")
 
     def _index_type(self, name: str, tensor: TensorDesc, types: Sequence[DataType] = INDEX_TYPES) -> Iterator[Problem]:
         if tensor.data_type not in types:
@@ -66,7 +66,7 @@ class Rules(Printed):
             yield self.problem(f"{name}.DataType", message, f"indices must be {', '.join(t.name for t in types)}")
 
     def _scalars(self, field: str, data_type: DataType, **values: Scalar) -> Iterator[Problem]:
-        """DML_SCALAR_UNIONs of the output's type, which `field` repeats."""
+        """Check DML_SCALAR_UNIONs of the output's data type, which `field` repeats."""
         output = next(self._named(self.OUTPUTS))[1].data_type
         if data_type != output:
             message = f"{field} is {data_type}, but OutputTensor.DataType is {output}"
@@ -87,21 +87,21 @@ class Rules(Printed):
             yield self.problem("Axis", f"Axis is {axis}, but the rank is {rank}", f"Axis must be {-rank} to {rank - 1}")
 
     def _host_vector(self, name: str, tensor: TensorDesc, count: int) -> Iterator[Problem]:
-        """A one-dimensional INT64 tensor with one entry a part."""
+        """Check a one-dimensional INT64 tensor with one entry per part."""
         if tensor.data_type != DataType.INT64:
             message = f"{name}.DataType is {tensor.data_type}"
             yield self.problem(f"{name}.DataType", message, f"{name} must be INT64")
         if tensor.sizes != (count,):
             message = f"{name}.Sizes is {list(tensor.sizes)} for {counted(count, 'part')}"
-            yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry a part")
+            yield self.problem(f"{name}.Sizes", message, f"{name} must have one dimension, one entry per part")
 
     def one_a_dimension(
         self, field: str, values: Sequence[int], count: int, tensor: str = "InputTensor", is_signed: bool = False
     ) -> Iterator[Problem]:
-        """One UINT, or signed number of any size, a dimension of `tensor`."""
+        """Check a list of one UINT, or signed integer of any size, per dimension of `tensor`."""
         if len(values) != count:
             message = f"{field} has {counted(len(values), 'entry')}, but {tensor} has {counted(count, 'dimension')}"
-            yield self.problem(field, message, "one entry a dimension (DimensionCount)")
+            yield self.problem(field, message, "one entry per dimension (DimensionCount)")
         if is_signed:
             return
         for i, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Values of descs as elements: DML_SCALAR_UNION, whose type a field beside it says, and FLOAT, which is converted."""
+"""Conversion of a desc's values to elements: DML_SCALAR_UNION, whose type is another field, and FLOAT."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from anydml.tensor import DataType
 
 Scalar = int | float
-"""A DML_SCALAR_UNION: the number that its member for the data type beside it holds."""
+"""A DML_SCALAR_UNION: the number in its member for the data type."""
 
 
 def scalar_problem(value: Scalar, data_type: DataType) -> str | None:
-    """Why a number is none of a data type, or None."""
+    """Return why a number is not a valid value of a data type, or None."""
     dtype = data_type.dtype
     if dtype.kind == "f":
         return None
@@ -27,14 +27,14 @@ def scalar_problem(value: Scalar, data_type: DataType) -> str | None:
 
 
 def scalar_bytes(value: Scalar, data_type: DataType) -> bytes:
-    """An element with this value; floating-point types round to nearest."""
+    """Convert a number to an element; floating-point types round to nearest."""
     if data_type.dtype.kind == "f":
         return _rounded(value, data_type.dtype)
     return np.array(value, data_type.dtype).tobytes()
 
 
 def float_bytes(value: float, data_type: DataType) -> bytes:
-    """An element from a FLOAT: integer types truncate it (10.6 is 10), and hold it at their ends; NaN is 0."""
+    """Convert a FLOAT to an element; integer types truncate (10.6 to 10) and saturate, and convert NaN to 0."""
     dtype = data_type.dtype
     single = float(np.frombuffer(_rounded(value, np.dtype(np.float32)), np.float32)[0])
     if dtype.kind == "f":

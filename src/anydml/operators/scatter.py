@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SCATTER, also called SCATTER_ELEMENTS: one index an update (DML_SCATTER_OPERATOR_DESC)."""
+"""DML_OPERATOR_SCATTER, also called SCATTER_ELEMENTS: updates along an axis by indices (DML_SCATTER_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ from anydml.tensor import Layout, TensorDesc
 class ScatterOperatorDesc(OperatorDesc):
     """DML_SCATTER_OPERATOR_DESC: ``output = input; output[c with c[Axis] := indices[c]] = updates[c]``.
 
-    DirectML leaves open what becomes of indices outside the axis, which are skipped here, and of elements that are
-    updated more than once: here the last update in row-major order wins.
+    DirectML does not define the treatment of indices outside the axis, which are skipped here, nor of elements that are
+    updated more than once, which get the last update in row-major order here.
 
     Args:
         input_tensor: the tensor to copy.
-        indices_tensor: indices along `axis`; its sizes are the input's but along `axis`. A negative index of a signed
-            type counts from the end.
-        updates_tensor: what goes there; its sizes are those of `indices_tensor`.
-        output_tensor: its sizes are the input's.
+        indices_tensor: indices along `axis`; of the input's sizes except along `axis`. A negative index of a
+            signed type counts from the end.
+        updates_tensor: the new elements, of the sizes of `indices_tensor`.
+        output_tensor: of the input's sizes.
         axis: 0 to DimensionCount − 1.
 
     Examples:
@@ -89,7 +89,7 @@ class ScatterOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; indices and updates of the input's sizes but along Axis."""
+        """Same DataType and DimensionCount; Axis in range; indices and updates of its sizes except along Axis."""
         broken = [*self._same_kind("input_tensor", "updates_tensor", "output_tensor")]
         broken += self._same_dimensions("InputTensor", self.input_tensor, "IndicesTensor", self.indices_tensor)
         broken += self._axis(self.axis, len(self.input_tensor.sizes))
@@ -134,7 +134,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     axis = infer.check_along(name, shape, indices, axis)
     if not are_equal(updates, indices):
         message = f"{name}: updates have shape {tuple(updates)}, but indices {tuple(indices)}"
-        raise DescError(message, name, "updates", "one index an update")
+        raise DescError(message, name, "updates", "one index per update")
     return Inferred((axis, infer.type_name(dtype), OUTSIDE[out_of_range]), [tuple(shape)])
 
 
@@ -164,27 +164,27 @@ def scatter(
     out_of_range: Literal["error", "skip"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """A copy with elements put along an axis (DML_OPERATOR_SCATTER, without its limits), as `torch.scatter`.
+    """Copy an array and update elements along an axis (DML_OPERATOR_SCATTER, without its limits), like `torch.scatter`.
 
-    ``result = x; result[c with c[axis] := indices[c]] = updates[c]``, one after the other in row-major order: the last
-    of several updates of an element stays.
+    ``result = x; result[c with c[axis] := indices[c]] = updates[c]``, in row-major order: the last of several updates
+    of an element wins.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype.
-        indices: integers of x's dimensions, in each but `axis` no longer than x. A negative one counts from the end.
+        indices: integers with x's rank, no longer than x except along `axis`. Negative ones count from the end.
         updates: array of the indices' shape and x's dtype.
         axis: −rank to rank − 1.
         out_of_range: ``"error"`` raises IndexError for an index outside the axis, before anything is written;
-            ``"skip"`` leaves its update out, as DirectML's operator does here.
-        out: array of x's shape and dtype to write to; x itself, which is changed then by the updates alone.
+            ``"skip"`` skips its update, as this package's DirectML operator does.
+        out: output array of x's shape and dtype; may be x itself, which is updated in place then.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers or of another shape, dtypes differ, or the axis is out of range.
+        DescError: indices are not integers, shapes or dtypes do not fit, or the axis is out of range.
         IndexError: an index is outside the axis.
-        BindingError: `out` does not fit, or overlaps an input in another way.
+        BindingError: `out` does not fit, or overlaps an input without being x.
 
     Examples:
         >>> dml.scatter(np.zeros(4, int), np.array([2, 0]), np.array([7, 8]))

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SCATTER_ND: elements or blocks put at coordinates (DML_SCATTER_ND_OPERATOR_DESC)."""
+"""DML_OPERATOR_SCATTER_ND: updates of elements or blocks by coordinates (DML_SCATTER_ND_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anydml.operators.tuples import (
     Counts,
     check_tuples,
     count_problems,
-    journeys,
+    picked_elements,
     picked_problems,
     picked_sizes,
     tuple_access,
@@ -38,16 +38,16 @@ from anydml.tensor import Layout, TensorDesc
 class ScatterNdOperatorDesc(OperatorDesc):
     """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[c] ++ r] = updates[c ++ r]``.
 
-    DirectML leaves open what becomes of indices outside the input, which are skipped here, and of elements that are
-    updated more than once: here the last update in row-major order wins.
+    DirectML does not define the treatment of indices outside the input, which are skipped here, nor of elements that
+    are updated more than once, which get the last update in row-major order here.
 
     Args:
         input_tensor: the tensor to copy.
         indices_tensor: coordinates in its last dimension. A negative one of a signed type counts from the end.
         updates_tensor: the indices' sizes but the last, then the input's that are not indexed, right-aligned.
-        output_tensor: its sizes are the input's.
-        input_dimension_count: dimensions of the input that count, 1 to DimensionCount; those before them are 1.
-        indices_dimension_count: likewise of the indices.
+        output_tensor: of the input's sizes.
+        input_dimension_count: significant dimensions of the input, 1 to DimensionCount; preceding ones are 1.
+        indices_dimension_count: significant dimensions of the indices, 1 to DimensionCount; preceding ones are 1.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -95,7 +95,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
 
     @property
     def counts(self) -> Counts:
-        """The counts; there is no batch."""
+        """The counts, without batch dimensions."""
         return Counts(self.input_dimension_count, self.indices_dimension_count)
 
     def constraints(self) -> Iterator[Problem]:
@@ -113,7 +113,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
             yield from self.sizes_are("OutputTensor", self.output_tensor, self.input_tensor.sizes, rule)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """A copy, and one move with a lookup for each coordinate in its destination."""
+        """A copy, and one move with one lookup per coordinate in its destination."""
         source, indices, updates, output = layouts or self.layouts()
         sizes = picked_sizes(self.input_tensor, self.indices_tensor, self.counts)
         dtype = self.indices_tensor.data_type.name.lower()
@@ -125,7 +125,7 @@ class ScatterNdOperatorDesc(OperatorDesc):
         """``output = input; output[indices[c] ++ r] = updates[c ++ r]``, in row-major order."""
         for at in itertools.product(*map(range, self.input_tensor.sizes)):
             yield 3, at, 0, at
-        for at, to, sizes in journeys(read, self.input_tensor, self.indices_tensor, self.counts):
+        for at, to, sizes in picked_elements(read, self.input_tensor, self.indices_tensor, self.counts):
             if all(0 <= i < n for i, n in zip(to, sizes, strict=True)):
                 yield 3, to, 2, at
 
@@ -162,26 +162,26 @@ def scatter_nd(
     out_of_range: Literal["error", "skip"] = "error",
     out: Array | None = None,
 ) -> Array:
-    """A copy with elements or blocks put at coordinates (DML_OPERATOR_SCATTER_ND, without its limits).
+    """Copy an array and update elements or blocks by coordinates (DML_OPERATOR_SCATTER_ND, without its limits).
 
-    ``result = x; result[*indices[c]] = updates[c]``, one after the other in row-major order: the last of several
-    updates of an element stays. A negative coordinate counts from the end of its dimension.
+    ``result = x; result[*indices[c]] = updates[c]``, in row-major order: the last of several updates of an element
+    wins. A negative coordinate counts from the end of its dimension.
 
     Args:
         x: array of any shape and dtype.
-        indices: integers whose last dimension holds the first coordinates of where an update goes.
+        indices: integers; the last dimension holds the leading coordinates of an element or block.
         updates: array of shape ``indices.shape[:-1] + x.shape[indices.shape[-1]:]`` and x's dtype.
         out_of_range: ``"error"`` raises IndexError for a coordinate outside its dimension, before anything is written;
-            ``"skip"`` leaves its update out, as DirectML's operator does here.
-        out: array of x's shape and dtype to write to; x itself, which is changed then by the updates alone.
+            ``"skip"`` skips its update, as this package's DirectML operator does.
+        out: output array of x's shape and dtype; may be x itself, which is updated in place then.
 
     Returns:
         An array of x's shape, new and contiguous, or `out`.
 
     Raises:
-        DescError: indices are not integers or have too many coordinates, or shapes or dtypes do not fit together.
+        DescError: indices are not integers or have too many coordinates, or shapes or dtypes are incompatible.
         IndexError: a coordinate is outside its dimension.
-        BindingError: `out` does not fit, or overlaps an input in another way.
+        BindingError: `out` does not fit, or overlaps an input without being x.
 
     Examples:
         >>> dml.scatter_nd(np.zeros((2, 2), int), np.array([[0, 1]]), np.array([5]))

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SLICE: every n-th element from an offset (DML_SLICE_OPERATOR_DESC), SLICE1's older neighbour."""
+"""DML_OPERATOR_SLICE: every n-th element from an offset (DML_SLICE_OPERATOR_DESC), the predecessor of SLICE1."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class SliceOperatorDesc(OperatorDesc):
     Args:
         input_tensor: the tensor to read.
         output_tensor: the tensor to write; its sizes are `sizes`.
-        offsets: first coordinate, one a dimension.
-        sizes: elements to take, one a dimension.
-        strides: distance between taken elements, at least 1, one a dimension.
+        offsets: first coordinates, one per dimension.
+        sizes: numbers of elements, one per dimension.
+        strides: steps between elements, at least 1, one per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -99,7 +99,7 @@ class SliceOperatorDesc(OperatorDesc):
                 yield self.problem(f"Sizes[{i}]", message, "the last element taken must lie inside the input")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move; Strides multiply the source's."""
+        """One move, whose source strides are multiplied by Strides."""
         source, destination = layouts or self.layouts()
         return slice_moves(source, destination, self.offsets, self.strides)
 
@@ -109,15 +109,15 @@ class SliceOperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(self.offsets, self.strides, at, strict=True))
 
 
-def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None) -> tuple[Sizes, Sizes, Sizes]:
-    """SLICE's first coordinates, result's shape, and steps.
+def checked_slice(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None) -> tuple[Sizes, Sizes, Sizes]:
+    """Check SLICE's arguments; return first coordinates, the result's shape, and steps.
 
     Args:
-        name: what errors call the function.
-        shape: of x.
-        offsets: first coordinate, one a dimension.
+        name: the function's name in errors.
+        shape: x's shape.
+        offsets: first coordinates, one per dimension.
         sizes: the result's shape.
-        strides: steps of at least 1, one a dimension; None are all 1.
+        strides: steps of at least 1, one per dimension; None for 1.
 
     Raises:
         DescError: counts differ from the rank, a value is negative, or an element outside would be read.
@@ -131,7 +131,7 @@ def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None
             rule = "offsets count from 0, sizes must be 0 or more, strides 1 or more"
             raise DescError(f"{name}: {values}: {rule}", name, f"sizes[{i}]", "offsets, sizes >= 0 and strides >= 1")
         last = start + (size - 1) * step
-        # For a size of 0 the first says what the second says for others.
+        # The first condition is for a size of 0, the second for all others.
         if not holds((start <= whole) & (last < whole)):
             shown = last if holds(size != 0) else start - 1
             message = f"{name}: offsets[{i}] + (sizes[{i}] − 1)·strides[{i}] is {shown}, but x.shape[{i}] is {whole}"
@@ -140,13 +140,13 @@ def taken(name: str, shape: Sizes, offsets: Any, sizes: Any, strides: Any | None
 
 
 def infer_slice(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """First coordinates and steps; the sizes asked for."""
-    starts, shape, steps = taken(name, *shapes, *arguments)
+    """Infer the result of `slice`."""
+    starts, shape, steps = checked_slice(name, *shapes, *arguments)
     return window(starts, shape, steps)
 
 
 def window(starts: Sizes, shape: Sizes, steps: Sizes) -> Inferred:
-    """What `lower_slice` takes, and the view that NumPy copies."""
+    """Return the inferred parameters of `lower_slice`, and the equivalent NumPy view."""
     views = [tuple(map(_range, starts, shape, steps)) or (...,)] if are_known((*starts, *shape, *steps)) else ()
     return Inferred((starts, steps), [shape], views)
 
@@ -160,13 +160,13 @@ def lower_slice(
 
 
 def _range(start: int, size: int, step: int) -> Any:
-    """The elements of one dimension, from the first one on, in either direction."""
+    """Return the Python slice of one dimension; the step may be negative."""
     end = start + size * step
     return builtins.slice(start, end if end >= 0 else None, step) if size else builtins.slice(0)
 
 
 def compose_slice(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """A window."""
+    """Slice a traced array."""
     (x,), (starts, steps), (shape,) = inputs, inferred.parameters, inferred.shapes
     if 0 in shape:
         starts, steps = (0,) * len(shape), (1,) * len(shape)
@@ -179,10 +179,10 @@ def slice(x: Array, offsets: Ints, sizes: Ints, strides: Ints | None = None, *, 
 
     Args:
         x: array of any shape and dtype.
-        offsets: first coordinate, one a dimension.
+        offsets: first coordinates, one per dimension.
         sizes: the result's shape.
-        strides: steps of at least 1, one a dimension; by default all 1.
-        out: array of shape `sizes` and x's dtype to write to.
+        strides: steps of at least 1, one per dimension; 1 by default.
+        out: output array of shape `sizes` and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.

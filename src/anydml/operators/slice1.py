@@ -28,14 +28,14 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def copy_start(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """CopyStart of the document: the window's beginning, or its end in dimensions that are walked backwards."""
+    """The document's CopyStart: the window's start, or its end in dimensions with negative strides."""
     return tuple(
         offset + (size - 1 if stride < 0 else 0) for offset, size, stride in zip(offsets, sizes, strides, strict=True)
     )
 
 
 def max_copied_elements(window_size: int, stride: int) -> int:
-    """``1 + (InputWindowSize − 1) / |InputWindowStride|`` (the document leaves out the bars)."""
+    """``1 + (InputWindowSize − 1) / |InputWindowStride|`` (the document omits the absolute value)."""
     return 1 + (window_size - 1) // abs(stride)
 
 
@@ -47,7 +47,7 @@ def window_problems(
     sizes: Sequence[int],
     strides: Sequence[int],
 ) -> Iterator[Problem]:
-    """A window that is not empty and lies inside `whole`; no more in `taken` than it can give."""
+    """Check that a window is not empty and lies inside `whole`, and that `taken` has no more elements than it."""
     count = len(whole[1].sizes)
     yield from desc.one_a_dimension("InputWindowOffsets", offsets, count, whole[0])
     yield from desc.one_a_dimension("InputWindowSizes", sizes, count, whole[0])
@@ -82,10 +82,10 @@ class Slice1OperatorDesc(OperatorDesc):
 
     Args:
         input_tensor: the tensor to read.
-        output_tensor: the tensor to write; it may take fewer elements than the window holds, at least 1.
-        input_window_offsets: where the window begins, one a dimension.
-        input_window_sizes: how far it extends, at least 1, one a dimension.
-        input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
+        output_tensor: the tensor to write; it may have fewer elements than the window, at least 1.
+        input_window_offsets: the window's start, one coordinate per dimension.
+        input_window_sizes: the window's extent, at least 1, one per dimension.
+        input_window_strides: INT steps, never 0, one per dimension; negative ones start at the window's end.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -127,7 +127,7 @@ class Slice1OperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; a window that is not empty and lies inside; no more than it can give."""
+        """Same DataType and DimensionCount; a window that is not empty and lies inside; not more elements."""
         yield from self._same_kind("input_tensor", "output_tensor")
         window = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
         whole, taken = ("InputTensor", self.input_tensor), ("OutputTensor", self.output_tensor)
@@ -140,7 +140,7 @@ class Slice1OperatorDesc(OperatorDesc):
         return slice_moves(source, destination, start, self.input_window_strides)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The document's pseudo-code, one output coordinate after the other."""
+        """The document's pseudocode, per output coordinate."""
         start = list(self.input_window_offsets)
         for i, stride in enumerate(self.input_window_strides):
             if stride < 0:
@@ -149,21 +149,21 @@ class Slice1OperatorDesc(OperatorDesc):
             yield 1, at, 0, tuple(o + s * c for o, s, c in zip(start, self.input_window_strides, at, strict=True))
 
 
-def taken_window(
+def checked_window(
     name: str, shape: Sizes, window_offsets: Any, window_sizes: Any, window_strides: Any, output_sizes: Any | None
 ) -> tuple[Sizes, Sizes, Sizes, Sizes]:
-    """SLICE1's window offsets, sizes and strides, and the result's shape.
+    """Check SLICE1's arguments; return window offsets, sizes and strides, and the result's shape.
 
     Args:
-        name: what errors call the function.
-        shape: of x.
-        window_offsets: where the window begins, one a dimension.
-        window_sizes: how far it extends, one a dimension.
-        window_strides: steps, never 0, one a dimension.
-        output_sizes: the result's shape; None is all that the window gives.
+        name: the function's name in errors.
+        shape: x's shape.
+        window_offsets: the window's start, one coordinate per dimension.
+        window_sizes: the window's extent, one per dimension.
+        window_strides: steps, never 0, one per dimension.
+        output_sizes: the result's shape; None for all elements of the window.
 
     Raises:
-        DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
+        DescError: the window exceeds x, a stride is 0, or `output_sizes` exceeds the window.
     """
     rank = len(shape)
     offsets = infer.vector(name, "window_offsets", window_offsets, rank)
@@ -189,8 +189,8 @@ def taken_window(
 
 
 def infer_slice1(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """First coordinates and steps; the sizes asked for, or all that the window gives."""
-    offsets, sizes, steps, shape = taken_window(name, *shapes, *arguments)
+    """Infer the result of `slice1`."""
+    offsets, sizes, steps, shape = checked_window(name, *shapes, *arguments)
     return window(copy_start(offsets, sizes, steps), shape, steps)
 
 
@@ -204,21 +204,21 @@ def slice1(
     *,
     out: Array | None = None,
 ) -> Array:
-    """A strided window of an array, forwards or backwards (DML_OPERATOR_SLICE1, without its limits).
+    """Copy a strided window of an array, forwards or backwards (DML_OPERATOR_SLICE1, without its limits).
 
     Args:
         x: array of any shape and dtype.
-        window_offsets: where the window begins, one a dimension.
-        window_sizes: how far it extends, one a dimension; 0 is an empty result.
+        window_offsets: the window's start, one coordinate per dimension.
+        window_sizes: the window's extent, one per dimension; 0 gives an empty result.
         window_strides: steps, never 0; negative ones start at the window's end.
-        output_sizes: the result's shape; by default all that the window gives, ``1 + (size − 1) // |stride|``.
-        out: array of the result's shape and x's dtype to write to.
+        output_sizes: the result's shape; by default all elements of the window, ``1 + (size − 1) // |stride|``.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: the window leaves x, a stride is 0, or more is asked for than the window gives.
+        DescError: the window exceeds x, a stride is 0, or `output_sizes` exceeds the window.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

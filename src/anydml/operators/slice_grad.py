@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SLICE_GRAD: SLICE1 backwards, into zeros (DML_SLICE_GRAD_OPERATOR_DESC)."""
+"""DML_OPERATOR_SLICE_GRAD: the gradient of SLICE1, a window written into zeros (DML_SLICE_GRAD_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anydml.operators.base import OperatorDesc
 from anydml.operators.function import Array, Inferred, Ints, Parameters, Sizes, function
 from anydml.operators.problem import Problem
 from anydml.operators.regions import filled, surrounded
-from anydml.operators.slice1 import copy_start, taken_window, window_problems
+from anydml.operators.slice1 import checked_window, copy_start, window_problems
 from anydml.operators.types import ALL_TYPES, TYPES_8_TO_32, table
 from anydml.operators.ways import general, native
 from anydml.records import record
@@ -32,8 +32,8 @@ def laid_moves(source: Layout, output: Layout, start: Sequence[int], strides: Se
     Args:
         source: operand 0, with at least one element.
         output: operand 1.
-        start: where the first element goes.
-        strides: from one element to the next, never 0.
+        start: coordinate of the first element in the output.
+        strides: steps between elements in the output, never 0.
     """
     zero = bytes(output.element_size)
     steps = [1 if n == 1 else step for n, step in zip(source.sizes, strides, strict=True)]
@@ -51,9 +51,9 @@ class SliceGradOperatorDesc(OperatorDesc):
     Args:
         input_gradient_tensor: of the sizes of SLICE1's output.
         output_gradient_tensor: of the sizes of SLICE1's input; 0 where SLICE1 reads nothing.
-        input_window_offsets: where the window begins, one a dimension.
-        input_window_sizes: how far it extends, at least 1, one a dimension.
-        input_window_strides: INT steps, never 0, one a dimension; negative ones start at the window's end.
+        input_window_offsets: the window's start, one coordinate per dimension.
+        input_window_sizes: the window's extent, at least 1, one per dimension.
+        input_window_strides: INT steps, never 0, one per dimension; negative ones start at the window's end.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -105,13 +105,13 @@ class SliceGradOperatorDesc(OperatorDesc):
         yield from window_problems(self, whole, taken, *window)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """Zeros around the window and in its gaps, and what SLICE1 took."""
+        """Zeros around the window and in its gaps, and the input's elements."""
         source, output = layouts or self.layouts()
         start = copy_start(self.input_window_offsets, self.input_window_sizes, self.input_window_strides)
         return laid_moves(source, output, start, self.input_window_strides)
 
     def elements(self, read: ReadIndex) -> Iterator[Element]:
-        """The document's pseudo-code: zeros first, then one coordinate of the input after the other."""
+        """The document's pseudocode: zeros, then the input's elements."""
         zero = bytes(self.output_gradient_tensor.data_type.itemsize)
         for at in itertools.product(*map(range, self.output_gradient_tensor.sizes)):
             yield 1, at, zero, ()
@@ -124,14 +124,14 @@ class SliceGradOperatorDesc(OperatorDesc):
 
 
 def laid_into_zeros(name: str, shape: Sizes, sizes: Any, starts: Any, steps: Any) -> tuple[Sizes, ...]:
-    """The result's shape, first coordinates and steps of what is laid into zeros: the gradient of a slice.
+    """Check the arguments of a slice's gradient; return the result's shape, first coordinates and steps.
 
     Args:
-        name: what errors call the function.
-        shape: of x.
+        name: the function's name in errors.
+        shape: x's shape.
         sizes: the result's shape.
-        starts: where x's first element goes.
-        steps: from one element to the next; negative ones go backwards.
+        starts: coordinate of x's first element in the result.
+        steps: steps between x's elements in the result; may be negative.
 
     Raises:
         DescError: counts differ from the rank, a size is negative, a step is 0, or an element would lie outside.
@@ -155,7 +155,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
     result = infer.vector(name, "sizes", sizes, len(shape))
     if result and not are_at_least(0, result):
         raise DescError(f"{name}: sizes is {list(result)}", name, "sizes", "each must be 0 or more")
-    offsets, window, strides, _ = taken_window(name, result, offsets, window, strides, shape)
+    offsets, window, strides, _ = checked_window(name, result, offsets, window, strides, shape)
     return Inferred((copy_start(offsets, window, strides), strides), [result])
 
 
@@ -172,21 +172,21 @@ def _lower(
 def slice_grad(
     x: Array, sizes: Ints, window_offsets: Ints, window_sizes: Ints, window_strides: Ints, *, out: Array | None = None
 ) -> Array:
-    """What `slice1` took, laid back into zeros (DML_OPERATOR_SLICE_GRAD, without its limits).
+    """Write an array into a window of zeros, the gradient of `slice1` (DML_OPERATOR_SLICE_GRAD, without its limits).
 
     Args:
-        x: array of any dtype, of the shape that `slice1` gave, or less.
-        sizes: the result's shape, which is that of what was sliced.
-        window_offsets: where the window begins, one a dimension.
-        window_sizes: how far it extends, one a dimension.
+        x: array of any dtype, of the shape of `slice1`'s result, or smaller.
+        sizes: the result's shape: that of `slice1`'s x.
+        window_offsets: the window's start, one coordinate per dimension.
+        window_sizes: the window's extent, one per dimension.
         window_strides: steps, never 0; negative ones start at the window's end.
-        out: array of shape `sizes` and x's dtype to write to.
+        out: output array of shape `sizes` and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.
 
     Raises:
-        DescError: the window leaves the result, a stride is 0, or x has more than the window gives.
+        DescError: the window exceeds the result, a stride is 0, or x exceeds the window.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_SPLIT: one tensor into several along an axis (DML_SPLIT_OPERATOR_DESC)."""
+"""DML_OPERATOR_SPLIT: parts of a tensor along an axis (DML_SPLIT_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SplitOperatorDesc(OperatorDesc):
 
     Args:
         input_tensor: the tensor to split.
-        output_tensors: at least one; sizes as the input's but along `axis`, where they add up to it.
+        output_tensors: at least one; sizes equal the input's except along `axis`, where they add up to it.
         axis: 0 to DimensionCount − 1.
 
     Examples:
@@ -60,7 +60,7 @@ class SplitOperatorDesc(OperatorDesc):
         self._put(input_tensor=input_tensor, output_tensors=output_tensors, axis=axis)
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; Axis in range; parts that add up."""
+        """Same DataType and DimensionCount; Axis in range; sizes that add up."""
         broken = [
             *self._same_kind("input_tensor", "output_tensors"),
             *self._axis(self.axis, len(self.input_tensor.sizes)),
@@ -70,7 +70,7 @@ class SplitOperatorDesc(OperatorDesc):
             yield from part_problems(self, self.inputs[0], self.outputs, self.axis)
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move an output; the source starts further along Axis each time."""
+        """One move per output, each at its start along Axis in the input."""
         whole, *parts = layouts or self.layouts()
         return part_moves((0, whole), tuple(enumerate(parts, 1)), self.axis, into_whole=False)
 
@@ -81,14 +81,14 @@ class SplitOperatorDesc(OperatorDesc):
 
 
 def infer_split(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """The parts of an axis, by their number or their sizes."""
+    """Infer the parts from their number or their sizes."""
     (shape,), (sizes, axis) = shapes, arguments
     axis = infer.axis_of(name, len(shape), axis)
     return inferred_parts(shape, infer.part_sizes(name, sizes, shape[axis], axis), axis)
 
 
 def inferred_parts(shape: Sizes, sizes: Sizes, axis: int) -> Inferred:
-    """The parts of these sizes, and where they are in the whole."""
+    """Return the inferred parts, and the equivalent NumPy views."""
     parts = infer.part_shapes(tuple(shape), sizes, axis)
     ends = [*itertools.accumulate(sizes)]
     before = (slice(None),) * axis
@@ -99,7 +99,7 @@ def inferred_parts(shape: Sizes, sizes: Sizes, axis: int) -> Inferred:
 def lower_split(
     inputs: Sequence[Layout], outputs: Sequence[Layout], parameters: Parameters, is_packed: bool
 ) -> tuple[Move, ...]:
-    """One move a part."""
+    """One move per part."""
     (whole,), (axis,) = inputs, parameters
     if is_packed:
         rows, runs = rows_and_runs(outputs, axis)
@@ -114,7 +114,7 @@ def _expand(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Parame
 
 
 def compose_split(make: Composing, inputs: Sequence[Any], inferred: Inferred) -> list[Any]:
-    """Cut off one after the other."""
+    """Slice a traced array into its parts."""
     (x,), (axis,) = inputs, inferred.parameters
     sizes = [shape[axis] for shape in inferred.shapes]
     starts = itertools.accumulate(sizes, initial=0)
@@ -129,7 +129,7 @@ def split(x: Array, sizes_or_sections: int | Ints, axis: int = 0, *, out: Arrays
         x: array of any shape with at least one dimension, and any dtype.
         sizes_or_sections: a number of equal parts, or the parts' sizes along `axis`, 0 or more, adding up to its size.
         axis: −rank to rank − 1.
-        out: arrays of the parts' shapes and x's dtype to write to.
+        out: output arrays of the parts' shapes and x's dtype.
 
     Returns:
         The parts, as new contiguous arrays, or `out`'s arrays.

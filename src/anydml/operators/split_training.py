@@ -1,4 +1,4 @@
-"""ORT_OPERATOR_SPLIT_TRAINING: com.microsoft SplitTraining, version 1, as a desc: sizes are data, on the host."""
+"""ORT_OPERATOR_SPLIT_TRAINING: com.microsoft SplitTraining, version 1, as a desc: SPLIT with sizes in a host tensor."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class SplitTrainingOperatorDesc(OperatorDesc):
 
     Args:
         input_tensor: the tensor to split, of any data type.
-        split_tensor: INT64, one dimension, one size an output; None is the operator's empty `split`: equal parts.
-        output_tensors: at least one; their sizes along `axis` are what the bound `split` must hold.
+        split_tensor: INT64, one dimension, one size per output; None is the operator's empty `split`: equal parts.
+        output_tensors: at least one; the bound `split` must hold their sizes along `axis`.
         axis: −rank to rank − 1.
 
     Examples:
@@ -66,7 +66,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         return self.axis + len(self.input_tensor.sizes) if self.axis < 0 else self.axis
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; axis in range; parts that add up, equal ones where `split` is empty."""
+        """Same DataType and DimensionCount; axis in range; sizes that add up, equal ones if `split` is empty."""
         broken = [*self._same_kind("input_tensor", "output_tensors")]
         broken += self._signed_axis(self.axis, self.input_tensor)
         yield from broken
@@ -82,7 +82,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
             yield self.problem("SplitTensor", message, "an empty split makes equal parts")
 
     def host_problem(self, values: Callable[[int], np.ndarray[Any, Any]]) -> str | None:
-        """`split` must hold the outputs' sizes."""
+        """`split` must hold the outputs' sizes along the axis."""
         if self.split_tensor is None:
             return None
         sizes = [tensor.sizes[self._positive_axis] for tensor in self.output_tensors]
@@ -92,7 +92,7 @@ class SplitTrainingOperatorDesc(OperatorDesc):
         return f"SplitTensor holds {split}, but OutputTensors have sizes {sizes} along Axis {self._positive_axis}"
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """As SPLIT; the split itself is no part of any move."""
+        """SPLIT's moves, none of which reads `split`."""
         every = layouts or self.layouts()
         first = len(self.inputs)
         parts = tuple(enumerate(every[first:], first))
@@ -106,17 +106,17 @@ class SplitTrainingOperatorDesc(OperatorDesc):
 
 
 def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_outputs: Any) -> int | None:
-    """How many equal parts SplitTraining makes; None where the entries of `split` are the parts' sizes.
+    """Return SplitTraining's number of equal parts, or None if the entries of `split` are the parts' sizes.
 
     Args:
-        name: what errors call the function.
-        shape: of `split`.
-        dtype: of `split`, for errors.
-        is_integer: whether it is a dtype of integers.
+        name: the function's name in errors.
+        shape: shape of `split`.
+        dtype: dtype of `split`, for errors.
+        is_integer: whether `dtype` is an integer type.
         num_outputs: the number of parts, or None.
 
     Raises:
-        DescError: `split` is not 1-D or not of integers, or `num_outputs` is missing or is not its length.
+        DescError: `split` is not 1-D or not of integers, or `num_outputs` is missing or differs from its length.
     """
     if len(shape) != 1 or (shape[0] and not is_integer):
         message = f"{name}: split is {dtype} of shape {tuple(shape)}"
@@ -129,15 +129,15 @@ def equal_part_count(name: str, shape: Sizes, dtype: Any, is_integer: bool, num_
         return count
     if count not in (None, shape[0]):
         message = f"{name}: split has {counted(shape[0], 'entry')}, but num_outputs is {count}"
-        raise DescError(message, name, "num_outputs", "split must have one entry an output")
+        raise DescError(message, name, "num_outputs", "split must have one entry per output")
     return None
 
 
 def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: int) -> Sizes:
-    """The parts' sizes that `split` stands for.
+    """Return the parts' sizes for a `split` whose values are known.
 
     Raises:
-        DescError: it is not a 1-D list of integers, does not add up, or is not as long as there are outputs.
+        DescError: `split` is not a 1-D list of integers, does not add up, or has the wrong length.
     """
     count = equal_part_count(name, split.shape, split.dtype, split.is_integer, num_outputs)
     if count is None:
@@ -146,7 +146,7 @@ def known_sizes(name: str, split: Listed, num_outputs: Any, whole: int, axis: in
 
 
 def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferred:
-    """The parts of an axis, by sizes that are known."""
+    """Infer the parts from known sizes."""
     (shape,), (split, axis, num_outputs) = shapes, arguments
     axis = infer.axis_of(name, len(shape), axis)
     return inferred_parts(shape, known_sizes(name, split, num_outputs, shape[axis], axis), axis)
@@ -156,20 +156,20 @@ def infer_split_training(name: str, shapes: Sequence[Sizes], arguments: Paramete
 def split_training(
     x: Array, split: HostInts | None, axis: int = 0, num_outputs: int | None = None, *, out: Arrays | None = None
 ) -> list[Array]:
-    """com.microsoft SplitTraining, version 1: split by sizes that are data.
+    """com.microsoft SplitTraining, version 1: split an array by a list or array of sizes.
 
     Args:
         x: array of any shape with at least one dimension, and any dtype, strings and objects included.
         split: the parts' sizes along `axis`: a 1-D integer array, list or host tensor. Empty or None: equal parts.
         axis: −rank to rank − 1.
-        num_outputs: number of parts; needed where `split` is empty, otherwise it must be split's length.
-        out: arrays of the parts' shapes and x's dtype to write to.
+        num_outputs: number of parts; required if `split` is empty, otherwise it must be split's length.
+        out: output arrays of the parts' shapes and x's dtype.
 
     Returns:
         The parts, as new contiguous arrays, or `out`'s arrays.
 
     Raises:
-        DescError: the axis is out of range, does not divide, a size is negative, or they do not add up.
+        DescError: the axis is out of range or does not divide, a size is negative, or sizes do not add up.
         BindingError: `out` does not fit, or overlaps x or itself.
 
     Examples:

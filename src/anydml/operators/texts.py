@@ -1,4 +1,4 @@
-"""What descs and their problems look like where they are printed."""
+"""Text of descs and their problems, for REPLs and notebooks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from anydml.tensor import MAX_DIMENSIONS, TensorDesc, TensorFlags
 T = TypeVar("T")
 
 MOST_SHOWN = 20
-"""Problems that a REPL shows."""
+"""Most problems that a REPL shows."""
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = MAX_DIMENSIONS
 
 
 class Problems(Iterable[T], Generic[T]):
-    """Problems, found while they are iterated over: each loop looks anew. ``repr`` shows the first ones, one a line."""
+    """A lazy sequence of problems; every iteration checks again. ``repr`` shows the first ones, one per line."""
 
     __slots__ = ("_find",)
 
@@ -43,18 +43,18 @@ class Problems(Iterable[T], Generic[T]):
 
 
 class _Desc(Protocol):
-    """What is printed of an operator's desc."""
+    """The attributes of a desc that are printed."""
 
     OPERATOR: ClassVar[str]
     INPUTS: ClassVar[tuple[str, ...]]
     OUTPUTS: ClassVar[tuple[str, ...]]
 
     def problems(self) -> Iterable[Any]:
-        """The rules that it breaks."""
+        """The rules that the desc breaks."""
 
 
 class Printed(Record):
-    """What descs print."""
+    """Base class with the printed forms of descs."""
 
     __slots__ = ()
 
@@ -66,12 +66,12 @@ class Printed(Record):
         return None if desc.problems() else page(desc, device="")
 
     def describe(self) -> str:
-        """Every field, one a line, with what follows from it: strides and bytes of each tensor."""
+        """Describe every field, one per line, with the strides and bytes of each tensor."""
         return _long_text(cast(_Desc, self))
 
 
 def _short_text(desc: _Desc) -> str:
-    """A desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
+    """Format a desc on one line: ``SplitOperatorDesc(FLOAT32 [1, 1, 6, 2] → 3 × FLOAT32, axis 2)``."""
     tensors = [_tensors_text([getattr(desc, field) for field in fields]) for fields in (desc.INPUTS, desc.OUTPUTS)]
     moved = " → ".join(tensors) if tensors[0] else f"→ {tensors[1]}"
     rest = [f"{field} {_value_text(value)}" for field, value in _other_fields(desc) if value is not None]
@@ -79,7 +79,7 @@ def _short_text(desc: _Desc) -> str:
 
 
 def _long_text(desc: _Desc) -> str:
-    """A desc with every field on a line of its own."""
+    """Format a desc with one field per line."""
     lines = []
     for field in (*desc.INPUTS, *desc.OUTPUTS):
         value = getattr(desc, field)
@@ -126,7 +126,7 @@ def _tensor_line(tensor: TensorDesc) -> str:
 
 
 def _value_text(value: Any) -> str:
-    # Of NamedTuples the names matter.
+    # NamedTuples are shown with their field names.
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return _SHORT.repr([*value])
     return str(value)

@@ -1,4 +1,4 @@
-"""DML_OPERATOR_TILE: a tensor, repeated along its dimensions (DML_TILE_OPERATOR_DESC)."""
+"""DML_OPERATOR_TILE: repetition of a tensor along its dimensions (DML_TILE_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TileOperatorDesc(OperatorDesc):
     Args:
         input_tensor: the tensor to repeat.
         output_tensor: its sizes are the input's times `repeats`.
-        repeats: how often, at least 1, one a dimension.
+        repeats: numbers of repetitions, at least 1, one per dimension.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -80,7 +80,7 @@ class TileOperatorDesc(OperatorDesc):
         )
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move; the source stands still from one repetition to the next."""
+        """One move with source strides of 0 for the repetitions."""
         source, output = layouts or self.layouts()
         return tile_moves(source, output, self.repeats)
 
@@ -113,12 +113,13 @@ def _lower(
 
 @function(_infer, _lower)
 def tile(x: Array, repeats: Ints, *, out: Array | None = None) -> Array:
-    """An array, repeated along its dimensions (DML_OPERATOR_TILE, without its limits), as `numpy.tile`.
+    """Repeat an array along its dimensions (DML_OPERATOR_TILE, without its limits), like `numpy.tile`.
 
     Args:
         x: array of any shape and dtype.
-        repeats: how often, 0 or more, one a dimension; the shorter of it and x's shape gets leading 1s.
-        out: array of the result's shape and x's dtype to write to.
+        repeats: numbers of repetitions, 0 or more, one per dimension; the shorter of `repeats` and x's shape is
+            extended by leading 1s.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         A new contiguous array, or `out`.

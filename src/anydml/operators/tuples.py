@@ -1,7 +1,7 @@
-"""Index tensors whose last dimension holds coordinates, as those of GATHER_ND and SCATTER_ND do.
+"""Index tensors whose last dimension holds coordinates, as in GATHER_ND and SCATTER_ND.
 
 X = the input's last InputDimensionCount sizes        I = the indices' last IndicesDimensionCount sizes
-t = I[-1], coordinates of one index                   b = BatchDimensionCount, 0 where the operator has none
+t = I[-1], coordinates of one index                   b = BatchDimensionCount, 0 if the operator has none
 picked sizes: I[:-1] ++ X[b+t:], right-aligned in DimensionCount
 """
 
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
 
 
 def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, counts: Counts) -> Iterator[Problem]:
-    """Counts in range, dimensions of 1 before them, batch sizes that agree, and tuples that are not too long."""
+    """Check that counts are in range, preceding dimensions 1, batch sizes equal, and tuples not too long."""
     rank = len(data.sizes)
     broken = False
     for field, count in (("InputDimensionCount", counts.input), ("IndicesDimensionCount", counts.indices)):
@@ -68,13 +68,13 @@ def count_problems(desc: OperatorDesc, data: TensorDesc, indices: TensorDesc, co
 
 
 def picked_sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[int, ...]:
-    """``I[:-1] ++ X[b+t:]``, not yet right-aligned."""
+    """Return ``I[:-1] ++ X[b+t:]``, before right-alignment."""
     own, index = _sizes(data, indices, counts)
     return (*index[:-1], *own[counts.batch + index[-1] :])
 
 
 def picked_problems(desc: OperatorDesc, tensor: tuple[str, TensorDesc], sizes: tuple[int, ...]) -> Iterator[Problem]:
-    """A tensor has the picked sizes, right-aligned."""
+    """Check that a tensor has the picked sizes, right-aligned."""
     name, picked = tensor
     count = len(picked.sizes)
     if len(sizes) > count:
@@ -93,7 +93,7 @@ def _sizes(data: TensorDesc, indices: TensorDesc, counts: Counts) -> tuple[tuple
 def tuple_access(
     operand: int, data: Layout, indices: Layout, counts: Counts, dtype: str, outside: Outside, by: int = 1
 ) -> Access:
-    """Where the picked elements of a tensor lie: one lookup a coordinate, read from operand `by`.
+    """Return the access to the picked elements: one lookup per coordinate, read from operand `by`.
 
     The box is that of `picked_sizes`.
     """
@@ -117,12 +117,12 @@ def tuple_access(
     return Access(operand, 0, (*strides[: counts.batch], *still, *rest), lookups)
 
 
-def journeys(
+def picked_elements(
     read: ReadIndex, data: TensorDesc, indices: TensorDesc, counts: Counts
 ) -> Iterator[tuple[Coordinate, tuple[int, ...], tuple[int, ...]]]:
-    """For every picked element: its coordinate, that of the input as the indices have it, wrapped, and the sizes there.
+    """Yield, for every picked element, its coordinate, the wrapped coordinate in the input, and the input's sizes.
 
-    Coordinates are right-aligned in DimensionCount; those of the input may lie outside.
+    Coordinates are right-aligned in DimensionCount; those in the input may be out of range.
     """
     rank = len(data.sizes)
     own, index = _sizes(data, indices, counts)
@@ -141,10 +141,11 @@ def journeys(
 
 
 def check_tuples(name: str, shape: Sizes, indices: Sizes, batch_dims: int) -> tuple[Counts, Sizes]:
-    """The counts of a function's tensors, and the sizes that are picked.
+    """Check the arguments of a function with coordinates; return the counts and the picked sizes.
 
     Raises:
-        DescError: an index has no coordinates or too many, batch sizes differ, or more than 64 dimensions are picked.
+        DescError: an index has no coordinates or too many, batch sizes differ, or the result has more than 64
+            dimensions.
     """
     if not indices:
         raise DescError(f"{name}: indices are a scalar", name, "indices", "the last dimension holds coordinates")

@@ -1,4 +1,4 @@
-"""The sets of data types that the support tables are written with, and a table of rows whose tensors are alike."""
+"""Sets of data types for support tables, and tables whose tensors share their rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INDEX_TYPES = (T.INT64, T.INT32, T.UINT64, T.UINT32)
 
 
 def table(tensors: Sequence[str], *rows: tuple[FeatureLevel, int, int, tuple[T, ...]]) -> SupportTable:
-    """A support table in which all tensors share dimension counts and data types."""
+    """Return a support table in which all tensors have the same dimension counts and data types."""
     return tuple(
         SupportRow(level, dict.fromkeys(tensors, Support(low, high, types))) for level, low, high, types in rows
     )
@@ -28,7 +28,7 @@ def table(tensors: Sequence[str], *rows: tuple[FeatureLevel, int, int, tuple[T, 
 def indexed_table(
     tensors: Sequence[str], indices: str, *rows: tuple[FeatureLevel, int, int, tuple[T, ...], tuple[T, ...]]
 ) -> SupportTable:
-    """A support table whose tensors share all but the data types of one, which holds indices."""
+    """Return a support table like `table`'s, except for the data types of a tensor of indices."""
     return tuple(
         SupportRow(
             level, {**dict.fromkeys(tensors, Support(low, high, types)), indices: Support(low, high, index_types)}

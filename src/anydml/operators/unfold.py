@@ -1,4 +1,4 @@
-"""DML_OPERATOR_UNFOLD: every position of a sliding window as a column (DML_UNFOLD_OPERATOR_DESC)."""
+"""DML_OPERATOR_UNFOLD: sliding windows as columns (DML_UNFOLD_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from anydml.text import counted
 class UnfoldOperatorDesc(OperatorDesc):
     """DML_UNFOLD_OPERATOR_DESC: ``Output[n, c ++ k, b] = Input[n, c, b · Strides − StartPadding + k · Dilations]``.
 
-    Outside the image it is 0. The page wants one DimensionCount of both tensors, but none of its examples has it: the
-    output has three dimensions, as in the examples.
+    Elements outside the image are 0. The page requires equal DimensionCounts, which contradicts all of its examples:
+    here the output has three dimensions, as in the examples.
 
     Args:
         input_tensor: N, C and one to six more dimensions.
         output_tensor: N, C · the window's elements, the window's positions.
-        window_sizes: one for each dimension after N and C, as are the others.
-        strides: how far the window moves, at least 1.
-        dilations: how far apart its elements are, at least 1.
+        window_sizes: the window's sizes, one per dimension after N and C, as all following lists.
+        strides: steps between windows, at least 1.
+        dilations: steps between a window's elements, at least 1.
         start_padding: zeros before the image.
-        end_padding: zeros behind it.
+        end_padding: zeros after the image.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -60,7 +60,7 @@ class UnfoldOperatorDesc(OperatorDesc):
     OPERATOR: ClassVar[str] = "DML_UNFOLD"
     INPUTS: ClassVar[tuple[str, ...]] = ("input_tensor",)
     OUTPUTS: ClassVar[tuple[str, ...]] = ("output_tensor",)
-    # The page's cells for data types are empty: all are taken, as they are only moved.
+    # The page lists no data types: all are supported.
     SUPPORT: ClassVar[SupportTable] = (
         SupportRow(
             FeatureLevel.LEVEL_6_4,
@@ -89,13 +89,15 @@ class UnfoldOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType; one number a spatial dimension; a window that fits; the output's sizes as documented."""
+        """Same DataType; one number per spatial dimension; a window that fits; the output's sizes as documented."""
         sizes = self.input_tensor.sizes
         spatial = sizes[2:]
         if self.output_tensor.data_type != self.input_tensor.data_type:
             message = f"OutputTensor.DataType is {self.output_tensor.data_type}, but InputTensor.DataType is "
             message += str(self.input_tensor.data_type)
-            yield self.problem("OutputTensor.DataType", message, "InputTensor and OutputTensor must have one DataType")
+            yield self.problem(
+                "OutputTensor.DataType", message, "InputTensor and OutputTensor must have the same DataType"
+            )
         broken: list[Problem] = []
         for field, values, least in (
             ("WindowSizes", self.window_sizes, 1),
@@ -107,7 +109,7 @@ class UnfoldOperatorDesc(OperatorDesc):
             if len(values) != len(spatial):
                 have = counted(len(spatial), "spatial dimension")
                 message = f"{field} has {counted(len(values), 'entry')}, but InputTensor has {have}"
-                broken.append(self.problem(field, message, "one entry a dimension after N and C (DimensionCount)"))
+                broken.append(self.problem(field, message, "one entry per dimension after N and C (DimensionCount)"))
                 continue
             broken += self.one_a_dimension(field, values, len(spatial))
             for i, value in enumerate(values):
@@ -126,17 +128,17 @@ class UnfoldOperatorDesc(OperatorDesc):
         yield from self.sizes_are("OutputTensor", self.output_tensor, expected, rule)
 
     def _reach(self) -> list[int]:
-        """How far the window can move in each dimension."""
+        """The range of window positions in each dimension."""
         around = zip(self.input_tensor.sizes[2:], self.start_padding, self.end_padding, strict=True)
         windows = zip(self.dilations, self.window_sizes, strict=True)
         return [s + a + b - d * (w - 1) - 1 for (s, a, b), (d, w) in zip(around, windows, strict=True)]
 
     def _blocks(self) -> list[int]:
-        """Positions of the window in each dimension."""
+        """The number of windows in each dimension."""
         return [reach // stride + 1 for reach, stride in zip(self._reach(), self.strides, strict=True)]
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """What lies inside the image, and zeros around it, for one place in the window after another."""
+        """For each element of the window: copies of all positions inside the image, and zeros for the others."""
         source, output = layouts or self.layouts()
         blocks, spatial = self._blocks(), source.sizes[2:]
         is_padded = [bool(a or b) for a, b in zip(self.start_padding, self.end_padding, strict=True)]
@@ -224,7 +226,7 @@ def _infer(name: str, shapes: Sequence[Sizes], arguments: Parameters) -> Inferre
 
 def _spatial(name: str, field: str, values: Sequence[int], count: int, least: int) -> tuple[int, ...]:
     if len(values) != count or min(values) < least:
-        message = f"{name}: {field} is {list(values)}, but x has {counted(count, 'number')} to say of its dimensions"
+        message = f"{name}: {field} is {list(values)}, but x has {counted(count, 'number')} of spatial dimensions"
         raise DescError(message, name, field, f"{counted(count, 'entry')} of at least {least}")
     return tuple(values)
 
@@ -247,21 +249,21 @@ def unfold(
     *,
     out: Array | None = None,
 ) -> Array:
-    """Windows of an image as columns (DML_OPERATOR_UNFOLD, without its limits), as `torch.nn.functional.unfold`.
+    """Copy windows of an image to columns (DML_OPERATOR_UNFOLD, without its limits), like `torch.nn.functional.unfold`.
 
     Args:
-        x: array of any dtype: N, C, and one or more dimensions that a window moves along.
-        window_sizes: the window's elements, one number for each of these.
-        strides: from one window to the next; by default all 1.
-        dilations: from one of its elements to the next; by default all 1.
-        pads: zeros before x, one number for each of these, then behind it; by default none.
-        out: array of the result's shape and x's dtype to write to.
+        x: array of any dtype: N, C, and one or more spatial dimensions.
+        window_sizes: the window's sizes, one per spatial dimension.
+        strides: steps between windows, one per spatial dimension; 1 by default.
+        dilations: steps between a window's elements, one per spatial dimension; 1 by default.
+        pads: zeros before x, one number per spatial dimension, then after x; none by default.
+        out: output array of the result's shape and x's dtype.
 
     Returns:
         An array of shape N, C · elements of a window, windows: new and contiguous, or `out`.
 
     Raises:
-        DescError: counts differ from x's dimensions, or the window does not fit.
+        DescError: a list has the wrong length, or the window does not fit.
         BindingError: `out` does not fit, or overlaps x.
 
     Examples:

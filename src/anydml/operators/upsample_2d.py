@@ -1,4 +1,4 @@
-"""DML_OPERATOR_UPSAMPLE_2D: every pixel several times (DML_UPSAMPLE_2D_OPERATOR_DESC)."""
+"""DML_OPERATOR_UPSAMPLE_2D: repetition of every pixel (DML_UPSAMPLE_2D_OPERATOR_DESC)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Upsample2dOperatorDesc(OperatorDesc):
     Args:
         input_tensor: N, C, H, W or N, C, D, H, W.
         output_tensor: its last two sizes are the input's times `scale_size`.
-        scale_size: a `Size2D`: how often each column and each row is repeated.
-        interpolation_mode: NEAREST_NEIGHBOR; anydml computes nothing.
+        scale_size: a `Size2D`: repetitions of each column and row.
+        interpolation_mode: must be NEAREST_NEIGHBOR, since anydml computes nothing.
 
     Examples:
         >>> T = dml.TensorDesc
@@ -63,7 +63,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
         )
 
     def constraints(self) -> Iterator[Problem]:
-        """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; nothing to compute."""
+        """Same DataType and DimensionCount; scales of at least 1; sizes that are multiples; NEAREST_NEIGHBOR."""
         yield from self._same_kind("input_tensor", "output_tensor")
         for name, scale in (("Width", self.scale_size.width), ("Height", self.scale_size.height)):
             if not 1 <= scale <= UINT_MAX:
@@ -78,7 +78,7 @@ class Upsample2dOperatorDesc(OperatorDesc):
             yield self.problem("InterpolationMode", message, "InterpolationMode must be NEAREST_NEIGHBOR")
 
     def moves(self, layouts: Sequence[Layout] | None = None) -> tuple[Move, ...]:
-        """One move; the source stands still while a row or a column is repeated."""
+        """One move with source strides of 0 for the repetitions."""
         source, output = layouts or self.layouts()
         rank = len(source.sizes)
         scales = (*(1,) * (rank - 2), self.scale_size.height, self.scale_size.width)

@@ -1,7 +1,7 @@
-"""The two ways of a function on arrays, which the bodies of stubs call: each function is given its own.
+"""Placeholders for the two implementations of a function on arrays that the bodies of stubs call.
 
-``native(...)`` is compiled, and gives None for what it leaves; ``general(...)`` does all of that. Both take all
-arguments by their places, ``out`` last.
+``native(...)`` is compiled and returns None for calls that it does not support; ``general(...)`` supports all. Both
+take all arguments by position, ``out`` last. Each function gets its own.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 
-def _no_ones(*arguments: Any) -> Any:
-    raise NotImplementedError("stubs are called by the functions that are made of them: anydml has those")
+def _unbound(*arguments: Any) -> Any:
+    raise NotImplementedError("stubs cannot be called: use the functions of anydml")
 
 
-native = general = _no_ones
+native = general = _unbound

@@ -106,7 +106,7 @@ def _check(function: Function, given: Sequence[Any]) -> None:
         elif value.dtype != first_data[1]:
             message = f"{label}: {field} is {_name(value.dtype)}, but {first_data[0]} is {_name(first_data[1])}"
             message += ": convert one of them"
-            raise DescError(message, label, field, "all arrays must have one dtype")
+            raise DescError(message, label, field, "all arrays must have the same dtype")
 
 
 def _split_training(x: Any, split: Any, axis: int = 0, num_outputs: int | None = None) -> list[Any]:
