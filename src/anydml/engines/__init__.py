@@ -1,7 +1,7 @@
-"""The engines, each imported only when it is asked for.
+"""The engines, each imported on first use.
 
-An engine is a package with two functions: ``open_engine(device)``, which gives an `Engine` or raises ValueError, and,
-if functions on arrays are to reach it, ``array_engine(name, arrays)``, which gives an `ArrayEngine`.
+An engine is a package with a function ``open_engine(device)``, which returns an `Engine` or raises ValueError, and, if
+it supports functions on arrays, ``array_engine(name, arrays)``, which returns an `ArrayEngine`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ENGINES: Mapping[str, str] = {
     "reference": "anydml.engines.reference",
     "cuda": "anydml.engines.cuda",
 }
-"""Packages by the names of devices; what follows a colon, as in ``"cuda:1"``, is the engine's own."""
+"""Packages by device name, without the part after a colon, as in ``"cuda:1"``, which the engine parses."""
 
 HOST, ON_DEVICE = ENGINES["cpu"], ENGINES["cuda"]
-"""The engines behind functions on arrays in host memory, and on a GPU."""
+"""The engines of functions on arrays in host memory, and on a GPU."""
 
 
 def open_engine(device: str) -> Engine:
-    """The engine behind a device's name: ``"cpu"``, ``"numpy"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
+    """Return the engine of a device: ``"cpu"``, ``"numpy"``, ``"reference"``, ``"cuda"`` or ``"cuda:1"``.
 
     Raises:
-        ValueError: no engine has this name, or what it takes is missing.
+        ValueError: no engine has this name, or its driver or library is missing.
     """
     package = ENGINES.get(device.partition(":")[0])
     if package is None:
@@ -41,15 +41,15 @@ def open_engine(device: str) -> Engine:
 
 
 def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
-    """The engine behind functions on arrays, which lie in host memory or on a GPU.
+    """Return the engine for functions on arrays, in host memory or on a GPU.
 
     Args:
-        name: what errors call the function.
-        arrays: as the engines see them.
+        name: the function's name in errors.
+        arrays: the arrays, as engines take them.
 
     Raises:
-        BindingError: they lie in several places.
-        ValueError: what it takes is missing.
+        BindingError: the arrays are in different memories.
+        ValueError: the engine's driver or library is missing.
     """
     package = ON_DEVICE if DeviceArray in map(type, arrays) else HOST
     module = sys.modules.get(package) or import_module(package)
@@ -58,10 +58,10 @@ def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
 
 
 def gpu() -> tuple[str, str]:
-    """What the engine behind arrays on a GPU runs on, and what makes it slow there, if anything does.
+    """Return the GPU of functions on arrays, and a reason why it would be slow, or an empty string.
 
     Raises:
-        ValueError: what it takes is missing.
+        ValueError: a GPU, its driver or a library is missing.
     """
     found: tuple[str, str] = import_module(ON_DEVICE).machine()
     return found

@@ -1,8 +1,8 @@
-"""Programs that functions have made for layouts seen before, kept within one budget of bytes.
+"""A cache of compiled programs by function and layouts, within a budget of bytes.
 
-There are two generations. What is asked for moves to the young one; when that holds half the budget, the old one goes
-with all that was not asked for since, and the young one takes its place. So a look-up is one step without a lock, an
-interrupt, a signal handler or a fork in the midst of it does no harm, and the budget holds whatever the programs weigh.
+There are two generations. A program that is used moves to the young one; when that reaches half the budget, the old one
+is dropped with all programs that were not used since, and the young one takes its place. So a lookup is one step
+without a lock, and interrupts, signal handlers and forks in the middle of it are harmless.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 BUDGET = 32 << 20
-"""Bytes that the programs of all functions of an engine may take, about."""
+"""Approximate bytes of all cached programs of an engine."""
 
 KEY_BYTES = 256
-"""What a key and its place weigh, about, but for what it has in common with its program."""
+"""Approximate bytes of a key and its entry, without objects that the key shares with its program."""
 
 
 class Weighed(Protocol):
-    """A program that knows about how many bytes it keeps."""
+    """A program that knows its approximate size."""
 
     @property
     def weight(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate size in bytes."""
 
 
 Maker = TypeVar("Maker", bound=Callable[..., Weighed])
 
 
 class CacheInfo(NamedTuple):
-    """What a cache holds: programs, and about how many bytes."""
+    """Number of cached programs, and their approximate bytes."""
 
     programs: int
     bytes: int
 
 
 class _Generation:
-    """Programs by function and arguments, and what they weigh together."""
+    """Programs by function and arguments, and their total size."""
 
     __slots__ = ("bytes", "programs")
 
@@ -47,10 +47,10 @@ class _Generation:
 
 
 class ProgramCache:
-    """Programs of any number of functions.
+    """A cache of the programs of any number of functions.
 
     Args:
-        budget: bytes that they may take together, about.
+        budget: approximate bytes of all programs.
     """
 
     def __init__(self, budget: int = BUDGET) -> None:
@@ -58,14 +58,14 @@ class ProgramCache:
         self._young, self._old = _Generation(), _Generation()
 
     def __call__(self, make: Maker) -> Maker:
-        """Let a function of hashable arguments that makes programs give those again that it has made.
+        """Decorator: cache the programs that a function of hashable arguments returns.
 
-        Two threads may make the same at the same time; either result serves. Every function that is decorated so has
-        `cache_clear` and `cache_info`, which are the whole cache's.
+        Two threads may make the same program concurrently; either is used. Every decorated function has `cache_clear`
+        and `cache_info`, which apply to the whole cache.
         """
 
         @functools.wraps(make)
-        def remembered(*arguments: Hashable) -> Any:
+        def cached(*arguments: Hashable) -> Any:
             key = make, arguments
             found = self.get(key)
             if found is None:
@@ -73,28 +73,28 @@ class ProgramCache:
                 self.keep(key, found)
             return found
 
-        remembered.cache_clear = self.clear  # type: ignore[attr-defined]  # as `functools.lru_cache` calls it
-        remembered.cache_info = self.info  # type: ignore[attr-defined]  # likewise
-        return remembered  # type: ignore[return-value]  # takes and gives what `make` does
+        cached.cache_clear = self.clear  # type: ignore[attr-defined]  # the names of `functools.lru_cache`
+        cached.cache_info = self.info  # type: ignore[attr-defined]  # as above
+        return cached  # type: ignore[return-value]  # has `make`'s signature
 
     def get(self, key: Hashable) -> Any:
-        """What is kept under a key, or None."""
+        """Return the program of a key, or None."""
         found = self._young.programs.get(key)
         if found is None and (found := self._old.programs.get(key)) is not None:
             self.keep(key, found)
         return found
 
     def clear(self) -> None:
-        """Let go of all programs."""
+        """Remove all programs."""
         self._young, self._old = _Generation(), _Generation()
 
     def info(self) -> CacheInfo:
-        """How many programs are kept, and what they weigh."""
+        """Return the number of programs and their size."""
         generations = self._young, self._old
         return CacheInfo(sum(len(each.programs) for each in generations), sum(each.bytes for each in generations))
 
     def keep(self, key: Hashable, program: Weighed) -> None:
-        """Keep a program under a key, if it is not too large for that."""
+        """Cache a program, unless it exceeds the budget."""
         weight = program.weight + KEY_BYTES
         if 2 * weight > self.budget:
             return

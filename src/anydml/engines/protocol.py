@@ -1,4 +1,4 @@
-"""What an engine is: it compiles a program, and what comes out is bound to operands and dispatched."""
+"""The interfaces of engines: a program is compiled, bound to operands, and dispatched."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ class CompiledProgram(Protocol):
     """A compiled program, independent of any buffer. ``str(compiled)`` explains it."""
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
-        """Everything that can be decided once the buffers are known; the result does the work, any number of times.
+        """Prepare everything that depends on the buffers; the returned function runs the program, any number of times.
 
         Args:
-            operands: inputs, then outputs. An operand is a NumPy array whose first element is where the moves' offsets
-                count from; its own shape and dtype mean nothing.
+            operands: inputs, then outputs: NumPy arrays whose first element is the origin of the moves' offsets; their
+                shapes and dtypes are ignored.
         """
 
 
 class Engine(Protocol):
-    """An engine."""
+    """Compiles programs for one kind of machine."""
 
     def compile(self, program: Program) -> CompiledProgram:
-        """Choose how to run a program, whose constants and scratch are the engine's to provide."""
+        """Compile a program. The engine allocates its constants and scratch."""
 
 
 class CompiledCall(Protocol):
-    """A program that functions run, each time on other arrays."""
+    """A compiled program that functions run on different arrays in each call."""
 
     def run(self, operands: Sequence[Array]) -> None:
         """Bind inputs and results, and dispatch once."""
 
     @property
     def weight(self) -> int:
-        """Bytes of memory that it keeps, about."""
+        """Approximate size in bytes."""
 
 
 class ArrayEngine(Protocol):
-    """What functions ask of an engine beside `Engine`: memory for their results.
+    """An engine for functions on arrays, which also allocates their results.
 
     Attributes:
-        key: what tells plans of this engine from those of others.
-        is_numpys: whether NumPy may read and write the arrays itself.
+        key: identifies the engine in keys of caches.
+        is_numpys: whether NumPy can access the arrays directly.
     """
 
     key: Hashable
@@ -62,9 +62,9 @@ class ArrayEngine(Protocol):
         """Compile a program that may have constants, scratch and fills.
 
         Args:
-            program: what is done.
-            shapes: of its outputs, where those are `results`; None where they are arrays of their own.
-            itemsize: bytes of their elements.
+            program: the program.
+            shapes: shapes of the outputs if they are allocated by `results`; None if they are separate arrays.
+            itemsize: bytes per element of the outputs.
         """
 
     def results(
@@ -75,24 +75,24 @@ class ArrayEngine(Protocol):
         dtype: np.dtype[Any],
         adapter: ArrayAdapter | None,
     ) -> tuple[list[Any], list[Array]]:
-        """New results: as `give` takes them, and as operands of what `compile_program` gave."""
+        """Allocate results; return them in the form that `give` takes, and as operands of the compiled call."""
 
     def give(self, adapter: ArrayAdapter, result: Any) -> Any:
-        """A result as an array of the adapter's library."""
+        """Convert a result to an array of the adapter's library."""
 
     def target(self, name: str, field: str, array: Array) -> Array:
-        """The caller's array as an operand.
+        """Convert the caller's array to an operand.
 
         Raises:
-            BindingError: it does not lie where this engine runs.
+            BindingError: the array is not in this engine's memory.
         """
 
 
 def only_name(name: str, device: str) -> None:
-    """Refuse a device's number where there is one device.
+    """Check that a device's name has no number, for engines with one device.
 
     Raises:
-        ValueError: the device is not called by the engine's name alone.
+        ValueError: it has one.
     """
     if device != name:
         raise ValueError(f"unknown device {device!r}: there is one {name!r}, without a number")

@@ -99,7 +99,7 @@ def test_a_gpu_takes_only_its_own_arrays():
     with pytest.raises(dml.BindingError, match="DML_SPLIT: InputTensor: a ndarray does not lie on a GPU") as caught:
         as_operand("DML_SPLIT", "InputTensor", np.zeros(3), 0)
     assert (caught.value.operator, caught.value.field) == ("DML_SPLIT", "InputTensor")
-    with pytest.raises(dml.BindingError, match="InputTensor lies on cuda:1, but the operator runs on cuda:0"):
+    with pytest.raises(dml.BindingError, match="InputTensor is on cuda:1, but the operator runs on cuda:0"):
         as_operand("DML_SPLIT", "InputTensor", Lent(np.zeros(3), 1), 0)
     assert as_operand("DML_SPLIT", "InputTensor", Lent(np.zeros(3)), 0).shape == (3,)
 

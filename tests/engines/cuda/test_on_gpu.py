@@ -206,7 +206,7 @@ def test_another_gpu():
     desc = dml.SplitOperatorDesc(f32(4, sum(UNEQUAL)), [f32(4, n) for n in UNEQUAL], 1)
     dml.Device("cuda:1").compile_operator(desc).bind([x], outputs).dispatch()
     check_split(x, outputs)
-    with pytest.raises(dml.BindingError, match="InputTensor lies on cuda:1, but the operator runs on cuda:0"):
+    with pytest.raises(dml.BindingError, match="InputTensor is on cuda:1, but the operator runs on cuda:0"):
         dml.Device("cuda:0").compile_operator(desc).bind([x], outputs)
 
 

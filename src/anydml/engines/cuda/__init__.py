@@ -1,9 +1,9 @@
 """The GPU engine, in Triton: it runs on NVIDIA and AMD GPUs, and on the CPU through Triton's interpreter.
 
-Of the moves that may run together, a launch does all that have no lookups; a move with lookups is a launch of its own.
-Reading order: `schedule` (which launches, in which order), `parts` (moves in vectors), `tiles` (who does what),
-`fields` (what the kernel is told, and how), `plan`, `kernel`, `launch`, `refusals` (indices that must not be outside),
-`operands` (constants and scratch), `engine`.
+A launch runs all moves of a stage that have no lookups; every move with lookups is a launch of its own.
+Reading order: `schedule` (launches and their order), `parts` (moves in vectors), `tiles` (division of work among
+programs), `fields` (the kernel's arguments), `plan`, `kernel`, `launch`, `refusals` (checks of indices), `operands`
+(constants and scratch), `engine`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from anydml.engines.protocol import Array, ArrayEngine, Engine
 
 
 def open_engine(device: str) -> Engine:
-    """The engine of ``"cuda"``, or of one GPU, ``"cuda:1"``.
+    """Return the engine of ``"cuda"``, or of one GPU, ``"cuda:1"``.
 
     Raises:
         ValueError: Triton, PyTorch, a GPU, or this GPU is missing.
@@ -28,11 +28,11 @@ def open_engine(device: str) -> Engine:
 
 
 def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
-    """The engine behind functions on arrays on a GPU.
+    """Return the engine for functions on arrays on a GPU.
 
     Raises:
-        BindingError: they lie on several GPUs, or in host memory too.
-        ValueError: what it takes is missing.
+        BindingError: the arrays are on several GPUs, or some are in host memory.
+        ValueError: Triton, PyTorch or a GPU is missing.
     """
     from anydml.engines.cuda.arrays import DeviceArrays
 
@@ -40,7 +40,7 @@ def array_engine(name: str, arrays: Sequence[Array]) -> ArrayEngine:
 
 
 def machine() -> tuple[str, str]:
-    """The GPU that kernels run on, and what makes them slow there, if anything does.
+    """Return the GPU that kernels run on, and a reason why they would be slow, or an empty string.
 
     Raises:
         ValueError: Triton, PyTorch or a GPU is missing.

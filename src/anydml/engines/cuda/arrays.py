@@ -1,8 +1,8 @@
-"""Functions on device arrays: their results, and their programs.
+"""The engine of functions on device arrays: allocation of results, and compilation.
 
-Results come from the caller's library. The parts of a split share one new block, each at a multiple of 16 bytes: the
-kernel finds evenly spaced parts without a pointer or a table, and what table others need holds no address, so that it
-is uploaded once and serves every later call.
+Results are allocated by the caller's library. The parts of a split share one new block, each at a multiple of 16 bytes:
+the kernel finds evenly spaced parts without pointers or a table, and other parts by a table without addresses, which is
+uploaded once for all calls.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from anydml.memory.device_array import DeviceArray, as_array
 from anydml.moves import Access, Move, Program
 
 ALIGNMENT = 16
-"""Bytes that divide where a part begins in its block: the widest load."""
+"""Alignment in bytes of a part in its block: the widest load."""
 
 Sizes = tuple[int, ...]
 
 
 class DeviceArrays:
-    """The engine behind functions on arrays of one GPU.
+    """The engine for functions on arrays of one GPU.
 
     Args:
-        gpu: its number, None where kernels are interpreted.
+        gpu: the GPU's number; None for the interpreter.
     """
 
     is_numpys = False
@@ -45,18 +45,18 @@ class DeviceArrays:
 
     @classmethod
     def of(cls, name: str, arrays: Sequence[Array]) -> DeviceArrays:
-        """The engine for arrays.
+        """Return the engine for arrays.
 
         Raises:
-            BindingError: they do not lie on one GPU.
-            ValueError: what `Device("cuda")` needs is missing.
+            BindingError: the arrays are not on one GPU.
+            ValueError: Triton, PyTorch or a GPU is missing.
         """
         return cls(_gpu(name, arrays))
 
     def compile_program(
         self, program: Program, shapes: Sequence[Sizes] | None = None, itemsize: int = 1
     ) -> CudaProgram:
-        """Simplify, and cut into launches; results of our own lie in one block."""
+        """Compile to launches; results that this engine allocates share one block."""
         if shapes is not None:
             starts = [start * itemsize for start in block_starts(shapes, itemsize)]
             program = _in_one_block(program, starts)
@@ -65,7 +65,7 @@ class DeviceArrays:
     def results(
         self, name: str, like: Array, shapes: Sequence[Sizes], dtype: np.dtype[Any], adapter: ArrayAdapter | None
     ) -> tuple[list[Any], list[Array]]:
-        """New arrays in one block, and the block as the operand."""
+        """Allocate results in one block, which is their only operand."""
         starts = block_starts(shapes, like.itemsize)
         block = memory.empty(like, starts[-1])
         parts = [
@@ -74,21 +74,21 @@ class DeviceArrays:
         return parts, [as_array(block)]
 
     def give(self, adapter: ArrayAdapter, result: Any) -> Any:
-        """The adapter's own array."""
+        """Convert a result to the adapter's own array."""
         return adapter.give_from_device(result)
 
     def target(self, name: str, field: str, array: Array) -> Array:
-        """The caller's array as an operand.
+        """Convert the caller's array to an operand.
 
         Raises:
-            BindingError: it does not lie on this GPU.
+            BindingError: the array is not on this GPU.
         """
         operand: Array = as_operand(name, field, array, self.gpu)
         return operand
 
 
 def block_starts(shapes: Sequence[Sizes], itemsize: int) -> list[int]:
-    """Where parts begin in their common block, in elements, and its size."""
+    """Return the parts' starts in their block, in elements, and the block's size."""
     if len(shapes) == 1:
         return [0, math.prod(shapes[0])]
     unit = math.lcm(ALIGNMENT, itemsize) // itemsize
@@ -96,7 +96,7 @@ def block_starts(shapes: Sequence[Sizes], itemsize: int) -> list[int]:
 
 
 def _in_one_block(program: Program, starts: Sequence[int]) -> Program:
-    """The same program with all outputs in one operand, at these bytes."""
+    """Replace all outputs of a program by one operand, at these offsets in bytes."""
     first = program.count("input")
 
     def placed(move: Move) -> Move:
@@ -108,7 +108,7 @@ def _in_one_block(program: Program, starts: Sequence[int]) -> Program:
 
 
 def _gpu(name: str, arrays: Sequence[Array]) -> int | None:
-    """The one GPU that all arrays lie on, None where kernels are interpreted."""
+    """Return the GPU of all arrays; None for the interpreter."""
     if _is_host():
         for array in arrays:
             check_interpretable(name, "an array", array)
@@ -116,7 +116,7 @@ def _gpu(name: str, arrays: Sequence[Array]) -> int | None:
     places = {f"cuda:{array.gpu}" if isinstance(array, DeviceArray) else "the host" for array in arrays}
     if len(places) > 1 or places == {"the host"}:
         message = f"{name}: the arrays lie on {' and '.join(sorted(places))}"
-        raise BindingError(message, name, None, "all arrays must lie on one GPU")
+        raise BindingError(message, name, None, "all arrays must be on one GPU")
     gpu: int = arrays[0].gpu  # type: ignore[attr-defined]  # all are DeviceArrays
     return gpu
 

@@ -1,4 +1,4 @@
-"""What must be there for `Device("cuda")`, and what to say where it is not."""
+"""The requirements of `Device("cuda")`, and errors that name the missing one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ OLDEST_TRITON = (3, 3)
 
 
 def device_number(name: str) -> int | None:
-    """The number in ``"cuda:1"``; None for ``"cuda"``, the current device.
+    """Parse the number in ``"cuda:1"``; None for ``"cuda"``, the current device.
 
     Raises:
-        ValueError: the name is neither.
+        ValueError: the name has another form.
     """
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
     if not match:
@@ -25,14 +25,14 @@ def device_number(name: str) -> int | None:
 
 
 def is_interpreted() -> bool:
-    """Whether kernels run through Triton's interpreter, on host memory (TRITON_INTERPRET=1 before their import)."""
+    """Whether kernels run in Triton's interpreter, on host memory (TRITON_INTERPRET=1 before their import)."""
     from anydml.engines.cuda.kernel import move_tiles
 
     return type(move_tiles).__name__ == "InterpretedFunction"
 
 
 def require_gpu(name: str) -> int | None:
-    """The GPU behind a device's name; None where Triton's interpreter runs on host memory.
+    """Return the GPU of a device's name; None for Triton's interpreter on host memory.
 
     Raises:
         ValueError: Triton, PyTorch, a GPU, or this GPU is missing.

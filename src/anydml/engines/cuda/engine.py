@@ -1,4 +1,4 @@
-"""The GPU engine: an operator's simplified moves, planned for the alignment of the operands that are bound."""
+"""The GPU engine: plans launches for the alignment of the bound operands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.engines.cuda.launch import Dispatch, Kernel, Table, Work
 from anydml.engines.cuda.memory import Array, callers_stream, is_captured
 from anydml.engines.cuda.operands import Operands, Supply
 from anydml.engines.cuda.parts import Addresses, Alignment
-from anydml.engines.cuda.plan import Plan, plan
+from anydml.engines.cuda.plan import LaunchPlan, plan
 from anydml.engines.cuda.refusals import checks, raise_first, searches
 from anydml.engines.cuda.schedule import FINDINGS, WINNERS, Launch, launches, table_bytes
 from anydml.engines.numpy.general import bind_refusals
@@ -25,13 +25,13 @@ from anydml.moves import Access, Move, Program, simplify, without_fills
 from anydml.text import counted
 
 SHOWN = 8
-"""Moves that an explanation lists."""
+"""Most moves that an explanation lists."""
 
 MOST_PLANS = 16
-"""Alignments of operands that a program keeps plans of all its launches for."""
+"""Most alignments of operands for which a program caches its plans."""
 
 FIXED_WEIGHT, MOVE_WEIGHT = 16 << 10, 3 << 10
-"""Bytes that a program keeps, about: in any case, and for each move."""
+"""Approximate bytes of a program: fixed, and per move."""
 
 
 class CudaEngine:
@@ -41,30 +41,30 @@ class CudaEngine:
         name: ``"cuda"`` or ``"cuda:1"``.
 
     Raises:
-        ValueError: what it takes is missing.
+        ValueError: Triton, PyTorch or the GPU is missing.
     """
 
     def __init__(self, name: str) -> None:
         self.gpu = require_gpu(name)
 
     def compile(self, program: Program) -> CudaProgram:
-        """Simplify, and cut into launches."""
+        """Simplify the moves and divide them into launches."""
         return CudaProgram.of(program, self.gpu)
 
     def view(self, operator: str, name: str, buffer: Any) -> Any:
-        """A buffer as the checks see it.
+        """Convert a buffer to the array that is checked.
 
         Raises:
-            BindingError: it does not lie on the GPU.
+            BindingError: the buffer is not on the GPU.
         """
         return as_operand(operator, name, buffer, self.gpu)
 
 
 def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
-    """A buffer as the checks see it: a `DeviceArray`; where kernels are interpreted, arrays of the host's, or bytes.
+    """Convert a buffer to a `DeviceArray`; for the interpreter, to a host array or bytes.
 
     Raises:
-        BindingError: it does not lie on the GPU.
+        BindingError: the buffer is not on the GPU.
     """
     if gpu is None:
         check_interpretable(operator, name, buffer)
@@ -74,16 +74,16 @@ def as_operand(operator: str, name: str, buffer: Any, gpu: int | None) -> Any:
     except BindingError as error:
         raise BindingError(f"{operator}: {name}: {error}", operator, name, error.rule) from None
     if array.gpu != gpu:
-        message = f"{operator}: {name} lies on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
-        raise BindingError(message, operator, name, "all arrays must lie on one device")
+        message = f"{operator}: {name} is on cuda:{array.gpu}, but the operator runs on cuda:{gpu}"
+        raise BindingError(message, operator, name, "all arrays must be on one device")
     return array
 
 
 def check_interpretable(operator: str, name: str, array: Any) -> None:
-    """The interpreter reads addresses as the host's: a real GPU's would end the process.
+    """Check that an array is in host memory: the interpreter would crash on a GPU's addresses.
 
     Raises:
-        BindingError: the array lies on a GPU.
+        BindingError: the array is on a GPU.
     """
     owner: Any = array.owner if isinstance(array, DeviceArray) else array
     if is_cupy(owner) or (is_tensor(owner) and owner.device.type != "cpu"):
@@ -92,14 +92,14 @@ def check_interpretable(operator: str, name: str, array: Any) -> None:
 
 
 class CudaProgram:
-    """Simplified moves and their launches. ``str(program)`` says which way each launch is told of its parts, and why.
+    """Simplified moves and their launches. ``str(program)`` explains how each launch gets its parts, and why.
 
     Args:
-        name: what the explanation calls the operator.
-        moves: simplified moves, in order; no source is a fill.
-        on_host: operands that lie in host memory; moves to them are done there.
-        gpu: the GPU's number, None for the interpreter.
-        source: the program that they are of; None where the caller binds all operands.
+        name: the operator's name in explanations.
+        moves: simplified moves without fills, in order.
+        on_host: operands in host memory; moves between them run on the host.
+        gpu: the GPU's number; None for the interpreter.
+        source: the moves' program; None if the caller binds all operands.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class CudaProgram:
 
     @classmethod
     def of(cls, source: Program, gpu: int | None) -> CudaProgram:
-        """Compile a program, whose constants and scratch are the engine's to provide.
+        """Compile a program. The engine allocates its constants and scratch.
 
         Raises:
             ValueError: a move is between the host and the GPU.
@@ -139,14 +139,14 @@ class CudaProgram:
 
     @property
     def weight(self) -> int:
-        """Bytes that the program keeps, about, when it is planned for operands of two alignments."""
+        """Approximate bytes of the program with plans for two alignments."""
         return FIXED_WEIGHT + MOVE_WEIGHT * sum(len(launch.moves) for launch in self._launches)
 
     def bind(self, operands: Sequence[Array]) -> Dispatch:
-        """Plan, upload tables and constants, take scratch, compile kernels. Dispatch may follow on any stream.
+        """Plan, upload tables and constants, allocate scratch, compile kernels. The dispatch may run on any stream.
 
         Args:
-            operands: inputs and outputs; where there is no source, all operands.
+            operands: inputs and outputs; all operands if there is no source.
         """
         stream = callers_stream(operands, self.gpu)
         launched, plans, tables = [], [], []
@@ -173,7 +173,7 @@ class CudaProgram:
         return Dispatch(explain, work, tables, every.memory, before, on_host, operands, stream)
 
     def run(self, operands: Sequence[Array]) -> None:
-        """Bind and dispatch once, on the caller's stream; the host waits for nothing. No operand lies on the host."""
+        """Bind and dispatch once, asynchronously, on the caller's stream. No operand may be on the host."""
         with callers_stream(operands, self.gpu)():
             every = self._supply.operands(operands)
             for memory in every.memory:
@@ -191,11 +191,11 @@ class CudaProgram:
                 memory.keep()
 
     def _check(self, searches: Sequence[Work], every: Operands) -> None:
-        """Look for indices that must not be outside. The host waits for the answer.
+        """Check for indices out of range; the host waits for the result.
 
         Raises:
-            IndexError: there is one.
-            RuntimeError: a CUDA graph is captured, which cannot be waited for.
+            IndexError: an index is out of range.
+            RuntimeError: a CUDA graph is being captured, so the host cannot wait.
         """
         if is_captured(self.gpu):
             message = (
@@ -218,13 +218,13 @@ class CudaProgram:
         raise_first(self._source, self._checks, findings.read().view(np.int64), read)
 
     def _launch(self, number: int, addresses: Sequence[int]) -> tuple[_Ready, Table, Work]:
-        """A launch for operands at these addresses."""
+        """Return a launch for operands at these addresses."""
         ready = self._ready(number, addresses)
         table = ready.table or Table(ready.plan, addresses, self.gpu)
         return ready, table, ready.kernel.launch(addresses, table.address)
 
     def _ready(self, number: int, addresses: Addresses) -> _Ready:
-        """What operands of this alignment share."""
+        """Return the plan and kernel for this alignment of operands; cached."""
         alignment = self._alignments[number]
         key = number, alignment.vector(addresses), alignment.loads(addresses)
         ready = self._plans.get(key)
@@ -238,7 +238,7 @@ class CudaProgram:
             self._plans[key] = ready
         return ready
 
-    def _text(self, plans: Sequence[Plan]) -> str:
+    def _text(self, plans: Sequence[LaunchPlan]) -> str:
         moves = [move for launch in self._launches for move in launch.moves if _is_of_program(launch)]
         where = "cuda" if self.gpu is not None else "cuda (Triton's interpreter)"
         lines = [f"{self.name} on {where}: {counted(len(moves), 'move')} in {counted(len(plans), 'launch')}"]
@@ -256,15 +256,15 @@ class CudaProgram:
 
 
 class _Ready(NamedTuple):
-    """A launch as planned for operands of one alignment; no table where every binding has its own."""
+    """A launch planned for one alignment of operands. The table is None if every binding has its own."""
 
-    plan: Plan
+    plan: LaunchPlan
     kernel: Kernel
     table: Table | None
 
 
 def _is_of_program(launch: Launch) -> bool:
-    """Whether a launch does a move of the program's, and none on the engine's own tables."""
+    """Whether a launch runs moves of the program, not of the engine's own tables."""
     return launch.moves[0].destination.operand >= 0
 
 

@@ -1,8 +1,8 @@
-"""What the kernel must know of every part, and the cheapest way to tell it.
+"""The kernel's description of its parts, passed in the cheapest way.
 
-A *field* has one number a part. It is passed as one argument where all parts agree, as a first value and a step where
-the parts are evenly spaced, as one argument a part where they are few, and else as a column of a table. Where it pays,
-the kernel is compiled for the one number, or for first value and step.
+A *field* has one number per part. It is passed as one argument if all parts are equal, as a first value and a step if
+they are evenly spaced, as one argument per part if there are few, and else as a column of a table. If it pays, the
+number, or the first value and the step, are constants of the kernel.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from anydml.engines.cuda.schedule import Winners
 from anydml.engines.cuda.tiles import Tiles, power_of_two
 
 BY_VALUE = 32
-"""Parts whose fields are passed by value at most, as in ONNX Runtime's kernel for equal parts."""
+"""Most parts whose fields are passed by value, as in ONNX Runtime's kernel for equal parts."""
 
 NARROW = 2
-"""Vectors of so many bytes are so many that their instructions cost more than their bytes."""
+"""Vectors up to this many bytes: there are so many that instructions cost more than bandwidth."""
 
 ARGUMENTS = 400
-"""Arguments of 8 bytes at most: a launch takes 4 KiB of them."""
+"""Most arguments of 8 bytes: a launch accepts 4 KiB."""
 
 FIRST_TILE = 4
-"""The field that tells programs where a part's tiles begin; the others are listed in `kernel.py`."""
+"""Number of the field with a part's first tile; all fields are listed in `kernel.py`."""
 
 STEPS = (6, 7)
-"""Destination and source step a column."""
+"""Numbers of the fields with the destination's and the source's step per column."""
 
 FIRST_ROW = 8
-"""Size, destination and source stride of the outermost row dimension; those of the others follow, then the lookups."""
+"""First field of the row dimensions: size, destination and source stride, outermost first. Lookups follow."""
 
 SMALL_STEP = 64
-"""Steps a column that are worth a kernel of their own: larger ones are sizes of something."""
+"""Largest step per column that is a constant of the kernel: larger ones depend on sizes."""
 
 
 class Kind(enum.IntEnum):
-    """How a field is passed; the kernel knows these numbers."""
+    """How a field is passed, by the kernel's numbers."""
 
     COMMON = 0
     AFFINE = 1
@@ -49,22 +49,22 @@ class Kind(enum.IntEnum):
 
 
 def encoded(number: int) -> int:
-    """A number as the kernel takes it: never 1, never a multiple of 16, and too large for 32 bits.
+    """Encode a number for the kernel: never 1, never a multiple of 16, and too large for 32 bits.
 
-    Triton compiles a kernel anew for integers that are one of those; sizes that change on every call must not.
+    Triton specializes kernels on these properties, so without it every new size could compile another kernel.
     """
     return (1 << 60) + (number << 2 | 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address that is known once operands are bound."""
+    """An address relative to an operand, resolved when operands are bound."""
 
     operand: int
     offset: int
 
     def resolve(self, addresses: Addresses) -> int:
-        """In bytes."""
+        """Return the address in bytes."""
         return addresses[self.operand] + self.offset
 
 
@@ -77,10 +77,10 @@ class Fields:
     """All fields of a launch, encoded.
 
     Attributes:
-        shape: kind and two positions a field; for constants, first value and step.
-        arguments: what the positions refer to.
-        columns: the table, one entry a part each.
-        slots: arguments of a field that is passed by value; 1 where none is.
+        shape: kind and two positions per field; for constants, first value and step.
+        arguments: the arguments that the positions refer to.
+        columns: the table's columns, with one entry per part.
+        slots: arguments per field that is passed by value; 1 if none is.
     """
 
     shape: tuple[int, ...]
@@ -95,12 +95,12 @@ class Fields:
 
     @property
     def has_addresses_in_table(self) -> bool:
-        """Whether the table changes with the buffers."""
+        """Whether the table contains addresses, so that it depends on the buffers."""
         return any(isinstance(column[0], Address) for column in self.columns)
 
 
 def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int, winners: Winners | None = None) -> list[Column]:
-    """Every field as one number a part, in the kernel's order."""
+    """Return all fields, with one number per part, in the kernel's order."""
     columns: list[Column] = [
         *_end([part.to for part in parts], vector),
         *_end([part.source for part in parts], vector),
@@ -129,7 +129,7 @@ def columns_of(parts: Sequence[Part], tiles: Tiles, vector: int, winners: Winner
 
 
 def _end(ends: Sequence[tuple[int, int, tuple[int, ...]]], vector: int) -> tuple[Column, Column]:
-    """Address and offset of one side: parts of one operand share an address and differ in vectors from it."""
+    """Return address and offset of one end: parts of one operand share the address; offsets are in vectors."""
     operand, start, _ = ends[0]
     if all(end[0] == operand for end in ends):
         return [Address(operand, start)] * len(ends), [(offset - start) // vector for _, offset, _ in ends]
@@ -137,10 +137,10 @@ def _end(ends: Sequence[tuple[int, int, tuple[int, ...]]], vector: int) -> tuple
 
 
 def worthwhile_constants(part: Part, vector: int) -> dict[int, int]:
-    """The fields that large work has a kernel compiled for, and up to which absolute value.
+    """Return the fields that are constants of a kernel for large work, with their largest absolute value.
 
-    They are what each element costs instructions. The numbers of rows and columns are not among them, nor, where
-    vectors are wide, the strides between the outermost rows: they change with every length of a sequence.
+    These fields cost instructions per element. The numbers of rows and columns are not among them, nor, for wide
+    vectors, the strides of the outermost rows, which change with every sequence length.
     """
     dims, anything = len(part.sizes) - 1, 1 << 63
     divisors = range(FIRST_ROW + 3, FIRST_ROW + 3 * dims, 3)
@@ -154,13 +154,13 @@ def worthwhile_constants(part: Part, vector: int) -> dict[int, int]:
 
 
 def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
-    """Choose a kind for every field: by value if all that differ can be, else by table.
+    """Choose a kind for every field: by value if all fields that differ can be, else by table.
 
     Args:
-        columns: of `columns_of`.
-        constants: fields, and up to which absolute value the kernel is compiled for them, where all parts agree or are
-            evenly spaced. Others are constants only where they are −1, 0 or 1, so that other sizes need no other
-            kernel.
+        columns: the result of `columns_of`.
+        constants: largest absolute value, by field, up to which it is a constant of the kernel, if all parts are equal
+            or evenly spaced. Other fields are constants only if they are −1, 0 or 1, so that other sizes need no
+            other kernel.
     """
     count = len(columns[0])
     slots = power_of_two(count)
@@ -182,7 +182,7 @@ def encode(columns: Sequence[Column], constants: Mapping[int, int]) -> Fields:
                 arguments += line if kind is Kind.AFFINE else line[:1]
         elif by_value:
             shape += [kind, len(arguments), 0]
-            # Slots beyond the last part repeat it; a first tile there lies after every program.
+            # Slots beyond the last part repeat it; their first tile is greater than any program's number.
             last: int | Address = 2**31 - 1 if f == FIRST_TILE else column[-1]
             arguments += [*column, *[last] * (slots - count)]
         else:
@@ -203,7 +203,7 @@ def _kind(column: Column, is_searched: bool) -> Kind:
 
 
 def _line(column: Column) -> tuple[int, int]:
-    """The first number of a column, and the step to its second."""
+    """Return the first number of a column, and the step to the second."""
     first, second = column[:2]
     assert isinstance(first, int)
     assert isinstance(second, int)

@@ -1,24 +1,24 @@
-"""The one kernel: a tile of rows × columns of some part of some moves, whatever their strides and lookups.
+"""The kernel of all moves: it moves a tile of rows × columns of one part, with any strides and lookups.
 
-A program finds its part and tile, reads the part's fields (an argument, a first value and a step, one argument a part,
-a column of a table, or constants), works out one offset a row and one step a column, loads, then stores. Offsets
-count words; a vector is one word, or two of 8 bytes, so that a thread moves 16 bytes at once.
+A program finds its part and tile, reads the part's fields (an argument, a first value and a step, one argument per
+part, a column of a table, or constants), computes one offset per row and one step per column, loads, then stores.
+Offsets are in words; a vector is one word, or two of 8 bytes, so that a thread moves 16 bytes at once.
 
 Fields in order: destination address and offset, source address and offset, first tile, columns, destination and source
-step a column; for each row dimension size, destination and source stride; for each lookup address, offset, last
-coordinate, stride, step a column, and a stride for each row dimension. Where several coordinates may write one element,
-the table of winners: address, entry of coordinate 0, step a column, a stride for each row dimension, a stride for each
-lookup, and its length.
+step per column; per row dimension size, destination and source stride; per lookup address, offset, last coordinate,
+stride, step per column, and one stride per row dimension. If several coordinates may write one element, also the table
+of winners: address, entry of coordinate 0, step per column, one stride per row dimension, one stride per lookup, and
+length.
 """
 
 import triton
 import triton.language as tl
 
 BIAS = tl.constexpr(1 << 60)
-"""What `encoded` in `fields.py` adds."""
+"""The offset that `encoded` in `fields.py` adds."""
 
 
-# Everything is in one function: Triton's interpreter takes milliseconds for every call of another.
+# Everything is in one function: every further call takes Triton's interpreter milliseconds.
 @triton.jit(do_not_specialize=["table", "parts"])
 def move_tiles(
     values,
@@ -56,34 +56,33 @@ def move_tiles(
     """Move one tile of GROUP parts.
 
     Args:
-        values: integers that `shape` refers to, as `encoded` in `fields.py`: addresses in bytes, the rest in vectors.
-        shape: the kinds of all fields, then a position each, then another one; see `fields.py`.
-        lookups: for each six numbers, those inside others before them: is it signed, bytes of an index, bytes of a
-            load, does it change along columns, whose address it adds to (0 destination, 1 source, 2 + n lookup n), what
-            happens outside its axis (0 the nearest end is taken, 1 the element is left as it is, 2 it is left as it is
-            where the index is inside).
+        values: integers that `shape` refers to, encoded by `fields.encoded`: addresses in bytes, others in vectors.
+        shape: the kinds of all fields, then a first and a second position of each; see `fields.py`.
+        lookups: six numbers per lookup, nested ones first: whether it is signed, bytes per index, bytes per load,
+            whether it varies along columns, the address that it adds to (0 destination, 1 source, 2 + n lookup n), and
+            the treatment of an index out of range (0 clamp it, 1 skip the element, 2 skip all elements but these).
         table: address of INT64 columns of `parts` entries, or 0.
         parts: number of parts.
-        FIELDS, DIMS, LOOKUPS: how many fields, row dimensions and lookups there are.
-        FIRST, EACH: the first field of a lookup, and the fields of each.
-        SLOTS: arguments of a field that has one a part: `parts` rounded up, 1 where no field has them.
-        SEARCH: 0 where all parts have equally many tiles, 1 by arguments, 2 by bisecting a column in STEPS steps.
-        GROUP: parts that one program moves together; they share their source's sectors.
-        ONE_GROUP: all parts are in one group.
-        ONE_COLUMN_TILE: no part has more than COLUMNS columns.
-        WHOLE_ROWS, WHOLE_COLUMNS: ROWS or COLUMNS divide those of every part, so that no lane has to be masked.
+        FIELDS, DIMS, LOOKUPS: numbers of fields, row dimensions and lookups.
+        FIRST, EACH: the first lookup's first field, and the number of fields per lookup.
+        SLOTS: arguments of a field that is passed by value: `parts` rounded up; 1 if no field is.
+        SEARCH: how a program finds its part: 0 by division, 1 by arguments, 2 by bisecting a column in STEPS steps.
+        GROUP: parts that one program moves, which share their source's sectors.
+        ONE_GROUP: whether all parts are in one group.
+        ONE_COLUMN_TILE: whether no part has more than COLUMNS columns.
+        WHOLE_ROWS, WHOLE_COLUMNS: whether ROWS or COLUMNS divide those of every part, so that no lane is masked.
         WORD: integer type of a load; a vector of VECTOR bytes is LANES of them.
-        ROWS, COLUMNS: of a tile, in vectors.
-        FLAT: whether a tile is one line of lanes, rows one after the other, and no matrix. Triton would deal the lanes
-            of a matrix to threads down its columns where it sees no run of addresses along rows.
-        INNER: columns that are one contiguous run; steps a column count runs.
-        WINNERS: 0 where no two coordinates write one element; 1 to enter coordinates, by their number in row-major
-            order, in the table of winners, which keeps the largest, and move nothing; 2 to move the winners' elements.
+        ROWS, COLUMNS: a tile's sizes in vectors.
+        FLAT: whether a tile is one line of lanes, row by row, instead of a matrix. Triton would assign the lanes of a
+            matrix to threads column by column if it sees no run of addresses along rows.
+        INNER: columns per contiguous run; steps per column are steps per run.
+        WINNERS: 0 if no two coordinates write one element; 1 to record the largest row-major number of a coordinate per
+            element in the table of winners, and move nothing; 2 to move the winners' elements.
         WINNER: type of an entry.
-        IS_RUN: whether the columns are one element, so that rows are its coordinates.
-        IN_ROUNDS: whether the table holds only some of the entries, and other coordinates' turn comes later.
-        INDEX: unsigned type that counts rows.
-        OFFSET: signed type that counts words inside a tile's columns and between its rows.
+        IS_RUN: whether the columns form one element, so that rows are its coordinates.
+        IN_ROUNDS: whether the table contains only the entries of one round.
+        INDEX: unsigned type of row numbers.
+        OFFSET: signed type of offsets in words, within a tile's columns and between its rows.
     """
     tile = tl.program_id(0)
     column = tl.cast(tl.cast(table, tl.int64), tl.pointer_type(tl.int64))
@@ -137,7 +136,7 @@ def move_tiles(
         row_tile = tile
         if SEARCH != 0:
             row_tile = (tile - field[4]).to(tl.int32)
-        # Where a tile's columns begin is a matter of its pointers: offsets inside it stay small.
+        # A tile's first column is added to its pointers, so that offsets within the tile stay small.
         skipped = tl.full((), 0, tl.int64)
         if not ONE_COLUMN_TILE:
             column_tiles = ((field[5] + (COLUMNS - 1)) // COLUMNS).to(tl.int32)
@@ -209,7 +208,7 @@ def move_tiles(
                 seen = mask
             begin = field[FIRST + EACH * n + 1] + skipped * field[FIRST + EACH * n + 4]
             base = field[FIRST + EACH * n] + begin * lookups[6 * n + 2]
-            # An index that is not aligned comes in pieces.
+            # An index that is not aligned is loaded in pieces.
             if lookups[6 * n + 1] == 8:
                 index = tl.full(spot.shape, 0, tl.uint64)
             else:
@@ -309,6 +308,6 @@ def move_tiles(
             masks = masks + (is_moved,)
             loaded = loaded + (value,)
     if WINNERS != 1:
-        # All loads stand before the first store, so that they are in flight together.
+        # All loads precede the first store, so that they are in flight concurrently.
         for member in tl.static_range(GROUP):
             tl.store(pointers[member], loaded[member], mask=masks[member])

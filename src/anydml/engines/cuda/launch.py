@@ -1,4 +1,4 @@
-"""Plans with their addresses filled in: what is left for dispatch is the launch itself."""
+"""Kernels and tables of planned launches, and their dispatch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.engines.cuda.fields import FIRST_ROW, Address, Argument, encoded
 from anydml.engines.cuda.kernel import move_tiles
 from anydml.engines.cuda.memory import Array, HostMemory, Memory, Stream, Upload
 from anydml.engines.cuda.parts import Addresses
-from anydml.engines.cuda.plan import LOOKUP_NUMBERS, Plan
+from anydml.engines.cuda.plan import LOOKUP_NUMBERS, LaunchPlan
 from anydml.engines.cuda.schedule import WIDE_ENTRY
 
 Work = Callable[[], object]
@@ -22,26 +22,26 @@ Work = Callable[[], object]
 WARPS = 8
 
 OPTIONS: dict[str, Any] = {"num_warps": WARPS, "enable_fp_fusion": True}
-"""How kernels are compiled. They do no arithmetic on floats, but Triton warns where nothing is said about it."""
+"""Options of the compilation. Kernels do no float arithmetic, but Triton warns if `enable_fp_fusion` is missing."""
 
 _WORDS = {1: tl.uint8, 2: tl.uint16, 4: tl.uint32, 8: tl.uint64}
 
 MOST_KERNELS = 512
-"""Kernels that are found at once; Triton, which has all of them, would take longer."""
+"""Most cached kernels; finding one in Triton's own cache takes longer."""
 
 
 class Table:
     """The columns of a plan in the device's memory.
 
     Attributes:
-        address: where the kernel reads them; 0 where there are none.
-        memory: the same numbers in host memory.
-        upload: their way to the GPU; None where there are none, or where the kernel is interpreted.
+        address: the table's address for the kernel; 0 if there is none.
+        memory: the table in host memory.
+        upload: the upload to the GPU; None if there is no table, or for the interpreter.
     """
 
     __slots__ = ("address", "memory", "upload")
 
-    def __init__(self, plan: Plan, addresses: Addresses, gpu: int | None) -> None:
+    def __init__(self, plan: LaunchPlan, addresses: Addresses, gpu: int | None) -> None:
         self.address = 0
         self.memory: Any = None
         self.upload: Upload | None = None
@@ -54,8 +54,8 @@ class Table:
                 self.address = self.upload.address
 
 
-def arguments(plan: Plan, addresses: Addresses, table: int) -> dict[str, Any]:
-    """The kernel's arguments, by name and in order."""
+def arguments(plan: LaunchPlan, addresses: Addresses, table: int) -> dict[str, Any]:
+    """Return the kernel's arguments, by name and in order."""
     numbers = [encoded(_number(argument, addresses)) for argument in plan.fields.arguments]
     count, dims, winners = len(plan.parts), len(plan.parts[0].sizes) - 1, plan.winners
     shape = plan.fields.shape
@@ -104,17 +104,17 @@ def _constants(numbers: tuple[int, ...]) -> Any:
 
 
 class Kernel:
-    """A plan's kernel, compiled and loaded, for a stream that is being captured can do neither; and its arguments.
+    """A plan's kernel with its arguments, compiled and loaded in advance, since neither is possible during a capture.
 
     Args:
-        plan: what to do.
-        addresses: of operands; others may follow.
-        gpu: the GPU's number, None for the interpreter.
+        plan: the plan.
+        addresses: the operands' addresses, which may differ in later launches.
+        gpu: the GPU's number; None for the interpreter.
     """
 
     __slots__ = ("_addresses", "_arguments", "_start")
 
-    def __init__(self, plan: Plan, addresses: Addresses, gpu: int | None) -> None:
+    def __init__(self, plan: LaunchPlan, addresses: Addresses, gpu: int | None) -> None:
         named = arguments(plan, addresses, 1 << 40 if plan.fields.columns else 0)
         grid = (plan.tiles.programs, 1, 1)
         self._arguments = tuple(named.values())
@@ -125,7 +125,7 @@ class Kernel:
             self._start = _compile(plan, named, gpu)[grid]
 
     def launch(self, addresses: Addresses, table: int) -> Work:
-        """The launch of the kernel on PyTorch's current stream, for these addresses of operands and table."""
+        """Return a function that launches the kernel on PyTorch's current stream, for these addresses."""
         values, shape, lookups, _, *others = self._arguments
         values = list(values)
         for k, address in self._addresses:
@@ -133,15 +133,15 @@ class Kernel:
         return partial(self._start, tuple(values), shape, lookups, table, *others)
 
 
-def _compile(plan: Plan, named: dict[str, Any], gpu: int) -> Any:
-    # Whether there is a table is in the shape of the fields.
+def _compile(plan: LaunchPlan, named: dict[str, Any], gpu: int) -> Any:
+    # The fields' shape determines whether there is a table.
     numbers, constants = named["values"], (value for name, value in named.items() if name.isupper())
     return _compiled(_Signature((gpu, len(numbers), plan.fields.shape, plan.lookups, *constants), named))
 
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """A GPU and all that a kernel is compiled for, and arguments of such a kernel."""
+    """The key of a compiled kernel: GPU and constants; and sample arguments."""
 
     key: tuple[Hashable, ...]
     named: dict[str, Any] = field(compare=False)
@@ -153,19 +153,19 @@ def _compiled(signature: _Signature) -> Any:
 
 
 class Dispatch:
-    """All launches of a program, on the stream that its caller uses.
+    """All launches of a program, on the caller's stream.
 
-    Calling it uploads nothing, allocates nothing and waits for nothing, so that it can be captured in a CUDA graph,
-    which may be replayed while this lives. Only where indices must not be outside does it wait for their check.
+    Calling it uploads nothing, allocates nothing and waits for nothing, so it can be captured in a CUDA graph, which
+    may be replayed during this object's lifetime. Only checks of indices make the host wait.
 
     Args:
-        explain: what `str` says.
-        launches: in order.
-        tables: of the launches; kept.
-        memory: of the GPU's that the launches need beside the operands; kept.
-        before: raises IndexError where an index is outside and must not be; None where nothing is checked.
-        on_host: does the moves on the host.
-        operands: kept.
+        explain: returns the text of `str`.
+        launches: the launches, in order.
+        tables: the launches' tables, kept alive.
+        memory: GPU memory of the launches beside the operands, kept alive.
+        before: raises IndexError if an index is out of range; None if nothing is checked.
+        on_host: runs the moves on the host.
+        operands: the operands, kept alive.
         stream: makes the caller's stream current.
     """
 
@@ -184,10 +184,10 @@ class Dispatch:
         self._stream = stream
 
     def __call__(self) -> None:
-        """Do the work.
+        """Run all launches.
 
         Raises:
-            IndexError: an index is outside an axis where that is an error. Nothing was written.
+            IndexError: an index is out of range. Nothing was written.
         """
         with self._stream():
             if self._before:

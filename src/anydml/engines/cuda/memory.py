@@ -1,4 +1,4 @@
-"""Memory and streams of a GPU, always through the library that the caller uses."""
+"""Memory and streams of a GPU, through the caller's library."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array = np.ndarray[Any, Any]
 Stream = Callable[[], contextlib.AbstractContextManager[Any]]
 
 ALIGNMENT = 256
-"""Bytes that divide every address of memory that is taken here."""
+"""Alignment in bytes of allocated memory."""
 
 
 class Memory:
-    """Bytes of a GPU that nobody wrote yet, taken on a stream of their own: who waits for them waits for nothing else.
+    """Uninitialized GPU memory, allocated on a separate stream, so that waiting for it waits for nothing else.
 
     Attributes:
-        address: of the first byte, a multiple of 256.
+        address: address of the first byte, a multiple of 256.
     """
 
     __slots__ = ("_done", "_gpu", "_memory", "_streams", "address")
@@ -44,12 +44,12 @@ class Memory:
         self.address: int = self._memory.data_ptr()
 
     def read(self) -> Array:
-        """A copy on the host. It waits for all that the current stream was given."""
+        """Copy the memory to the host, after all work on the current stream."""
         copy: Array = self._memory.cpu().numpy()
         return copy
 
     def wait(self, on_host: bool) -> None:
-        """Make the host wait for them, and so every stream; or the current stream."""
+        """Make the host, or the current stream, wait for the memory."""
         import torch
 
         if on_host:
@@ -58,7 +58,7 @@ class Memory:
             torch.cuda.current_stream(self._gpu).wait_event(self._done)
 
     def keep(self) -> None:
-        """Have their memory outlive all that the current stream was given, whoever drops them."""
+        """Keep the memory allocated until the current stream's present work is done."""
         import torch
 
         stream = torch.cuda.current_stream(self._gpu)
@@ -68,12 +68,12 @@ class Memory:
             self._streams[pointer] = _owner(stream, self._gpu)
 
     def __del__(self) -> None:
-        # Before the streams, which PyTorch asks what they still have to do.
+        # Before the streams: PyTorch queries them for pending work.
         self._memory = None
 
 
 class Upload(Memory):
-    """Numbers on their way to a GPU."""
+    """An asynchronous copy of host memory to a GPU."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class Upload(Memory):
 
 
 class HostMemory:
-    """The same in host memory, where kernels are interpreted."""
+    """Host memory with the interface of `Memory`, for the interpreter."""
 
     __slots__ = ("_memory", "address")
 
@@ -95,27 +95,27 @@ class HostMemory:
         self.address: int = self._memory.ctypes.data
 
     def wait(self, on_host: bool) -> None:
-        """It is there."""
+        """No-op: host memory is available at once."""
 
     def fill(self, numbers: Array) -> None:
-        """Copy an array of as many bytes to it."""
+        """Copy an array of the same size in bytes to the memory."""
         self._memory[...] = numbers
 
     def read(self) -> Array:
-        """A copy."""
+        """Return a copy."""
         return self._memory.copy()
 
     def keep(self) -> None:
-        """It stays."""
+        """No-op: Python keeps the memory alive."""
 
 
 def reserve(size: int, gpu: int | None) -> Memory | HostMemory:
-    """Memory for kernels, which holds anything yet."""
+    """Allocate uninitialized memory for kernels."""
     return HostMemory(size) if gpu is None else Memory(size, gpu)
 
 
 def upload(numbers: Array, gpu: int | None) -> Memory | HostMemory:
-    """A copy of an array of bytes for kernels."""
+    """Copy an array of bytes to memory for kernels."""
     if gpu is not None:
         return Upload(numbers, gpu)
     memory = HostMemory(numbers.size)
@@ -124,7 +124,7 @@ def upload(numbers: Array, gpu: int | None) -> Memory | HostMemory:
 
 
 def is_captured(gpu: int | None) -> bool:
-    """Whether the current stream writes down what it is given, for a CUDA graph, and does nothing."""
+    """Whether the current stream is captured for a CUDA graph."""
     if gpu is None:
         return False
     import torch
@@ -141,7 +141,7 @@ def _upload_stream(gpu: int) -> Any:
 
 
 def _owner(stream: Any, gpu: int) -> Any:
-    """What keeps a stream alive. PyTorch's live on; CuPy's end with their last reference."""
+    """Return an object that keeps a stream alive. PyTorch's persist; CuPy's end with their last reference."""
     if cupy := sys.modules.get("cupy"):
         with cupy.cuda.Device(gpu):
             theirs = cupy.cuda.get_current_stream()
@@ -151,7 +151,7 @@ def _owner(stream: Any, gpu: int) -> Any:
 
 
 def callers_stream(arrays: Sequence[Array], gpu: int | None) -> Stream:
-    """What makes the stream current that the arrays' library would use: CuPy's for its own arrays, else PyTorch's."""
+    """Return a context manager that makes the arrays' stream current: CuPy's for its own arrays, else PyTorch's."""
     if gpu is None:
         return contextlib.nullcontext
     if any(is_cupy(getattr(array, "owner", None)) for array in arrays):
@@ -175,7 +175,7 @@ def _cupys_stream(gpu: int) -> contextlib.AbstractContextManager[Any]:
 
 
 def empty(like: Array, count: int) -> Any:
-    """A new one-dimensional array of `count` elements, of the dtype, device and library of another."""
+    """Allocate a one-dimensional array of `count` elements, with the dtype, device and library of another."""
     owner: Any = like.owner if isinstance(like, DeviceArray) else like
     if isinstance(owner, np.ndarray):
         return np.empty(count, owner.dtype)

@@ -1,4 +1,4 @@
-"""What a program needs beside the operands that are bound: constants, scratch, and tables of the engine's own."""
+"""Operands that the engine provides: constants, scratch, and its own tables."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Operands(NamedTuple):
     """All operands of one binding.
 
     Attributes:
-        addresses: where kernels find each.
-        arrays: where the host does: those on the host are arrays of NumPy's.
-        memory: what was taken for them on the GPU.
-        findings: the part of it that checks of indices write; None where there are none.
+        addresses: the operands' addresses for kernels.
+        arrays: the operands as arrays; those on the host are NumPy's.
+        memory: GPU memory that was allocated for them.
+        findings: the memory that checks of indices write; None if there are no checks.
     """
 
     addresses: list[int]
@@ -33,13 +33,12 @@ class Operands(NamedTuple):
 
 
 class Supply:
-    """Gives bindings their operands. Constants are uploaded once; scratch belongs to each binding.
+    """Provides the operands of bindings. Constants are uploaded once; every binding has its own scratch.
 
     Args:
-        program: whose operands they are; None where all of them are bound.
-        bound: how many are bound by the caller; None for all that are.
+        program: the program; None if the caller binds all operands.
         tables: bytes of the table of winners, and of findings.
-        gpu: the GPU's number, None for the interpreter.
+        gpu: the GPU's number; None for the interpreter.
     """
 
     def __init__(self, program: Program | None, tables: tuple[int, int], gpu: int | None) -> None:
@@ -54,13 +53,13 @@ class Supply:
         self._blocks = [*map(as_bytes, self._values), *ones]
 
     def sizes(self) -> list[tuple[str, int]]:
-        """What is taken, and how many bytes."""
+        """Return the kinds of allocated memory and their bytes."""
         constants = sum(value.nbytes for value in self._values)
         scratch = sum(size for size, is_on_host in self._scratch if not is_on_host)
         return [("constants", constants), ("scratch", scratch), ("who writes last", self._winners)]
 
     def operands(self, bound: Sequence[Array]) -> Operands:
-        """Operands for the inputs and outputs of one binding; what was taken for them may still be on its way."""
+        """Return all operands for the inputs and outputs of one binding; uploads may still be in progress."""
         bound = [*bound] if self.bound is None else [*bound[: self.bound]]
         memory: list[Memory | HostMemory] = []
         constants: list[int] = []
@@ -81,7 +80,7 @@ class Supply:
             memory.append(findings)
         arrays = [*bound, *map(np.asarray, self._values)]
         arrays += [np.empty(size if is_on_host else 0, np.uint8) for size, is_on_host in self._scratch]
-        # The engine's own are counted from the end, see `schedule`.
+        # The engine's own operands are numbered from the end (see `schedule`).
         *scratch, winners, _ = scratch
         count = len(self._values)
         ones = constants[count] if len(constants) > count else 0
@@ -95,7 +94,7 @@ def _rounded(size: int) -> int:
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Where blocks begin that lie one after the other, and where the last one ends."""
+    """Return the starts of consecutive blocks, and the end of the last."""
     return [0, *itertools.accumulate(map(_rounded, sizes))]
 
 

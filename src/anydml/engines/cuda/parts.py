@@ -1,7 +1,7 @@
-"""Moves side by side: padded to one rank and cut into vectors, so that one launch can do them all.
+"""Parts of a launch: moves of one rank, in units of vectors.
 
 A simplified move's last dimension becomes the *columns* of the kernel's tiles, the others its *rows*. The contiguous
-run of an element counts as one more dimension where it is longer than a vector.
+run of an element is an additional dimension if it is longer than a vector.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from anydml.moves import Lookup, Move
 from anydml.moves.move import every_lookup
 
 MAX_VECTOR = 16
-"""Bytes that one thread loads or stores at once."""
+"""Most bytes of a load or store of one thread."""
 
 SHORT_RUN = 32
-"""Runs of fewer vectors share the columns of a tile."""
+"""Runs of fewer vectors share a tile's columns."""
 
 Addresses = Sequence[int] | Mapping[int, int]
-"""The address of every operand's first element, by number."""
+"""Addresses of the operands' first elements, by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A move in vectors: what the kernel's fields are made from.
+    """A move in units of vectors, from which the kernel's fields are derived.
 
     Attributes:
-        sizes: row sizes, then the columns.
-        inner: columns that are one contiguous run; strides of the last size are those between runs. Mostly 1.
-        to, source: operand, byte offset of the first vector, and one stride a size.
-        lookups: those of both ends, as `every_lookup` lists them; strides count index loads, and the stride of an axis
-            vectors or the loads of the lookup that it is in.
-        is_run: whether the columns are one element.
+        sizes: sizes of the row dimensions, then the number of columns.
+        inner: columns per contiguous run, mostly 1; the last stride is that between runs.
+        to, source: operand, offset of the first vector in bytes, and one stride per size.
+        lookups: lookups of both ends, in the order of `every_lookup`; strides are in index loads, and an axis' stride
+            in vectors, or in loads of the lookup that contains it.
+        is_run: whether the columns form one element.
     """
 
     sizes: tuple[int, ...]
@@ -48,17 +48,17 @@ class Part:
 
     @property
     def columns(self) -> int:
-        """Vectors in a row."""
+        """Number of vectors per row."""
         return self.sizes[-1]
 
     @property
     def rows(self) -> int:
-        """Rows of vectors."""
+        """Number of rows."""
         return math.prod(self.sizes[:-1])
 
 
 class Alignment:
-    """How wide the loads and stores of a launch can be: what its moves allow, then what its addresses do."""
+    """The widest loads and stores that a launch's moves, and then its addresses, allow."""
 
     __slots__ = ("_ends", "_indices", "_unit")
 
@@ -80,27 +80,27 @@ class Alignment:
         ]
 
     def vector(self, addresses: Addresses) -> int:
-        """The widest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
+        """Return the largest power of two, up to 16 bytes, that divides every run, stride and address of the moves."""
         return math.gcd(self._unit, *(addresses[operand] + offset for operand, offset in self._ends))
 
     def loads(self, addresses: Addresses) -> tuple[int, ...]:
-        """For each lookup the bytes of one load: the index itself, or less where it is not aligned."""
+        """Return the bytes per load of each lookup: the whole index, or less if it is not aligned."""
         return tuple(math.gcd(unit, addresses[operand] + offset) for operand, offset, unit in self._indices)
 
 
 def _steps(lookup: Lookup, sizes: Sequence[int]) -> set[int]:
-    """The bytes between the indices that a lookup may read."""
+    """Return the strides in bytes between indices that a lookup reads."""
     steps = {stride for size, stride in zip(sizes, lookup.strides, strict=True) if size > 1}
     return steps | {inner.stride for inner in lookup.lookups if inner.size > 1}
 
 
 def index_bytes(lookup: Lookup) -> int:
-    """Bytes of one index."""
+    """Return the bytes of one index."""
     return np.dtype(lookup.dtype).itemsize
 
 
 def targets(move: Move) -> tuple[int, ...]:
-    """For each of `every_lookup` whose address it adds to: 0 the destination's, 1 the source's, 2 + n lookup n's."""
+    """Return which address each lookup adds to: 0 the destination's, 1 the source's, 2 + n lookup n's."""
     result: list[int] = []
 
     def add(lookups: Sequence[Lookup], own: int) -> None:
@@ -114,14 +114,14 @@ def targets(move: Move) -> tuple[int, ...]:
 
 
 def cut(moves: Sequence[Move], vector: int, loads: Sequence[int]) -> tuple[Part, ...]:
-    """Moves of one rank in vectors of `vector` bytes, with index loads of `loads` bytes."""
+    """Convert moves of one rank to vectors of `vector` bytes, with index loads of `loads` bytes."""
     has_runs = any(move.element_size > vector for move in moves)
     parts = [_cut(move, vector, loads, has_runs or not move.sizes) for move in moves]
     return tuple(_flattened(part) for part in parts) if _is_flattened(parts) else tuple(parts)
 
 
 def _is_flattened(parts: Sequence[Part]) -> bool:
-    """Whether rows are short runs of one odd length: as columns of a tile they would leave lanes idle."""
+    """Whether rows are short runs of one odd length, which would leave lanes of a tile idle."""
     runs = {part.columns for part in parts}
     (run, *others) = runs
     are_runs = all(part.to[2][-1] == part.source[2][-1] == 1 and not part.lookups for part in parts)
@@ -129,7 +129,7 @@ def _is_flattened(parts: Sequence[Part]) -> bool:
 
 
 def _flattened(part: Part) -> Part:
-    """The last two sizes as one."""
+    """Merge the last two sizes."""
 
     def without_last(end: tuple[int, int, tuple[int, ...]]) -> tuple[int, int, tuple[int, ...]]:
         return end[0], end[1], end[2][:-1]

@@ -1,4 +1,4 @@
-"""A launch, planned: vectors, tiles, fields and types, for moves whose operands' alignment is known."""
+"""Plans of launches: vectors, tiles, fields and types, for a known alignment of the operands."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from anydml.moves.move import every_lookup
 from anydml.text import counted
 
 LIMIT = 2**31
-"""Offsets and row numbers below this are counted in 32 bits."""
+"""Offsets and row numbers below this have 32 bits."""
 
 LOOKUP_NUMBERS = 6
-"""Numbers that the kernel is compiled for, for each lookup; listed in `kernel.py`."""
+"""Constants per lookup of the kernel; listed in `kernel.py`."""
 
 CLAMPED, SKIPPED, ONLY_OUTSIDE = range(3)
-"""What happens outside an axis: the nearest end is taken; the element is left as it is; elsewhere it is."""
+"""The kernel's treatment of an index out of range: clamp it; skip the element; skip all elements but these."""
 
 MANY_BYTES = 1 << 20
-"""Work from this size on is worth kernels with more constants; less shares them with work of other sizes."""
+"""Bytes of work from which on kernels have more constants; smaller work shares kernels among sizes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """All that a launch needs but the addresses.
+class LaunchPlan:
+    """Everything that a launch needs, except addresses.
 
     Attributes:
-        vector: bytes of a vector.
+        vector: bytes per vector.
         parts: the moves in vectors.
-        tiles: how they are shared out.
-        fields: how the kernel is told.
-        lookups: LOOKUP_NUMBERS a lookup, as the kernel wants them.
-        winners: which coordinates write, where several may write one element.
+        tiles: the division of work among programs.
+        fields: the kernel's description of the parts.
+        lookups: LOOKUP_NUMBERS constants of the kernel per lookup.
+        winners: the table of last writers, if several coordinates may write one element.
         wide_offsets, wide_rows: whether 32 bits do not suffice.
     """
 
@@ -51,12 +51,12 @@ class Plan:
 
     @property
     def word(self) -> int:
-        """Bytes of one load instruction's element: a vector of 16 bytes is two words."""
+        """Bytes per word: a vector of 16 bytes is two words."""
         return min(self.vector, 8)
 
     @property
     def lanes(self) -> int:
-        """Words of a vector."""
+        """Words per vector."""
         return self.vector // self.word
 
     @property
@@ -68,15 +68,15 @@ class Plan:
 
     @property
     def is_flat(self) -> bool:
-        """Whether a tile's lanes go to threads row by row, whatever the addresses are.
+        """Whether a tile's lanes are assigned to threads row by row, whatever the addresses.
 
-        A matrix of lanes has cheaper rows, and, where the source runs down the columns, is turned on the way.
+        A matrix of lanes has cheaper rows, and is transposed on the way if the source is contiguous along columns.
         """
-        return not all(_has_runs(part) or _is_turned(part) for part in self.parts)
+        return not all(_has_runs(part) or _is_transposed(part) for part in self.parts)
 
     @property
     def way(self) -> str:
-        """How the kernel is told of its parts, and why so."""
+        """How the kernel gets its parts, and why."""
         count, kinds = len(self.parts), self.fields.kinds
         if self.winners and self.winners.are_found:
             if self.winners.operand == FINDINGS:
@@ -119,13 +119,13 @@ class Plan:
         return f"{self.way}; {counted(self.tiles.programs, 'program')} of {tile}{together}; {bits}-bit offsets"
 
 
-def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:
+def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> LaunchPlan:
     """Plan a launch.
 
     Args:
-        launch: as `launches` gives them.
-        vector: bytes of a vector, as `Alignment` gives them.
-        loads: bytes of an index load, one a lookup.
+        launch: a launch of `launches`.
+        vector: bytes per vector, from `Alignment.vector`.
+        loads: bytes per index load of each lookup, from `Alignment.loads`.
     """
     moves, winners = launch
     parts = cut(moves, vector, loads)
@@ -149,7 +149,7 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:
             _outside(lookup, goals[n], winners),
         )
     )
-    return Plan(
+    return LaunchPlan(
         vector,
         parts,
         shared,
@@ -162,31 +162,31 @@ def plan(launch: Launch, vector: int, loads: tuple[int, ...]) -> Plan:
 
 
 def _has_runs(part: Part) -> bool:
-    """Whether columns lie side by side in source and destination."""
+    """Whether columns are contiguous in source and destination."""
     is_looked_up = any(lookup.strides[-1] for lookup in part.lookups)
     return part.inner == 1 and not is_looked_up and part.to[2][-1] == part.source[2][-1] == 1
 
 
-def _is_turned(part: Part) -> bool:
-    """Whether rows lie side by side in the source, and columns in the destination."""
+def _is_transposed(part: Part) -> bool:
+    """Whether rows are contiguous in the source, and columns in the destination."""
     return len(part.sizes) > 1 and part.to[2][-1] == 1 and part.source[2][-2] == 1
 
 
 def _varies_along_columns(lookup: Lookup, part: Part) -> bool:
-    """Whether the index that is read is another one in every column."""
+    """Whether a lookup reads a different index in every column."""
     size = 1 if part.is_run or not lookup.strides else part.sizes[-1]
     return size > 1 and any(each.strides[-1] for each in every_lookup((lookup,)))
 
 
 def _outside(lookup: Lookup, target: int, winners: Winners | None) -> int:
-    """What the kernel does where an index is outside its axis; what must not be outside was looked for before."""
+    """Return the kernel's treatment of an index out of range; indices that are refused were checked before."""
     if winners and winners.operand == FINDINGS and target == 1:
         return ONLY_OUTSIDE
     return SKIPPED if lookup.outside == "skip" else CLAMPED
 
 
 def _reaches(part: Part, columns: int, goals: Sequence[int]) -> Iterator[int]:
-    """Offsets, in vectors or index loads, that no element of a tile lies beyond; tiles begin at pointers."""
+    """Yield bounds of the offsets within a tile, in vectors or index loads, from the tile's pointers on."""
     sizes = (*part.sizes[:-1], columns + 1)
     by_lookups = [0] * (2 + len(goals))
     for lookup, goal in zip(part.lookups, goals, strict=True):

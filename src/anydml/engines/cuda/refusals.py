@@ -1,4 +1,4 @@
-"""Indices that must not lie outside their axis: they are looked for before a program writes anything."""
+"""Checks of indices that are refused if out of range, before a program writes anything."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from anydml.moves.move import every_lookup
 
 
 class Check(NamedTuple):
-    """A lookup that refuses, and the part of its move's box that it depends on.
+    """A lookup that refuses indices out of range, over the dimensions of its move's box that it depends on.
 
     Attributes:
-        lookup: with strides of that part.
-        sizes: of that part.
+        lookup: the lookup, with strides of these dimensions.
+        sizes: sizes of these dimensions.
     """
 
     lookup: Lookup
@@ -27,16 +27,16 @@ class Check(NamedTuple):
 
 
 def checks(moves: Sequence[Move]) -> list[Check]:
-    """All that must hold before moves may write."""
+    """Return the checks of moves."""
     return [
         _check(lookup, move.sizes) for move in moves for lookup in move.every_lookup() if lookup.outside == "refuse"
     ]
 
 
 def searches(every: Sequence[Check]) -> list[Launch]:
-    """The launches that write, for every check, the number of the first coordinate whose index is outside, or −1.
+    """Return launches that write, per check, the number of the first coordinate whose index is out of range, or −1.
 
-    Numbers count from the last coordinate, so that the largest one is the first coordinate's.
+    Coordinates are numbered from the last one, so that the maximum is the first coordinate.
     """
     if not every:
         return []
@@ -58,16 +58,16 @@ def raise_first(
     found: np.ndarray[tuple[int], np.dtype[np.int64]],
     read: Callable[[Launch], bytes],
 ) -> None:
-    """Say which index is outside.
+    """Report the first index out of range.
 
     Args:
-        program: that the checks are of.
+        program: the program.
         every: its checks.
-        found: what the launches wrote.
-        read: runs a launch, and gives the first bytes that it wrote to `FINDINGS`.
+        found: the numbers that the launches of `searches` wrote.
+        read: runs a launch and returns the first bytes that it wrote to `FINDINGS`.
 
     Raises:
-        IndexError: if one is.
+        IndexError: an index is out of range.
     """
     for (lookup, sizes), number in zip(every, found.tolist(), strict=False):
         if number >= 0:
@@ -90,13 +90,13 @@ def _check(lookup: Lookup, sizes: tuple[int, ...]) -> Check:
 
 
 def _reversed(lookup: Lookup, sizes: tuple[int, ...]) -> Lookup:
-    """A lookup as seen from the box's last coordinate."""
+    """Reverse all dimensions of a lookup."""
     offset = lookup.offset + sum((size - 1) * stride for size, stride in zip(sizes, lookup.strides, strict=True))
     inner = tuple(_reversed(each, sizes) for each in lookup.lookups)
     return lookup._replace(offset=offset, strides=tuple(-stride for stride in lookup.strides), lookups=inner)
 
 
 def _at(lookup: Lookup, at: Sequence[int]) -> Lookup:
-    """A lookup at one coordinate."""
+    """Restrict a lookup to one coordinate."""
     offset = lookup.offset + sum(c * stride for c, stride in zip(at, lookup.strides, strict=True))
     return lookup._replace(offset=offset, strides=(), lookups=tuple(_at(each, at) for each in lookup.lookups))

@@ -1,9 +1,9 @@
-"""Which launches do the moves of a program, in which order.
+"""The launches of a program's moves, and their order.
 
-Launches follow each other on a stream. Moves of one stage (see `anydml.moves.order`) share a launch where none has
-lookups. Where coordinates of a scatter may write one element, three launches see to it that the last one in row-major
-order does: one clears a table of winners, one enters in it, for every element, the largest number of a coordinate that
-writes it, and one moves what those coordinates write.
+Launches run in sequence on a stream. Moves of one stage (see `anydml.moves.order`) share a launch if none has lookups.
+If several coordinates of a scatter may write one element, three launches make the last one in row-major order win: one
+clears a table of winners, one records in it, per element, the largest number of a coordinate that writes it, and one
+moves the elements of these coordinates.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from anydml.moves.move import components, every_lookup
 from anydml.moves.simplify import is_injective
 
 WINNERS, ONES, FINDINGS = -1, -2, -3
-"""Operands of the engine's own, counted from the end of all: the table of winners, a block of bytes with all bits set,
-and what checks of indices find."""
+"""The engine's own operands, numbered from the end: the table of winners, a block of bytes with all bits set, and the
+results of checks of indices."""
 
 BLOCK = 4096
-"""Bytes of the block that tables are cleared with: all bits are set, as in −1, less than any coordinate's number."""
+"""Bytes of the block that clears tables: all bits are set, so entries are −1, less than any coordinate's number."""
 
 MOST_ENTRIES = 1 << 26
-"""Entries of a table at most: larger destinations have their turn one part after the other."""
+"""Most entries of a table: larger destinations are processed in rounds."""
 
 NARROW_ENTRY, WIDE_ENTRY = 4, 8
 NARROW_NUMBERS = 2**31
-"""Bytes of an entry: boxes with fewer coordinates number them in the narrow one."""
+"""Boxes with fewer coordinates have entries of 4 bytes, others of 8."""
 
 
 class Winners(NamedTuple):
-    """A table with one entry for each element that a scatter may write twice: the last coordinate that writes it.
+    """A table with one entry per element that a scatter may write several times: the last coordinate that writes it.
 
     Attributes:
-        operand: the table.
+        operand: operand number of the table.
         offset: entry of coordinate 0.
-        strides: entries from one coordinate to the next, for each dimension of the move.
-        steps: the same for each lookup, in the order of `every_lookup`; 0 for those that are not the destination's own.
-        entries: of the table.
-        entry: bytes of one, 4 or 8.
-        in_rounds: whether some coordinates' entries are not in the table.
-        are_found: whether the launch fills the table, and moves nothing; else it moves what the winners write.
+        strides: strides in entries, one per dimension of the move.
+        steps: strides in entries, one per lookup, in the order of `every_lookup`; 0 unless it is the destination's own.
+        entries: number of entries.
+        entry: bytes per entry, 4 or 8.
+        in_rounds: whether the table contains only the entries of one round.
+        are_found: whether the launch fills the table and moves nothing; else it moves the winners' elements.
     """
 
     operand: int
@@ -56,11 +56,11 @@ class Winners(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Moves of one rank that one launch does, in any order; a move with lookups is alone.
+    """Moves of one rank that one launch runs, in any order; a move with lookups is alone.
 
     Attributes:
-        moves: simple moves between operands.
-        winners: which coordinates write, where several may write one element.
+        moves: simple moves.
+        winners: the table of last writers, if several coordinates may write one element.
     """
 
     moves: tuple[Move, ...]
@@ -68,7 +68,7 @@ class Launch(NamedTuple):
 
 
 def launches(moves: Sequence[Move]) -> list[Launch]:
-    """The launches of a program's simple moves, in their order; no source is a fill."""
+    """Return the launches of a program's simple moves without fills, in order."""
     result: list[Launch] = []
     for stage in stages(moves):
         plain = [move for move in stage if not move.has_lookups]
@@ -82,13 +82,13 @@ def launches(moves: Sequence[Move]) -> list[Launch]:
 
 
 def cleared(operand: int, size: int) -> Launch:
-    """The launch that sets all bits of a table of `size` bytes, rounded up to whole blocks."""
+    """Return the launch that sets all bits of a table of `size` bytes, rounded up to whole blocks."""
     to, source = Access(operand, 0, (BLOCK,)), Access(ONES, 0, (0,))
     return Launch((Move((math.ceil(size / BLOCK),), to, source, BLOCK),))
 
 
 def table_bytes(scheduled: Sequence[Launch], operand: int) -> int:
-    """Bytes of the largest table that launches need, in whole blocks."""
+    """Return the bytes of the largest table that launches need, in whole blocks."""
     tables = [launch.winners for launch in scheduled if launch.winners and launch.winners.operand == operand]
     return max((BLOCK * math.ceil(table.entries * table.entry / BLOCK) for table in tables), default=0)
 
@@ -105,19 +105,19 @@ def _padded(move: Move, rank: int) -> Move:
 
 
 def accessed(move: Move) -> Access:
-    """The source of a move, which is no fill: those became constants."""
+    """Return the source of a move; fills have been replaced by constants."""
     assert isinstance(move.source, Access)
     return move.source
 
 
 def _order_is_seen(move: Move) -> bool:
-    """Whether coordinates of a move may write different values to one byte."""
+    """Whether coordinates of a move may write different values to one byte, so that their order matters."""
     sizes, to, source, element_size = move
     if not to.lookups:
         return False
     if not is_injective(components(to, sizes), element_size):
         return True
-    # Coordinates that meet differ only where the destination stands still.
+    # Coordinates that collide differ only in dimensions of stride 0 in the destination.
     still = [d for d, size in enumerate(sizes) if size > 1 and not to.strides[d]]
     ends: list[Access | Lookup] = []
     if isinstance(source, Access):
@@ -126,7 +126,7 @@ def _order_is_seen(move: Move) -> bool:
 
 
 def _scattered(move: Move) -> Iterator[Launch]:
-    """The launches of a move whose order is seen."""
+    """Yield the launches of a move whose order of writes matters."""
     if is_injective(components(move.destination, move.sizes), move.element_size):
         winners = _by_coordinate(move)
     else:
@@ -146,13 +146,13 @@ def _scattered(move: Move) -> Iterator[Launch]:
 
 
 def _by_coordinate(move: Move) -> Winners:
-    """A table where elements lie apart: an entry for every element that the destination's strides and axes reach."""
+    """Return a table for elements that do not overlap: one entry per element that the destination can reach."""
     sizes, to, _, _ = move
     strides, steps = [0] * len(sizes), [0] * len(to.lookups)
     varying = [(abs(stride), strides, d, size) for d, (size, stride) in enumerate(zip(sizes, to.strides, strict=True))]
     varying += [(abs(lookup.stride), steps, n, lookup.size) for n, lookup in enumerate(to.lookups)]
     count = 1
-    # In the order of addresses, so that neighbours' entries are neighbours.
+    # In the order of addresses, so that entries of adjacent elements are adjacent.
     for stride, weights, k, size in sorted(varying, key=lambda each: each[0]):
         if stride and size > 1:
             weights[k] = count
@@ -161,7 +161,7 @@ def _by_coordinate(move: Move) -> Winners:
 
 
 def _by_address(move: Move) -> Winners:
-    """A table of all that lies between the first and the last element, for elements that coincide or lie apart."""
+    """Return a table of all addresses between the first and the last element, which must coincide or not overlap."""
     sizes, to, _, cell = move
     first, end = extent(to, sizes, cell)
     strides = tuple(stride // cell if size > 1 else 0 for size, stride in zip(sizes, to.strides, strict=True))
@@ -170,7 +170,7 @@ def _by_address(move: Move) -> Winners:
 
 
 def _in_cells(move: Move) -> Move:
-    """A move of smaller elements, all of which coincide or lie apart; the later coordinate is the same."""
+    """Divide a move's elements so that all coincide or do not overlap; the last writer stays the same."""
     sizes, to, source, size = move
     cell = math.gcd(size, *(stride for length, stride in components(to, sizes) if length > 1))
     if cell == size:
@@ -187,7 +187,7 @@ def _in_cells(move: Move) -> Move:
 
 
 def _without_elements(move: Move) -> Move:
-    """What a launch has to look up to find the winners: where elements go, and which are left as they are."""
+    """Remove the elements from a move, for the launch that finds winners: only lookups that affect writes remain."""
     sizes, to, source, _ = move
     assert isinstance(source, Access)
     skipping = [each for each in source.lookups if any(inner.outside == "skip" for inner in every_lookup((each,)))]
@@ -199,7 +199,7 @@ def _without_elements(move: Move) -> Move:
 
 
 def _steps(move: Move, own: Sequence[int]) -> tuple[int, ...]:
-    """Entries per index for each of `every_lookup`, from those of the destination's own lookups."""
+    """Return strides in entries for all lookups, from those of the destination's own lookups."""
     result: list[int] = []
     for lookup, step in zip(move.destination.lookups, own, strict=True):
         result += [0] * len([*every_lookup(lookup.lookups)])

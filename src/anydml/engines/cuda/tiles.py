@@ -1,4 +1,4 @@
-"""How much one program moves, and how the programs are shared out between the parts."""
+"""Tiles: the work of one program of the kernel, and the division of parts among programs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from anydml.engines.cuda.parts import Part
 
 TILES = {1: 4096, 2: 4096, 4: 4096, 8: 1024, 16: 1024}
-"""Vectors of a program by their bytes: with 8 warps, 4 to 16 loads in flight a thread."""
+"""Vectors per program, by bytes per vector: with 8 warps, 4 to 16 loads in flight per thread."""
 
 CROWDED = {**TILES, 4: 2048}
-"""The same where each vector takes more registers: for lookups, and half of those of parts that go together."""
+"""Vectors per program if each takes more registers, as for lookups and for groups of parts."""
 
 IDLE = 1.03
-"""A wider tile may leave this share more lanes idle than the best."""
+"""A wider tile is preferred if it has at most this factor of the best tile's lanes."""
 
 NARROWEST = 32
-"""Columns that a tile has at least, where there are as many: one warp reads them in one request."""
+"""Least columns of a tile, if a part has as many: one warp reads them in one request."""
 
-TOGETHER = 8
-"""Parts that one program moves at most."""
+MOST_GROUPED = 8
+"""Most parts that one program moves."""
 
 SECTOR_RUN = 128
-"""Runs shorter than this many bytes share cache lines with their neighbours' parts."""
+"""Runs shorter than this many bytes share cache lines with runs of adjacent parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Tiles:
     """The tiles of a launch.
 
     Attributes:
-        rows, columns: of one tile, powers of two, in vectors.
-        counts: tiles of every part.
-        group: parts that one program moves together.
+        rows, columns: sizes of one tile in vectors, powers of two.
+        counts: number of tiles of each part.
+        group: number of parts that one program moves.
     """
 
     rows: int
@@ -43,17 +43,17 @@ class Tiles:
 
     @property
     def is_even(self) -> bool:
-        """All parts have equally many tiles: a program finds its part by a division."""
+        """Whether all parts have equally many tiles, so that a program finds its part by a division."""
         return len(set(self.counts)) == 1
 
     @property
     def programs(self) -> int:
-        """Programs of the launch."""
+        """Number of programs of the launch."""
         return self.counts[0] * len(self.counts) // self.group if self.is_even else sum(self.counts)
 
 
 def tiles(parts: Sequence[Part], vector: int) -> Tiles:
-    """The shape of a tile with the fewest lanes idle, and, for parts that share cache lines, how many go together."""
+    """Choose the tile with the fewest idle lanes, and the group of parts that share cache lines."""
     shapes = [(part.rows, part.columns) for part in parts]
     chosen = _tiles(shapes, (CROWDED if parts[0].lookups else TILES)[vector], 1)
     group = _group(parts, vector) if chosen.is_even else 1
@@ -65,12 +65,12 @@ def tiles(parts: Sequence[Part], vector: int) -> Tiles:
 
 
 def _group(parts: Sequence[Part], vector: int) -> int:
-    """The largest number of parts up to TOGETHER that divides them, or 1 where their runs fill cache lines."""
+    """Return the largest divisor of the number of parts up to `MOST_GROUPED`, or 1 if runs fill cache lines."""
     longest = max(part.columns if part.inner == 1 else part.inner for part in parts) * vector
     are_runs = all(part.inner > 1 or abs(part.source[2][-1]) == abs(part.to[2][-1]) == 1 for part in parts)
     if len(parts) == 1 or (are_runs and longest >= SECTOR_RUN):
         return 1
-    return max(n for n in range(1, TOGETHER + 1) if len(parts) % n == 0)
+    return max(n for n in range(1, MOST_GROUPED + 1) if len(parts) % n == 0)
 
 
 def _tiles(shapes: Sequence[tuple[int, int]], budget: int, group: int) -> Tiles:
@@ -92,5 +92,5 @@ def _counts(shapes: Sequence[tuple[int, int]], rows: int, columns: int) -> list[
 
 
 def power_of_two(number: int) -> int:
-    """The smallest power of two that is not below `number`."""
+    """Return the smallest power of two that is at least `number`."""
     return 1 << (number - 1).bit_length()

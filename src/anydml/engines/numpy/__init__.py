@@ -1,6 +1,6 @@
-"""The NumPy engine: it compiles nothing, and does what is too small for kernels.
+"""The NumPy engine: it compiles nothing.
 
-Reading order: `engine`, `views` (one assignment or one `take` a move), `general` (lookups of any kind).
+Reading order: `engine`, `views` (one assignment or one `take` per move), `general` (lookups of any kind).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from anydml.engines.protocol import Engine, only_name
 
 
 def open_engine(device: str) -> Engine:
-    """The engine of ``"numpy"``."""
+    """Return the engine of ``"numpy"``."""
     from anydml.engines.numpy.engine import NumpyEngine
 
     only_name("numpy", device)

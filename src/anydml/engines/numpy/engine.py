@@ -1,4 +1,4 @@
-"""The NumPy engine: every program by views, `take` and index arrays. It compiles nothing, and starts at once."""
+"""The NumPy engine: runs programs by views, `take` and index arrays, without compilation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from anydml.moves import Program, simplify, without_fills
 
 
 class NumpyEngine:
-    """Runs programs by NumPy."""
+    """Runs programs with NumPy."""
 
     def compile(self, program: Program) -> CompiledProgram:
-        """Simplify, where nothing does it at once."""
+        """Simplify the moves, unless the program has a host kernel."""
         return HostKernelProgram.of(program, _argwhere, "numpy") or NumpyProgram(program)
 
 
@@ -28,14 +28,14 @@ def _argwhere(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 class NumpyProgram:
-    """Simplified moves, done one after the other by NumPy."""
+    """Simplified moves that NumPy runs in sequence."""
 
     def __init__(self, program: Program) -> None:
         self._name = program.name
         self._program = without_fills(program.with_moves(simplify(program.moves)))
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], object]:
-        """Views for every move, made once; `operands` are the inputs and outputs."""
+        """Create the views of all moves on the inputs and outputs."""
         every = [*operands, *scratch_arrays(self._program)]
         work = bind_views(self._program.moves, every)
         refusals = bind_refusals(self._program, every)

@@ -1,4 +1,4 @@
-"""Any move by NumPy: the byte offsets of a chunk of elements at a time, then one indexing call."""
+"""Arbitrary moves with NumPy: byte offsets of a chunk of elements, then one indexing call per chunk."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from anydml.moves.program import Program, may_write_twice
 
 CHUNK = 1 << 16
 CHUNK_BYTES = 512 << 10
-"""Elements that are resolved at a time at most, and their bytes, so that buffers stay small."""
+"""Most elements per chunk, and most bytes, so that buffers stay small."""
 
 PIECE = 64 << 10
-"""Longest element, in bytes, that is moved as a whole; NumPy's own elements end at 2 GiB."""
+"""Largest element, in bytes, that is not divided; NumPy's own limit is 2 GiB."""
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -29,12 +29,12 @@ Box = tuple[slice, ...]
 
 
 def bind_general(move: Move, operands: Sequence[Array]) -> Callable[[], None]:
-    """What does a move with any lookups at either end."""
+    """Return a function that runs a move with any lookups at either end."""
     return partial(_move_all, list(_pieces(move)), operands)
 
 
 def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[[], None]]:
-    """What raises IndexError for indices outside their axis, for every lookup that asks for it."""
+    """Return functions that raise IndexError for indices out of range, one per lookup that refuses them."""
     return [
         partial(_refuse, program, lookup, _sizes_read(lookup, move.sizes), operands)
         for move in program.moves
@@ -45,7 +45,7 @@ def bind_refusals(program: Program, operands: Sequence[Array]) -> list[Callable[
 
 
 def _sizes_read(lookup: Lookup, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """A move's sizes, but 1 where an index is read again and again."""
+    """Return a move's sizes, with 1 for dimensions that a lookup's index does not depend on."""
     reads = list(every_lookup((lookup,)))
     return tuple([size if any(each.strides[d] for each in reads) else 1 for d, size in enumerate(sizes)])
 
@@ -64,9 +64,9 @@ def _refuse(program: Program, lookup: Lookup, sizes: tuple[int, ...], operands: 
 
 
 def _pieces(move: Move) -> Iterator[Move]:
-    """Moves of elements of at most PIECE bytes, which together do this one."""
+    """Divide a move into moves of elements of at most `PIECE` bytes."""
     if move.element_size <= PIECE or may_write_twice(move):
-        # In pieces, the end of one element could come after the beginning of a later one.
+        # With lookups in the destination, elements are written in order, so none may be divided.
         yield move
         return
     sizes, to, source, size = move.sizes, move.destination, move.reads, move.element_size
@@ -78,7 +78,7 @@ def _pieces(move: Move) -> Iterator[Move]:
 
 
 def _cut(access: Access) -> Access:
-    """An access with one more dimension, of pieces; lookups stand still in it."""
+    """Append a dimension of pieces to an access; lookups have stride 0 in it."""
     return Access(access.operand, access.offset, (*access.strides, PIECE), tuple(map(_still, access.lookups)))
 
 
@@ -102,7 +102,7 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
         if plain is not None and valid is None:
             plain[box] = elements[at]
             continue
-        # In row-major order, so that of several writes to one element the last one stays.
+        # In row-major order, so that the last of several writes to one element wins.
         spots, seen = _offsets(to, box, operands)
         spots -= to_first
         for mask in (valid, seen):
@@ -118,13 +118,13 @@ def _move(move: Move, operands: Sequence[Array]) -> None:
 def _every_byte(
     access: Access, sizes: tuple[int, ...], size: int, operands: Sequence[Array], dtype: np.dtype[Any]
 ) -> tuple[Array, int]:
-    """The elements that begin at each byte of an access's extent, and where it begins."""
+    """Return a view with one element at each byte of an access' extent, and the extent's start."""
     first, end = extent(access, sizes, size)
     return window(operands[access.operand], first, (end - first - size + 1,), (1,), dtype), first
 
 
 def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
-    """Boxes of at most `most` elements that cover `sizes`, in row-major order."""
+    """Yield boxes of at most `most` elements that cover `sizes`, in row-major order."""
     if not sizes:
         yield ()
         return
@@ -136,7 +136,7 @@ def _chunks(sizes: tuple[int, ...], most: int) -> Iterator[Box]:
 
 
 def _offsets(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Offsets, Mask | None]:
-    """The offsets of a box's elements, and which of them count, or None where all do."""
+    """Return the offsets of a box's elements, and a mask of those that are not skipped, or None if none is."""
     sizes = tuple(part.stop - part.start for part in box)
     offsets = np.full(sizes, access.offset, np.int64)
     for d, (part, stride) in enumerate(zip(box, access.strides, strict=True)):
@@ -156,7 +156,7 @@ def _offsets(access: Access, box: Box, operands: Sequence[Array]) -> tuple[Offse
 
 
 def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array, Mask | None]:
-    """The indices of a box's elements, of a shape that broadcasts to the box's, and which of them count."""
+    """Return the indices of a box's elements, which broadcast to the box, and a mask of those that are not skipped."""
     sizes = tuple(part.stop - part.start for part in box)
     used = [any(each.strides[d] for each in every_lookup((lookup,))) for d in range(len(box))]
     narrow = tuple(part if moves else slice(part.start, part.start + 1) for part, moves in zip(box, used, strict=True))
@@ -167,7 +167,7 @@ def _indices(lookup: Lookup, box: Box, operands: Sequence[Array]) -> tuple[Array
         return window(operands[lookup.operand], start, shape, lookup.strides, dtype), None
     access = Access(lookup.operand, lookup.offset, lookup.strides, lookup.lookups)
     offsets, valid = _offsets(access, narrow, operands)
-    # The extent's upper end counts the whole axes of lookups, as an index may reach it; sizes are the chunk's own.
+    # The extent's upper end includes the whole axes of lookups; the actual offsets of the chunk may be lower.
     low = int(offsets.min())
     raw = window(
         operands[lookup.operand], low, (int(offsets.max()) - low + 1,), (1,), np.dtype((np.void, dtype.itemsize))

@@ -1,6 +1,6 @@
-"""Moves by NumPy: for work so small that choosing a kernel would cost more than doing it, and where no kernel fits.
+"""Moves as assignments of NumPy views.
 
-Views are made at bind; what is left for dispatch is one assignment or one `take` a move.
+Views are created at bind; the dispatch is one assignment or one `take` per move.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from anydml.moves.indices import TAKE_MODES, take
 
 
 def bind_views(moves: Sequence[Move], operands: Sequence[Array]) -> Callable[[], object]:
-    """One callable that does all moves, in order."""
+    """Return a function that runs all moves, in order."""
     if all(not move.sizes and not move.has_lookups for move in moves):
         return partial(_copy_bytes, tuple([_ends(move, operands) for move in moves]))
     steps = [_bind(move, operands) for move in moves]
     if len(steps) == 1 and not moves[0].has_lookups:
         return steps[0]
-    # What a lookup returns is nobody's business.
+    # The steps' return values are ignored.
     return partial(_run, steps)
 
 
@@ -45,7 +45,7 @@ def _bind(move: Move, operands: Sequence[Array]) -> Callable[[], object]:
 
 
 def _ends(move: Move, operands: Sequence[Array]) -> tuple[memoryview, memoryview]:
-    """The bytes of both ends of a move of one element."""
+    """Return the bytes of both ends of a move of one element."""
     to, source = (_view(move, access, operands).data.cast("B") for access in (move.destination, move.reads))
     return to, source
 
@@ -56,7 +56,7 @@ def _copy_bytes(ends: tuple[tuple[memoryview, memoryview], ...]) -> None:
 
 
 def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:
-    """The elements of one end of a move: words of up to 8 bytes, in the widest that divides the element."""
+    """Return a view of one end of a move, in the widest words, up to 8 bytes, that divide the element."""
     word = math.gcd(move.element_size, 8)
     sizes, strides = move.sizes, access.strides
     if word != move.element_size or not sizes:
@@ -65,7 +65,7 @@ def _view(move: Move, access: Access, operands: Sequence[Array]) -> Array:
 
 
 def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
-    """`take` of whole rows by a flat list of indices, if the move is no more than that."""
+    """Return a `take` of whole rows by a flat list of indices, or None if the move is more complex."""
     source, destination, size = move.reads, move.destination, move.element_size
     if len(source.lookups) != 1 or destination.lookups or len(move.sizes) > 1 or any(source.strides):
         return None
@@ -93,7 +93,7 @@ def _bind_take(move: Move, operands: Sequence[Array]) -> Callable[[], object] | 
 
 
 def _bind_masked(move: Move, operands: Sequence[Array]) -> Callable[[], object] | None:
-    """NumPy's own masked copy, where a mask is all that is looked up."""
+    """Return a masked copy, or None if the move has lookups other than one mask."""
     source = move.reads
     if move.destination.lookups or len(source.lookups) != 1 or not source.lookups[0].is_mask:
         return None
@@ -110,7 +110,7 @@ def _copy_masked(to: Array, source: Array, mask: Array) -> None:
 
 
 def _take_whole(table: Array, indices: Array, rows: Array) -> None:
-    # Not into the rows at once: where `take` may raise, they are read-only to other threads until it is done.
+    # Not with `out=rows`: in a mode that may raise, NumPy makes `out` read-only until it is done.
     rows[...] = take(table, indices, 0)
 
 

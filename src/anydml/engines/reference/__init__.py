@@ -1,4 +1,4 @@
-"""The judge: documents' formulas, and moves by their definition, element by element, in plain Python."""
+"""The reference engine: documents' formulas, and moves by definition, element by element, in plain Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from anydml.engines.protocol import Engine, only_name
 
 
 def open_engine(device: str) -> Engine:
-    """The engine of ``"reference"``."""
+    """Return the engine of ``"reference"``."""
     from anydml.engines.reference.engine import ReferenceEngine
 
     only_name("reference", device)

@@ -1,6 +1,6 @@
-"""The judge: the documents' formulas, element by element, in plain Python. Slow, and obviously right.
+"""The reference engine: the documents' formulas, element by element, in plain Python. Slow, and easy to verify.
 
-It asks the operator for its formula, never for its moves, so that a wrong move cannot hide. A program that has none is
+It uses the operator's formula, never its moves, so that comparisons reveal wrong moves. A program without a formula is
 run by the definition of a move.
 """
 
@@ -20,24 +20,24 @@ from anydml.moves.program import Coordinate, Formula
 
 
 class ReferenceEngine:
-    """Runs an operator as its document writes it."""
+    """Runs operators by their documents' formulas."""
 
     def compile(self, program: Program) -> ReferenceProgram:
-        """There is nothing to prepare."""
+        """Return the program; there is nothing to compile."""
         return ReferenceProgram(program)
 
 
 class ReferenceProgram:
-    """A program, run by its formula or by definition."""
+    """A program that is run by its formula or by the definition of a move."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
 
     def bind(self, operands: Sequence[Array]) -> Callable[[], None]:
-        """Views of the operands, by which the formula reads and writes."""
+        """Create the views of the operands that the formula reads and writes."""
         formula = self._program.formula
         if formula is not None:
-            # What a document says needs no scratch.
+            # Formulas need no scratch.
             return partial(_run, formula, [*operands, *self._program.constants])
         return bind_literally(self._program, [*operands, *scratch_arrays(self._program)])
 

@@ -1,4 +1,4 @@
-"""Programs by the definition of a move, one coordinate after the other, in plain Python. Slow, and obviously right."""
+"""Moves by definition, one coordinate after the other, in plain Python. Slow, and easy to verify."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from anydml.moves.move import Access, Lookup, Move, extent
 from anydml.moves.program import Program
 
 Read = Callable[[int, int, int], bytes]
-"""Operand, byte offset and length to bytes."""
+"""Returns bytes, given operand, offset in bytes, and length."""
 
 _SKIPPED = -(1 << 62)
-"""The address of an element that is left as it is."""
+"""The address of an element that is skipped."""
 
 
 def bind_literally(program: Program, operands: Sequence[Array]) -> Callable[[], None]:
-    """What runs a program's moves.
+    """Return a function that runs a program's moves.
 
     Args:
         program: any program.
@@ -63,7 +63,7 @@ def bind_literally(program: Program, operands: Sequence[Array]) -> Callable[[], 
 
 
 def _spans(moves: Sequence[Move]) -> dict[int, tuple[int, int]]:
-    """The first byte, and the byte after the last, that moves touch in each operand."""
+    """Return the first byte, and the byte after the last, that moves access in each operand."""
     spans: dict[int, tuple[int, int]] = {}
     for move in moves:
         if 0 in move.sizes:
@@ -84,7 +84,7 @@ def _as_access(lookup: Lookup) -> Access:
 
 
 def _address(access: Access | Lookup, at: tuple[int, ...], read: Read) -> int:
-    """An access by its definition, or `_SKIPPED`."""
+    """Return an access' address, or `_SKIPPED`."""
     total = access.offset + sum(map(int.__mul__, at, access.strides))
     for lookup in access.lookups:
         spot = _address(lookup, at, read)
@@ -106,12 +106,12 @@ def _index(lookup: Lookup, spot: int, read: Read) -> int:
 
 
 def _refuse(program: Program, move: Move, read: Read) -> None:
-    """Raise IndexError for the first index of a move that is outside and may not be."""
+    """Raise IndexError for the first index of a move that is refused."""
     for at in itertools.product(*map(range, move.sizes)):
         for lookup in move.every_lookup():
             spot = _address(lookup, at, read)
             if lookup.outside == "refuse" and spot != _SKIPPED:
                 index = _index(lookup, spot, read)
                 if not 0 <= index < lookup.size:
-                    # As it stands in the operand: it was negative, and still is once wrapped.
+                    # Undo the wrapping, so that the error shows the index in the operand.
                     raise index_error(program, lookup, index - lookup.size if index < 0 else index)
