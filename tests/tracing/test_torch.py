@@ -123,7 +123,7 @@ WRONG = {
     "a dimension": (lambda x: x.transpose(0, 3), "out of bounds"),
     "a split": (lambda x: x.split([1, 1], 1), "do not add up to 3"),
     "negative steps of pads": (lambda x: F.pad(x, (-3, -3)), "less than nothing"),
-    "counts": (lambda x: x.repeat(2), "at least one a dimension"),
+    "counts": (lambda x: x.repeat(2), "must be at least one per dimension"),
     "shifts without dims": (lambda x: torch.roll(x, (2, 1)), "one shift a dim"),
     "more shifts than dims": (lambda x: torch.roll(x, (2, 1), 0), "one shift a dim"),
     "more dims than shifts": (lambda x: torch.roll(x, 1, (0, 1)), "one shift a dim"),

@@ -1,4 +1,4 @@
-"""Chains of moves as one: functions whose every call is one program."""
+"""`fuse`: tracing of Python functions into programs of moves."""
 
 from anydml.tracing.fused import Fused, fuse
 

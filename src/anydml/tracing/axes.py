@@ -1,4 +1,4 @@
-"""Operations that give the axes of a traced array another order, direction or size."""
+"""Operations on the axes of traced arrays: reshape, permute, flip, roll, insert and remove."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from anydml.tracing.trace import TracedArray
 
 
 def is_column_major(order: Any) -> bool:
-    """Whether elements are counted in column-major order; else in row-major order.
+    """Whether an `order` is column-major instead of row-major.
 
     Raises:
-        FuseError: they are to be counted in the order in which an argument happens to lie.
+        FuseError: the order would depend on an argument's memory layout.
     """
     if order not in (None, "C", "F"):
-        raise broken(f"order {order!r} depends on how an argument lies: elements are counted in order 'C' or 'F'")
+        raise broken(f"order {order!r} depends on an argument's memory layout: pass 'C' or 'F'")
     return bool(order == "F")
 
 
 def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, copy: Any = None) -> TracedArray:
-    """As NumPy's, in order 'C' or 'F'."""
+    """Like NumPy's function, in order 'C' or 'F'."""
     is_turned = is_column_major(order)
     wanted = shape if shape is not None else newshape
     sizes = integers.wholes(wanted)
@@ -43,10 +43,10 @@ def reshape(x: TracedArray, shape: Any, order: Any = "C", newshape: Any = None, 
 
 
 def _is_view(x: TracedArray, sizes: Sequence[int], order: Any) -> bool:
-    """Whether NumPy would reshape an array without a copy, as far as it is known how its elements lie."""
+    """Whether NumPy would reshape an array without a copy, as far as its layout is known."""
     if (found := strided(x.value)) is None:
         return not x.count
-    # Nothing is read: only its layout counts.
+    # Only the layout matters; no element is read.
     like = np.lib.stride_tricks.as_strided(np.empty(1, f"V{x.itemsize}"), x.shape, found[1].strides)
     try:
         like.reshape(sizes, order=order, copy=False)
@@ -56,17 +56,17 @@ def _is_view(x: TracedArray, sizes: Sequence[int], order: Any) -> bool:
 
 
 def reshaped_as(x: TracedArray, other: TracedArray) -> TracedArray:
-    """As torch.Tensor.view_as."""
+    """Like torch.Tensor.view_as."""
     return reshape(x, other.shape)
 
 
 def ravel(x: TracedArray, order: Any = "C") -> TracedArray:
-    """As NumPy's, in order 'C' or 'F'."""
+    """Like NumPy's function, in order 'C' or 'F'."""
     return shaping.reshaped(transpose(x) if is_column_major(order) else x, (x.count,))
 
 
 def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.transpose."""
     if axes is None:
         return shaping.permuted(x, range(x.ndim)[::-1])
     found = normalize_axis_tuple(axes, x.ndim)
@@ -76,7 +76,7 @@ def transpose(x: TracedArray, axes: Any = None) -> TracedArray:
 
 
 def swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.swapaxes."""
     axes = [*range(x.ndim)]
     one, other = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
     axes[one], axes[other] = axes[other], axes[one]
@@ -84,43 +84,45 @@ def swapaxes(x: TracedArray, axis1: int, axis2: int) -> TracedArray:
 
 
 def exchanged(x: TracedArray, dim0: int, dim1: int) -> TracedArray:
-    """As torch.transpose: a tensor of no dimensions stays."""
+    """Like torch.transpose, which returns a tensor of no dimensions unchanged."""
     return swapaxes(x, dim0, dim1) if x.ndim else x
 
 
 def t(x: TracedArray) -> TracedArray:
-    """As torch.t."""
+    """Like torch.t."""
     if x.ndim > 2:
         raise broken(f"t() of {x!r}: it has more than 2 dimensions")
     return transpose(x)
 
 
 def adjoint(x: TracedArray) -> TracedArray:
-    """As torch.adjoint, of real elements."""
+    """Like torch.adjoint, for real elements."""
     return swapaxes(conjugate(x), -1, -2)
 
 
 def conjugate(x: TracedArray) -> TracedArray:
-    """The same, of real elements."""
+    """Return x, whose elements must be real."""
     if x.element.kind == "c":
         raise refused(f"a conjugate of {x!r}")
     return x
 
 
 def real(x: TracedArray) -> TracedArray:
-    """The same, of real elements."""
+    """Return x, whose elements must be real."""
     if x.element.kind == "c":
-        raise broken(f"the real parts of {x!r}: what is fused keeps the size of elements: pass a view of the argument")
+        raise broken(
+            f"the real parts of {x!r}: a fused function cannot change the size of elements: pass a view of the argument"
+        )
     return x
 
 
 def same(x: TracedArray) -> TracedArray:
-    """The same: results of a fused function are always new."""
+    """Return x: results of a fused function are copies anyway."""
     return x
 
 
 def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.moveaxis."""
     sources = normalize_axis_tuple(source, x.ndim, "source")
     places = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(sources) != len(places):
@@ -132,7 +134,7 @@ def moveaxis(x: TracedArray, source: Any, destination: Any) -> TracedArray:
 
 
 def squeeze(x: TracedArray, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.squeeze."""
     gone = [k for k, n in enumerate(x.shape) if n == 1] if axis is None else normalize_axis_tuple(axis, x.ndim)
     if any(x.shape[k] != 1 for k in gone):
         raise broken(f"cannot squeeze axis {axis} of {x!r}: its size is not 1")
@@ -140,7 +142,7 @@ def squeeze(x: TracedArray, axis: Any = None) -> TracedArray:
 
 
 def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.expand_dims."""
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     rank = x.ndim + len(axes)
     new = normalize_axis_tuple(axes, rank)
@@ -149,7 +151,7 @@ def expand_dims(x: TracedArray, axis: Any) -> TracedArray:
 
 
 def raised(x: TracedArray, rank: int) -> TracedArray:
-    """As NumPy's atleast_1d, atleast_2d and atleast_3d: 3-D ones have the new axis last."""
+    """Like numpy.atleast_1d, atleast_2d and atleast_3d; the latter appends the new axis of a 2-D array."""
     if x.ndim >= rank:
         return x
     if rank == 3 and x.ndim:
@@ -158,27 +160,27 @@ def raised(x: TracedArray, rank: int) -> TracedArray:
 
 
 def atleast(arrays: Sequence[TracedArray], rank: int) -> Any:
-    """As NumPy's atleast_1d and so on."""
+    """Like numpy.atleast_1d and so on, for one array or several."""
     found = tuple(raised(array, rank) for array in arrays)
     return found[0] if len(found) == 1 else found
 
 
 def raised_each(tensors: Sequence[Any], rank: int) -> Any:
-    """As torch.atleast_1d and so on, of tensors or of a list of them."""
+    """Like torch.atleast_1d and so on, for tensors or a list of tensors."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         return tuple(raised(tensor, rank) for tensor in tensors[0])
     return atleast(tensors, rank)
 
 
 def flip(x: TracedArray, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.flip."""
     axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
     starts = [x.shape[k] - 1 if k in axes and x.shape[k] else 0 for k in range(x.ndim)]
     return shaping.sliced(x, starts, x.shape, [-1 if k in axes and x.shape[k] else 1 for k in range(x.ndim)])
 
 
 def rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.rot90."""
     first, second = normalize_axis_tuple(axes, x.ndim)
     turns = operator.index(k) % 4
     if turns == 0:
@@ -191,9 +193,9 @@ def rot90(x: TracedArray, k: int = 1, axes: Sequence[int] = (0, 1)) -> TracedArr
 
 
 def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.rollaxis."""
     axis = normalize_axis_index(axis, x.ndim)
-    # Counted back from the last axis, not from the place after it.
+    # A negative start counts from the last axis, not from the end of the shape.
     if not -x.ndim <= start <= x.ndim:
         raise broken(f"start is {start}, but must be {-x.ndim} to {x.ndim}")
     start += x.ndim * (start < 0)
@@ -201,7 +203,7 @@ def rollaxis(x: TracedArray, axis: int, start: int = 0) -> TracedArray:
 
 
 def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.roll."""
     if axis is None:
         return shaping.reshaped(roll(ravel(x), sum(integers.wholes(shift)), 0), x.shape)
     axes = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
@@ -222,26 +224,26 @@ def roll(x: TracedArray, shift: Any, axis: Any = None) -> TracedArray:
 
 
 def shifted(x: TracedArray, axes: Any = None, by: int = 1) -> TracedArray:
-    """As numpy.fft.fftshift; by −1 as ifftshift."""
+    """Like numpy.fft.fftshift, or ifftshift if `by` is −1."""
     along = range(x.ndim) if axes is None else integers.wholes(axes)
     return roll(x, [by * (x.shape[k] // 2) for k in along], tuple(along))
 
 
 def rolled(x: TracedArray, shifts: Any, dims: Any = None) -> TracedArray:
-    """As torch.roll."""
+    """Like torch.roll."""
     by, along = integers.wholes(shifts), None if dims is None else integers.wholes(dims)
     if len(by) != len(along or [0]):
-        raise broken(f"torch.roll by {len(by)} shifts along {len(along or [])} dims: there must be one shift a dim")
+        raise broken(f"torch.roll by {len(by)} shifts along {len(along or [])} dims: there must be one shift per dim")
     return roll(x, by, tuple(along)) if along and x.ndim else roll(x, by)
 
 
 def dimension(x: TracedArray, dim: Any) -> int:
-    """A dimension from 0 on, as PyTorch counts them: a tensor without any has dimension 0."""
+    """Normalize a dimension as PyTorch does: a scalar tensor has dimension 0, too."""
     return normalize_axis_index(operator.index(dim), max(x.ndim, 1))
 
 
 def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArray:
-    """As torch.flatten."""
+    """Like torch.flatten."""
     first, last = dimension(x, start_dim), dimension(x, end_dim)
     if first > last:
         raise broken(f"start_dim {start_dim} comes after end_dim {end_dim}")
@@ -250,7 +252,7 @@ def flatten(x: TracedArray, start_dim: int = 0, end_dim: int = -1) -> TracedArra
 
 
 def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
-    """As torch.unflatten: one size may be −1."""
+    """Like torch.unflatten; one size may be −1."""
     place = dimension(x, dim)
     own, parts = x.shape[place], integers.wholes(sizes)
     rest = math.prod(n for n in parts if n != -1)
@@ -262,7 +264,7 @@ def unflatten(x: TracedArray, dim: int, sizes: Sequence[int]) -> TracedArray:
 
 
 def dropped(x: TracedArray, dim: Any = None) -> TracedArray:
-    """As torch.squeeze: dimensions of other sizes than 1 stay."""
+    """Like torch.squeeze, which keeps dimensions of sizes other than 1."""
     if dim is None or not x.ndim:
         return squeeze(x)
     dims = dim if isinstance(dim, (tuple, list)) else (dim,)
@@ -271,5 +273,5 @@ def dropped(x: TracedArray, dim: Any = None) -> TracedArray:
 
 
 def unsqueeze(x: TracedArray, dim: int) -> TracedArray:
-    """As torch.unsqueeze."""
+    """Like torch.unsqueeze."""
     return expand_dims(x, operator.index(dim))

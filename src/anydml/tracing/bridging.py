@@ -1,4 +1,4 @@
-"""Calls of a fused function on arrays that NumPy sees in less time than anything else takes (see `arrays.quick`)."""
+"""Calls of a fused function on NumPy views of other libraries' arrays, the fastest way (see `arrays.quick`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from anydml.arrays.receive import guest_of
 from anydml.tracing.structure import leaves, rebuilt
 
 MISSED: Any = object()
-"""What is given where arrays are not so."""
+"""Returned if the arguments have no such views."""
 
 
 def bridged(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """What a fused function gives on NumPy's arrays over the memory of others; `MISSED` of other arguments."""
+    """Call a fused function on NumPy views of its arguments; return `MISSED` if there are none."""
     like: Any = arguments[0] if arguments else None
     if type(like) in BRIDGES and not keywords:
         bridge = BRIDGES[type(like)]

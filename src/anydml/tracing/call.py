@@ -1,6 +1,6 @@
-"""The arrays of a call of a fused function, what tells it from calls that need another trace, and its numbers.
+"""The arguments of a call of a fused function: its arrays, its key among traces, and its numbers.
 
-`anydml.core.signatures` sees the same, in the same order.
+`anydml.core.signatures` computes the same in the same order.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from anydml.tracing.trace import TracedArray
 Array = np.ndarray[Any, Any]
 
 MOST_OPEN = 64
-"""Arrays of a call at most whose sizes stay open: the compiled core takes no more, and guards are thousands."""
+"""Most arrays of a call whose sizes stay open: the compiled core supports no more, and guards would be thousands."""
 
 _STATIC = frozenset((bool, float, complex, str, bytes, type(None), slice))
-"""Types of arguments that are part of a call's key as they are."""
+"""Types of arguments that are part of a call's key unchanged."""
 
 
 class Call:
     """The arrays of a call, in order.
 
     Attributes:
-        inputs: as the engines see them.
-        adapters: whose they are.
-        numbers: sizes, of arrays that are not packed the byte strides, too, and integers.
-        is_traced: whether one is traced: the call is part of another function's.
-        is_lazy: whether one is Dask's: results are, too.
+        inputs: the arrays as engines take them.
+        adapters: the arrays' libraries; None for NumPy.
+        numbers: sizes, strides in bytes of arrays that are not packed, and integer arguments.
+        is_traced: whether an argument is traced, so that the call is part of another function's trace.
+        is_lazy: whether an argument is a Dask array, so that the results are, too.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,7 +46,7 @@ class Call:
         self.is_traced = self.is_lazy = False
 
     def key(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Hashable:
-        """What tells calls that need another trace."""
+        """Return the key of the call's traces: everything but the numbers, and collect arrays and numbers."""
         key: Hashable = tuple([self._key(item) for item in arguments])
         if keywords:
             key = key, tuple([(name, self._key(item)) for name, item in keywords.items()])

@@ -1,4 +1,4 @@
-"""Results in the memory of an argument: what stays where it is does not move."""
+"""Results in the memory of an argument: elements that keep their place are not moved."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from anydml.moves.program import renumbered
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[tuple[int, int], ...]
-"""Numbers of inputs, each with that of the output that is the same memory."""
+"""Pairs of input and output numbers that share their memory."""
 
 
 def donated(inputs: Sequence[Array], targets: Sequence[Array]) -> Pairs:
-    """The inputs that are outputs, too: the same elements at the same addresses.
+    """Return the inputs that are also outputs: the same elements at the same addresses.
 
     Args:
-        inputs: as the engines see them.
-        targets: likewise, where the results go.
+        inputs: the inputs, as engines take them.
+        targets: the arrays for the results, as engines take them.
     """
     places = [_place(each) for each in inputs]
     return tuple(
@@ -40,17 +40,17 @@ def _place(array: Array) -> tuple[int, tuple[int, ...], tuple[int, ...], int]:
 
 
 def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
-    """The same program for calls that give the memory of some inputs as outputs, too.
+    """Adapt a program to calls in which some inputs are also outputs.
 
-    Its operands are those of the program; moves name such an input by the number of its output.
+    The operands stay; moves refer to such an input by the number of its output.
 
     Args:
-        program: for operands that lie apart.
-        pairs: what `donated` found.
-        names: of the inputs and outputs, for errors.
+        program: a program for operands that do not overlap.
+        pairs: the result of `donated`.
+        names: the inputs' and outputs' names in errors.
 
     Raises:
-        BindingError: a move would read what it or an earlier one has written over an input.
+        BindingError: a move would read elements of an input that it or an earlier move overwrites.
     """
     program = _without_last_copies(program)
     same = dict(pairs)
@@ -60,16 +60,16 @@ def in_place(program: Program, pairs: Pairs, names: Sequence[str]) -> Program:
     for number, output in pairs:
         if may_read_overwritten(program.moves, staying, number, output):
             message = (
-                f"{program.name}: {names[output]} overlaps {names[number]} in memory: it is all of it, but elements "
-                "would be read after others were written over them; give another array as out"
+                f"{program.name}: {names[output]} overlaps {names[number]} in memory: it is the same array, but some "
+                "elements would be overwritten before they are read; pass another array as out"
             )
-            rule = "an argument's memory may be out where all of it that is read is read before it is written"
+            rule = "out may be an argument only if all of its elements are read before they are overwritten"
             raise BindingError(message, program.name, names[output], rule)
     return program.with_moves([move for k, move in enumerate(moves) if k not in staying])
 
 
 def _without_last_copies(program: Program) -> Program:
-    """The same program, in which scratch that is copied to an output as it is, is this output from the start."""
+    """Replace scratch that is only copied to an output, with the same layout, by this output."""
     moves, operands = [*program.moves], program.operands
     for k in reversed(range(len(moves))):
         sizes, to, source, size = moves[k]
@@ -92,7 +92,7 @@ def _without_last_copies(program: Program) -> Program:
 
 
 def _touched(move: Move) -> set[int]:
-    """The operands that a move reads or writes."""
+    """Return the operands that a move reads or writes."""
     ends: list[Access | Lookup] = [
         move.destination,
         *([move.source] if isinstance(move.source, Access) else []),

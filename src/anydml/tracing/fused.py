@@ -1,4 +1,4 @@
-"""`fuse`: a function that moves elements, run once on traced arrays; its calls are one program each."""
+"""`fuse`: traces a function that moves elements, and runs each of its calls as one program."""
 
 from __future__ import annotations
 
@@ -24,49 +24,49 @@ from anydml.tensor import Layout
 from anydml.tracing.bridging import MISSED, bridged
 from anydml.tracing.call import MOST_OPEN, Call
 from anydml.tracing.donating import Pairs
-from anydml.tracing.fixed import Fixed
 from anydml.tracing.ndarray import TracedNdarray
 from anydml.tracing.open_builtins import opened
-from anydml.tracing.plan import Plan
 from anydml.tracing.refusing import broken
-from anydml.tracing.results import Traced, results_of
+from anydml.tracing.results import TracedFunction, results_of
 from anydml.tracing.scope import INFINITE
+from anydml.tracing.specialized import SpecializedProgram
 from anydml.tracing.structure import argument_names, rebuilt
 from anydml.tracing.tensor import TracedTensor
 from anydml.tracing.trace import Trace, check_dtype
+from anydml.tracing.traced_program import TracedProgram
 
 Array = np.ndarray[Any, Any]
 
 MOST_PLANS, MOST_BYTES = 64, 32 << 20
-"""Traces that are kept of one kind of arguments, and bytes of all of a function's, about."""
+"""Most cached traces per key of a call, and approximate bytes of all traces of a function."""
 
 
 def fuse(function: Callable[..., Any]) -> Fused:
-    """Make every call of a function that only moves elements one pass over memory.
+    """Compile a function that only moves elements, so that each call is one pass over memory.
 
-    The function may index, split, join, pad, repeat, transpose and look up, with Python's indexing, functions and
-    methods that move elements (NumPy's, and for tensors PyTorch's), and anydml's own. It runs once for each combination
-    of dtypes, dimensions, devices and other arguments, on traced arrays, which do not know their elements. What it does
-    becomes one program, which is kept. What the function does beside that, such as printing, is not repeated.
+    The function may index, split, join, pad, repeat, transpose and gather, by Python's indexing, by functions and
+    methods of NumPy (and, for tensors, PyTorch) that move elements, and by anydml's own. It runs once for each
+    combination of dtypes, ranks, devices and other arguments, on traced arrays, whose elements are unknown. The
+    recorded moves become one program, which is cached. Side effects, such as printing, are not repeated.
 
-    Sizes, and integers among the arguments, stay open: calls with others run the same program. The function runs again
-    where it would go another way (``if x.shape[0] > 8:``), or where it needs a number, as in ``range(x.shape[0])`` and
-    ``len(x)``: `explain` says where.
+    Sizes and integer arguments stay open: calls with other values run the same program. The function is traced again if
+    it would branch differently (``if x.shape[0] > 8:``), or if it needs a size as a number, as in
+    ``range(x.shape[0])`` and ``len(x)``; `Fused.explain` lists the lines.
 
-    Indices that are arguments are INT32, INT64, UINT32 or UINT64; those out of range raise IndexError before anything
-    is written, but only those that the results need are looked at.
+    Indices among the arguments must be INT32, INT64, UINT32 or UINT64. Indices out of range raise IndexError before
+    anything is written; only indices that the results need are checked.
 
     Args:
         function: takes arrays, structures (tuples, lists, dicts) of arrays, and hashable arguments; returns an array
-            or a structure of arrays. Arrays that it uses without being given them are constants.
+            or a structure of arrays. Other arrays that it uses are constants.
 
     Returns:
-        The function for arrays of any library: of one library and on one device in each call. Results are new arrays of
-        that library, or ``out``'s, a structure like the result's.
+        The function for arrays of any library; the arrays of one call must be of one library and on one device. Results
+        are new arrays of that library, or the arrays of ``out``, a structure like the result's.
 
     Raises:
-        FuseError: when it is called: the function computes, decides by elements, writes, or calls what is unknown.
-        BindingError: when it is called: `out` does not fit, or arrays are of several libraries or devices.
+        FuseError: when called: the function computes, branches on elements, mutates, or calls an unsupported function.
+        BindingError: when called: `out` does not fit, or arrays are of several libraries or devices.
 
     Examples:
         >>> import anydml as dml
@@ -84,42 +84,42 @@ def fuse(function: Callable[..., Any]) -> Fused:
 
 
 _PLAN: list[Callable[..., Any]] = []
-"""What `planned_by` was given."""
+"""The function registered by `planned_by`."""
 
 
 def planned_by(plan: Callable[..., Any]) -> None:
-    """Have `Fused.plan` done by a function: what reads and writes files stands above this package."""
+    """Register the implementation of `Fused.plan`, which belongs to a higher package."""
     _PLAN[:] = [plan]
 
 
-class _Slow:
-    """A function that is called where there is no compiled code."""
+class _PythonCalls:
+    """Replacement of `core.fusing.Calls` without the compiled core."""
 
     slowly: Callable[..., Any]
-    """What does a call: a method of subclasses."""
+    """Does a call in Python; defined by the subclass."""
 
     def __init__(self, *_: Any) -> None:
         pass
 
     def __call__(self, *arguments: Any, out: Any = None, **keywords: Any) -> Any:
-        """Results as the function's."""
+        """Call the function."""
         return self.slowly(arguments, keywords, out)
 
     def take(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """What compiled code gives for a call; None where it does nothing."""
+        """Do a call by compiled code; return None if there is none for it."""
 
     def keep(self, arguments: tuple[Any, ...], keywords: dict[str, Any], call: Any) -> None:
-        """Have compiled code do such calls."""
+        """Register compiled code for calls like this one."""
 
 
-if TYPE_CHECKING or fusing is None:  # noqa: SIM108  types are checked of what Python has
-    _Calls = _Slow
+if TYPE_CHECKING or fusing is None:  # noqa: SIM108  types are checked against Python's class
+    _Calls = _PythonCalls
 else:
     _Calls = fusing.Calls
 
 
 class Fused(_Calls):
-    """A function that `fuse` made.
+    """A fused function, made by `fuse`.
 
     Examples:
         >>> last = dml.fuse(lambda x: x[..., -1])
@@ -128,22 +128,22 @@ class Fused(_Calls):
     """
 
     def __new__(cls, function: Callable[..., Any]) -> Self:
-        """With what says whether calls are recorded."""
-        # Compiled classes take what they are made of here.
+        """Pass the flag that enables the recording of calls."""
+        # Compiled classes take their arguments in `__new__`.
         return super().__new__(cls, *(() if fusing is None else (RECORDS,)))
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self._name = getattr(function, "__name__", type(function).__name__)
-        self._plans: dict[Hashable, list[Plan]] = {}
-        self._kept = 0
-        self._fixed = ProgramCache()
-        self._turn = threading.RLock()
+        self._plans: dict[Hashable, list[TracedProgram]] = {}
+        self._cached_bytes = 0
+        self._specializations = ProgramCache()
+        self._lock = threading.RLock()
         _ALL.add(self)
 
     def slowly(self, arguments: tuple[Any, ...], keywords: dict[str, Any], out: Any) -> Any:
-        """A call that compiled code does not do: the first of its kind, and what is unusual."""
+        """Do a call that compiled code does not support: the first of its kind, and unusual ones."""
         if BRIDGES and out is None:
             found = bridged(self, arguments, keywords)
             if found is not MISSED:
@@ -156,18 +156,18 @@ class Fused(_Calls):
             functions = lazy_functions()
             functions.check_out(self._name, out)
             return functions.lazily(self._function, self._name, arguments, keywords)
-        plan, registers, is_new = self._plan(key, call, arguments, keywords)
+        plan, registers, is_new = self._trace_for(key, call, arguments, keywords)
         if is_new and (done := plan.in_core(call.adapters)) is not None:
             self.keep(arguments, keywords, done)
             found = self.take(arguments, keywords, out)
             if found is not None:
                 return found
-        fixed = self._fixed_by(plan, registers)
+        fixed = self._specialized(plan, registers)
         if out is None:
             return fixed.run(call.inputs, call.adapters)
 
-        def strided(strides: Sequence[Any], donations: Pairs) -> Fixed:
-            return self._fixed_by(plan, registers, tuple(strides), donations)
+        def strided(strides: Sequence[Any], donations: Pairs) -> SpecializedProgram:
+            return self._specialized(plan, registers, tuple(strides), donations)
 
         return fixed.run_to(out, call.inputs, call.adapters, strided)
 
@@ -175,22 +175,22 @@ class Fused(_Calls):
         return f"<fused {self._name}>"
 
     def lower(self, *arguments: Any, **keywords: Any) -> Program:
-        """The program that a call with these arguments runs."""
-        return self._fixed_by(*self._asked(arguments, keywords)).program
+        """Return the program of a call with these arguments."""
+        return self._specialized(*self._program_of(arguments, keywords)).program
 
     def lowered(self, *arguments: Any, **keywords: Any) -> tuple[Program, list[Array], list[tuple[Any, Any]]]:
-        """As `lower`, with the arrays that are its inputs, and the shapes and dtypes of its outputs."""
-        fixed, call = self._fixed_by(*self._asked(arguments, keywords)), Call(self._name)
+        """Return the program of a call, its input arrays, and its outputs' shapes and dtypes."""
+        fixed, call = self._specialized(*self._program_of(arguments, keywords)), Call(self._name)
         call.key(arguments, keywords)
         return fixed.program, call.inputs, [*fixed.shapes]
 
     def explain(self, *arguments: Any, **keywords: Any) -> str:
-        """What a call with these arguments moves: operands, scratch and why, moves, bytes.
+        """Describe a call with these arguments: operands, scratch with reasons, moves, and bytes.
 
-        Where the function runs again for other sizes, since it needed numbers, the last lines say where.
+        The last lines name the sizes that were needed as numbers, for which the function is traced again.
         """
-        plan, registers = self._asked(arguments, keywords)
-        return "\n  ".join([str(self._fixed_by(plan, registers)), *plan.pins])
+        plan, registers = self._program_of(arguments, keywords)
+        return "\n  ".join([str(self._specialized(plan, registers)), *plan.pins])
 
     def plan(self, inputs: Any, outputs: Any, memory: int | str = "256MB", overwrite: bool = False) -> Any:
         """Plan a call over files that may be larger than memory.
@@ -198,46 +198,48 @@ class Fused(_Calls):
         Args:
             inputs: the arguments, with a store (see `anydml.stores.open`) for each array; one, or a tuple or list.
             outputs: a structure like the result's, with a target (see `anydml.stores.create`) for each array.
-            memory: bytes for all buffers together, or a text such as ``"256MB"``.
-            overwrite: whether files that exist may be replaced.
+            memory: limit of all buffers, in bytes or as text, such as ``"256MB"``.
+            overwrite: whether existing files may be replaced.
 
         Returns:
-            An `anydml.stores.Plan`, which says what it will read and write, and does so by its ``run``.
+            An `anydml.stores.Plan`: print it for the bytes to read and write, and call its ``run``.
 
         Raises:
             FuseError: as for a call.
-            BindingError: targets do not fit the results, the memory is too small, or an output is an input.
+            BindingError: targets do not fit the results, `memory` is too small, or an output is an input.
         """
         return _PLAN[0](self._function, self._name, inputs, outputs, memory, overwrite)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method: the instance is an argument that is hashed."""
+        """Bind as a method: the instance becomes a hashed argument."""
         return self if instance is None else functools.partial(self, instance)
 
-    def _asked(self, arguments: Any, keywords: dict[str, Any]) -> tuple[Plan, Sequence[int]]:
+    def _program_of(self, arguments: Any, keywords: dict[str, Any]) -> tuple[TracedProgram, Sequence[int]]:
         call = Call(self._name)
         key = call.key(arguments, keywords)
         if call.is_traced:
-            raise broken("a call on traced arrays is part of the program around it")
+            raise broken("a call on traced arrays is part of the enclosing program")
         if call.is_lazy:
-            raise broken("a call on Dask arrays is a program for each chunk: call the function, and look at its graph")
-        plan, registers, _ = self._plan(key, call, arguments, keywords)
+            raise broken("a call on Dask arrays is one program per chunk: call the function and inspect its graph")
+        plan, registers, _ = self._trace_for(key, call, arguments, keywords)
         return plan, registers
 
-    def _fixed_by(self, plan: Plan, registers: Sequence[int], strides: Any = None, donations: Pairs = ()) -> Fixed:
-        """A plan for one call's numbers, made once as long as it is kept."""
+    def _specialized(
+        self, plan: TracedProgram, registers: Sequence[int], strides: Any = None, donations: Pairs = ()
+    ) -> SpecializedProgram:
+        """Specialize a traced program to one call's registers; cached."""
         key = plan, tuple(registers), strides, donations
-        found: Fixed | None = self._fixed.get(key)
+        found: SpecializedProgram | None = self._specializations.get(key)
         if found is None:
-            found = plan.fixed(registers, strides, donations)
-            self._fixed.keep(key, found)
+            found = plan.specialized(registers, strides, donations)
+            self._specializations.keep(key, found)
         return found
 
-    def _plan(
+    def _trace_for(
         self, key: Hashable, call: Call, arguments: Any, keywords: dict[str, Any]
-    ) -> tuple[Plan, Sequence[int], bool]:
-        """The plan whose guards let a call through, what it knows of the call, and whether it is new."""
-        with self._turn:
+    ) -> tuple[TracedProgram, Sequence[int], bool]:
+        """Return the traced program whose guards a call passes, the call's registers, and whether it is new."""
+        with self._lock:
             plans = self._plans.get(key, [])
             for plan in plans:
                 registers = plan.registers(call.numbers)
@@ -246,22 +248,22 @@ class Fused(_Calls):
             try:
                 plan = self._traced(arguments, keywords, call, is_open=True)
             except Exception:
-                # Functions in C take integers alone; and errors name numbers.
+                # Functions written in C accept only integers; and errors should show numbers.
                 plan = self._traced(arguments, keywords, call, is_open=False)
-            self._kept += plan.weight
-            if len(plans) >= MOST_PLANS or self._kept > MOST_BYTES:
+            self._cached_bytes += plan.weight
+            if len(plans) >= MOST_PLANS or self._cached_bytes > MOST_BYTES:
                 self._plans.clear()
-                self._kept, plans = plan.weight, []
+                self._cached_bytes, plans = plan.weight, []
             self._plans[key] = [plan, *plans]
             registers = plan.registers(call.numbers)
             if registers is None:
-                raise AssertionError(f"{self._name}: a trace is not right for the call that it was made of")
+                raise AssertionError(f"{self._name}: the guards of a trace reject the call that was traced")
             return plan, registers, True
 
-    def _traced(self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool) -> Plan:
+    def _traced(self, arguments: Any, keywords: dict[str, Any], call: Call, is_open: bool) -> TracedProgram:
         inputs, adapters = call.inputs, call.adapters
         if not inputs:
-            raise broken(f"{self._name} was called without arrays: pass some, for it is compiled for their shapes")
+            raise broken(f"{self._name} was called without arrays: pass at least one")
         first = adapters[0]
         is_pytorchs = first is not None and first.LIBRARY == "a PyTorch tensor"
         trace = Trace(
@@ -273,7 +275,7 @@ class Fused(_Calls):
             if len(inputs) > MOST_OPEN:
                 return value
             size = trace.scope.variable(value, least)
-            return size if is_open else trace.scope.pinned(size, "a function that is called takes no open sizes")
+            return size if is_open else trace.scope.pinned(size, "a called function does not support open sizes")
 
         def traced(leaf: Any, path: str) -> Any:
             if type(leaf) is int:
@@ -302,24 +304,24 @@ class Fused(_Calls):
             tree, results = results_of(trace, returned, adapters, inputs)
         finally:
             trace.is_over = True
-        return Plan(trace, Traced(self._name, tree, results, engine, names, trace.unsigned))
+        return TracedProgram(trace, TracedFunction(self._name, tree, results, engine, names, trace.unsigned))
 
 
 @functools.cache
 def _offer_to_einops() -> None:
-    """Let einops know traced arrays, where it is installed."""
+    """Register the backend of traced arrays with einops, if installed."""
     if importlib.util.find_spec("einops") is not None:
         with contextlib.suppress(ImportError):
             importlib.import_module("anydml.tracing.einops_backend")
 
 
 _ALL: weakref.WeakSet[Fused] = weakref.WeakSet()
-"""All fused functions: a child of a fork gets new locks, as the threads that held the old ones are not there."""
+"""All fused functions. After a fork, the child replaces their locks, whose holders do not exist there."""
 
 
 def _after_fork() -> None:
     for fused in _ALL:
-        fused._turn = threading.RLock()
+        fused._lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,4 +1,4 @@
-"""PyTorch's operations on images: blocks of pixels, columns, nearest neighbours."""
+"""PyTorch's operations on images: pixel shuffles, unfolding, nearest-neighbour interpolation, unpooling."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from anydml.tracing.trace import TracedArray
 
 
 def pixel_shuffle(x: TracedArray, upscale_factor: int) -> TracedArray:
-    """As torch.nn.functional.pixel_shuffle: ``(…, C·r², H, W)`` becomes ``(…, C, H·r, W·r)``."""
+    """Like torch.nn.functional.pixel_shuffle: ``(…, C·r², H, W)`` becomes ``(…, C, H·r, W·r)``."""
     by = operator.index(upscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or channels % (by * by):
-        raise broken(f"{channels} channels are not made of {by} times {by}")
+        raise broken(f"{channels} channels are not divisible by {by} · {by}")
     rank = len(batch)
     apart = shaping.reshaped(x, (*batch, channels // (by * by), by, by, height, width))
     turned = shaping.permuted(apart, [*range(rank), *(rank + k for k in (0, 3, 1, 4, 2))])
@@ -27,11 +27,11 @@ def pixel_shuffle(x: TracedArray, upscale_factor: int) -> TracedArray:
 
 
 def pixel_unshuffle(x: TracedArray, downscale_factor: int) -> TracedArray:
-    """As torch.nn.functional.pixel_unshuffle: ``(…, C, H·r, W·r)`` becomes ``(…, C·r², H, W)``."""
+    """Like torch.nn.functional.pixel_unshuffle: ``(…, C, H·r, W·r)`` becomes ``(…, C·r², H, W)``."""
     by = operator.index(downscale_factor)
     *batch, channels, height, width = _image(x)
     if by <= 0 or height % by or width % by:
-        raise broken(f"{height} rows and {width} columns are not made of blocks of {by} by {by}")
+        raise broken(f"{height} rows and {width} columns do not divide into blocks of {by} by {by}")
     rank = len(batch)
     apart = shaping.reshaped(x, (*batch, channels, height // by, by, width // by, by))
     turned = shaping.permuted(apart, [*range(rank), *(rank + k for k in (0, 2, 4, 1, 3))])
@@ -39,10 +39,10 @@ def pixel_unshuffle(x: TracedArray, downscale_factor: int) -> TracedArray:
 
 
 def channel_shuffle(x: TracedArray, groups: int) -> TracedArray:
-    """As torch.nn.functional.channel_shuffle."""
+    """Like torch.nn.functional.channel_shuffle."""
     by = operator.index(groups)
     if x.ndim < 3 or by <= 0 or x.shape[1] % by:
-        raise broken(f"channels of {x!r} in {groups} groups")
+        raise broken(f"the channels of {x!r} do not divide into {groups} groups")
     apart = shaping.reshaped(x, (x.shape[0], by, x.shape[1] // by, *x.shape[2:]))
     return shaping.reshaped(axes.swapaxes(apart, 1, 2), x.shape)
 
@@ -55,7 +55,7 @@ def _image(x: TracedArray) -> tuple[int, ...]:
 
 
 def columns(x: TracedArray, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> TracedArray:
-    """As torch.nn.functional.unfold."""
+    """Like torch.nn.functional.unfold."""
     (height, width), (down, right), (top, side), (by, across) = map(_two, (kernel_size, dilation, padding, stride))
     if x.ndim not in (3, 4) or min(height, width, down, right, by, across) < 1 or min(top, side) < 0:
         raise broken(f"unfold of {x!r} takes three or four dimensions, and sizes of at least 1")
@@ -88,13 +88,13 @@ def interpolate(
     mode: str = "nearest",
     recompute_scale_factor: Any = None,
 ) -> TracedArray:
-    """As torch.nn.functional.interpolate, to the nearest neighbours."""
+    """Like torch.nn.functional.interpolate, in the nearest-neighbour modes."""
     if mode not in ("nearest", "nearest-exact"):
         raise refused(f"interpolate in mode {mode!r}")
     import torch
 
     for axis in range(2, x.ndim):
-        # PyTorch says of positions along one axis where they go to.
+        # PyTorch itself resizes an array of positions along one axis.
         positions = torch.arange(x.shape[axis], dtype=torch.float64).reshape(1, 1, *_alone(x, axis, x.shape[axis]))
         wanted = None if size is None else _alone(x, axis, _each(size, axis - 2))
         scales = None if scale_factor is None else [float(n) for n in _alone(x, axis, _each(scale_factor, axis - 2))]
@@ -114,7 +114,7 @@ def interpolate(
 
 
 def _alone(x: TracedArray, axis: int, number: Any) -> list[Any]:
-    """A number for one of the axes of an image, and 1 for the others."""
+    """Return a list with a number for one axis of an image, and 1 for the others."""
     return [number if k == axis else 1 for k in range(2, x.ndim)]
 
 
@@ -131,7 +131,7 @@ def max_unpool(
     output_size: Any = None,
     rank: int = 2,
 ) -> TracedArray:
-    """As torch.nn.functional.max_unpool1d and so on: elements where indices say, zeros elsewhere."""
+    """Like torch.nn.functional.max_unpool1d and so on: elements at the places of indices, zeros elsewhere."""
     sizes = [
         (n - 1) * _each(kernel_size if stride is None else stride, k) + _each(kernel_size, k) - 2 * _each(padding, k)
         for k, n in enumerate(x.shape[-rank:])

@@ -1,4 +1,4 @@
-"""Python's and NumPy's indexing of traced arrays."""
+"""Indexing of traced arrays by NumPy's rules."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from anydml.tracing.sizes import Size, is_open
 from anydml.tracing.trace import Sizes, TracedArray
 
 
-def taken(x: TracedArray, key: Any) -> TracedArray:
-    """``x[key]``: ints, slices, ``...``, None, and index arrays, which NumPy broadcasts to each other.
+def indexed(x: TracedArray, key: Any) -> TracedArray:
+    """Return ``x[key]`` for ints, slices, ``...``, None, and index arrays that broadcast to each other.
 
     Raises:
-        FuseError: the key fits no array of this shape, or depends on elements.
+        FuseError: the key does not fit x's shape, or depends on elements.
     """
     x = x.trace.array(x)
     with named("indexing"):
@@ -39,14 +39,14 @@ def taken(x: TracedArray, key: Any) -> TracedArray:
 
 
 def _items(x: TracedArray, key: Any) -> list[Any]:
-    """The key's items, one for each axis, and None for new ones; arrays are NumPy's or traced."""
+    """Return the key's items, one per axis, and None for new axes; arrays are NumPy's or traced."""
     items: list[Any] = []
     for item in key if isinstance(key, tuple) else (key,):
         if item is None or item is Ellipsis or isinstance(item, slice):
             items.append(item)
         elif isinstance(item, TracedArray):
             if item.element.kind == "b":
-                raise refused("a mask as an index", "how many elements it takes is not known")
+                raise refused("a mask as an index", "the number of selected elements is unknown")
             items.append(x.trace.array(item))
         elif type(item) in (int, Size):
             items.append(item)
@@ -65,14 +65,14 @@ def _items(x: TracedArray, key: Any) -> list[Any]:
     return items
 
 
-class _OfMask(NamedTuple):
-    """Where a mask is true along one of its axes, and how long that is."""
+class _MaskAxis(NamedTuple):
+    """The coordinates of a mask's true elements along one of its axes, and the axis' size."""
 
     indices: Any
     size: int
 
     def indices_in(self, whole: int, axis: int) -> Any:
-        """The indices, if the mask is as long as what it picks from."""
+        """Return the coordinates after checking the mask's size."""
         if self.size != whole:
             message = f"a mask of size {self.size} does not fit axis {axis}, whose size is {whole}"
             raise broken(message, FuseIndexError)
@@ -80,13 +80,13 @@ class _OfMask(NamedTuple):
 
 
 def _known_items(item: Any) -> list[Any]:
-    """An index that is known: an int, an array of ints, or the arrays of ints that a mask stands for."""
+    """Convert a constant index to an int, an array of ints, or, for a mask, one array of ints per axis."""
     array = integers.known(item)
     check_known(array)
     if array.dtype == bool:
         if not array.ndim:
-            raise broken("a single bool is no index", FuseIndexError)
-        return [_OfMask(found, size) for found, size in zip(array.nonzero(), array.shape, strict=True)]
+            raise broken("a single bool is not an index", FuseIndexError)
+        return [_MaskAxis(found, size) for found, size in zip(array.nonzero(), array.shape, strict=True)]
     if not array.ndim:
         return [operator.index(array.item())]
     return [array.astype(np.int64) if not array.size and not isinstance(item, np.ndarray) else array]
@@ -112,7 +112,7 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
             advanced.append((number, len(shape)))
         else:
             start, size, step = 0, whole, 1
-            indices = item.indices_in(whole, axis) if isinstance(item, _OfMask) else item
+            indices = item.indices_in(whole, axis) if isinstance(item, _MaskAxis) else item
             arrays.append((len(shape), indices, whole))
             advanced.append((number, len(shape)))
             shape.append(whole)
@@ -129,11 +129,11 @@ def _taken(x: TracedArray, items: list[Any]) -> TracedArray:
 
 
 def bounds(item: slice, whole: int) -> tuple[int, int, int]:
-    """The first element that a slice takes of an axis, how many it takes, and the step; of none the first is 0.
+    """Resolve a slice of an axis to start, count and step; an empty slice starts at 0.
 
     Raises:
-        TypeError: it has other parts than integers and None.
-        ValueError: its step is 0.
+        TypeError: the slice has parts other than integers and None.
+        ValueError: the step is 0.
     """
     if not is_open((item.start, item.stop, item.step, whole)):
         start, stop, step = item.indices(whole)
@@ -160,7 +160,7 @@ def bounds(item: slice, whole: int) -> tuple[int, int, int]:
 
 
 def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> TracedArray:
-    """Elements picked by arrays, each along an axis; their own axes go to `place`."""
+    """Select elements by one array per indexed axis; the arrays' axes go to `place`."""
     first = arrays[0][0]
     if len(arrays) == 1:
         (_, indices, _), count = arrays[0], arrays[0][1].ndim
@@ -168,7 +168,7 @@ def _picked(x: TracedArray, arrays: list[tuple[int, Any, int]], place: int) -> T
     else:
         sizes: Sizes = common_shape([indices.shape for _, indices, _ in arrays])
         count = len(sizes)
-        # Those that are known have been found to lie inside, so that nothing is asked of them again.
+        # Constant indices are already checked.
         known = [
             (axis, broadcast(x.trace.array(known_indices(indices, whole)), sizes))
             for axis, indices, whole in arrays

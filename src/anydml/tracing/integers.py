@@ -1,4 +1,4 @@
-"""Sizes, counts and places that a function gives: integers, which may be open."""
+"""Conversion of sizes, counts and positions to integers, which may be open."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from anydml.tracing.sizes import Size
 
 
 def whole(number: Any) -> Any:
-    """An integer of any library as one of Python's; open sizes stay open.
+    """Convert an integer of any library to `int`; open sizes stay open.
 
     Raises:
-        TypeError: it is none.
+        TypeError: `number` is not an integer.
     """
     return number if type(number) is Size else operator.index(number)
 
 
 def wholes(numbers: Any) -> list[Any]:
-    """Integers, given as a list or as one.
+    """Convert one integer, or a list of integers, to a list.
 
     Raises:
-        TypeError: one of them is none.
+        TypeError: an item is not an integer.
     """
     return [*map(whole, numbers)] if is_list(numbers) else [whole(numbers)]
 
 
 def known(numbers: Any) -> np.ndarray[Any, Any]:
-    """Numbers as an array, which pins those that are open."""
+    """Convert numbers to a NumPy array; open ones are pinned."""
     found = np.asarray(numbers)
     if found.dtype == object and all(type(each) in (int, Size) for each in found.flat):
         return np.asarray([int(each) for each in found.flat]).reshape(found.shape)
@@ -37,5 +37,5 @@ def known(numbers: Any) -> np.ndarray[Any, Any]:
 
 
 def is_list(numbers: Any) -> bool:
-    """Whether there may be several numbers; one may also be an array of no dimensions."""
+    """Whether an argument is a list of numbers; an array without dimensions is not."""
     return hasattr(numbers, "__len__") and getattr(numbers, "ndim", 1) != 0

@@ -1,4 +1,4 @@
-"""Operations that join arrays, and take them apart."""
+"""Operations that join and split arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anydml.tracing.trace import TracedArray
 
 
 def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None) -> TracedArray:
-    """As NumPy's, and its ``concat``."""
+    """Like numpy.concatenate and numpy.concat."""
     if axis is None:
         arrays, axis = [axes.ravel(array) for array in arrays], 0
     found = shaping.joined(arrays, axis)
@@ -27,7 +27,7 @@ def concatenate(arrays: Sequence[TracedArray], axis: Any = 0, dtype: Any = None)
 
 
 def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:
-    """As torch.cat: tensors of shape (0,) join anything."""
+    """Like torch.cat, which skips tensors of shape (0,)."""
     others = [tensor for tensor in tensors if tensor.ndim != 1 or tensor.shape[0] != 0] or tensors
     if any(not tensor.ndim for tensor in tensors):
         raise broken("tensors without dimensions cannot be joined")
@@ -36,34 +36,34 @@ def cat(tensors: Sequence[TracedArray], dim: int = 0) -> TracedArray:
 
 
 def stack(arrays: Sequence[TracedArray], axis: int = 0, dtype: Any = None) -> TracedArray:
-    """As NumPy's and torch.stack."""
+    """Like numpy.stack and torch.stack."""
     if any(array.shape != arrays[0].shape for array in arrays):
-        raise broken("what is stacked must be of one shape")
+        raise broken("all arrays to stack must have the same shape")
     place = normalize_axis_index(axis, arrays[0].ndim + 1) if arrays else 0
     return concatenate([axes.expand_dims(array, place) for array in arrays], place, dtype)
 
 
 def stacked(arrays: Sequence[TracedArray], dtype: Any = None, rank: int = 1, axis: int = 0) -> TracedArray:
-    """NumPy's ``hstack`` and its like: arrays of so many dimensions at least, joined along an axis."""
+    """Like numpy.hstack, vstack and dstack: join arrays of at least `rank` dimensions along an axis."""
     parts = [axes.raised(array, rank) for array in arrays]
     along = 0 if rank == 1 and parts and parts[0].ndim == 1 else axis
     return concatenate(parts, along, dtype)
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.append."""
     trace = next(each.trace for each in (arr, values) if isinstance(each, TracedArray))
     return concatenate(shaping.arrays_of(trace, (arr, values)), axis)
 
 
 def column_stack(arrays: Sequence[TracedArray]) -> TracedArray:
-    """As NumPy's and torch.column_stack."""
+    """Like numpy.column_stack and torch.column_stack."""
     parts = [axes.raised(array, 1) for array in arrays]
     return concatenate([axes.expand_dims(part, 1) if part.ndim == 1 else part for part in parts], 1)
 
 
 def block(arrays: Any) -> TracedArray:
-    """As NumPy's: nested lists of arrays."""
+    """Like numpy.block, for nested lists of arrays."""
     depth, leaf = 0, arrays
     while isinstance(leaf, list):
         depth, leaf = depth + 1, leaf[0] if leaf else None
@@ -91,7 +91,7 @@ def _leaves(tree: Any, depth: int) -> Sequence[Any]:
 
 
 def block_diag(tensors: Sequence[TracedArray]) -> TracedArray:
-    """As torch.block_diag."""
+    """Like torch.block_diag."""
     if any(tensor.ndim > 2 for tensor in tensors):
         raise broken("block_diag takes tensors of at most 2 dimensions")
     blocks = [axes.raised(tensor, 2) for tensor in tensors]
@@ -105,7 +105,7 @@ def block_diag(tensors: Sequence[TracedArray]) -> TracedArray:
 
 
 def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
-    """As NumPy's, and torch.tensor_split."""
+    """Like numpy.array_split and torch.tensor_split."""
     axis = normalize_axis_index(axis, max(x.ndim, 1))
     if isinstance(indices_or_sections, TracedArray):
         raise refused("a split by a traced array", "shapes would depend on elements")
@@ -118,7 +118,7 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
         if count <= 0:
             raise broken("number sections must be larger than 0.")
         if count > MOST_ITEMS:
-            raise broken(f"{count} parts, of which there are {MOST_ITEMS} at most")
+            raise broken(f"{count} parts, but at most {MOST_ITEMS} are supported")
         each, more = divmod(size, count)
         ends = [k * each + min(k, more) for k in range(count + 1)]
     places = [bounds(slice(*pair), size) for pair in itertools.pairwise(ends)]
@@ -126,7 +126,7 @@ def array_split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
 
 
 def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
-    """As NumPy's."""
+    """Like numpy.split."""
     size = x.shape[normalize_axis_index(axis, x.ndim)]
     if not integers.is_list(indices_or_sections):
         count = operator.index(indices_or_sections)
@@ -136,7 +136,7 @@ def split(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = l
 
 
 def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: Any = list) -> Any:
-    """``hsplit`` and its like: along an axis of their own."""
+    """Like numpy.hsplit, vsplit and dsplit."""
     least = (2, 1, 3)[axis]
     if x.ndim < least:
         raise broken(f"{'vhd'[axis]}split only works on arrays of {least} or more dimensions")
@@ -144,14 +144,14 @@ def split_along(x: TracedArray, indices_or_sections: Any, axis: int = 0, kind: A
 
 
 def unstack(x: TracedArray, axis: int = 0) -> tuple[TracedArray, ...]:
-    """As NumPy's, and torch.unbind."""
+    """Like numpy.unstack and torch.unbind."""
     place = normalize_axis_index(axis, x.ndim)
     rest = (*x.shape[:place], *x.shape[place + 1 :])
     return tuple(shaping.reshaped(shaping.cut(x, place, k, 1), rest) for k in range(x.shape[place]))
 
 
 def chunk(x: TracedArray, chunks: int, dim: int = 0) -> tuple[TracedArray, ...]:
-    """As torch.chunk: as many parts as there are of the size that as many would take."""
+    """Like torch.chunk: parts of size ⌈size / chunks⌉, which may be fewer than `chunks`."""
     count, place = operator.index(chunks), axes.dimension(x, dim)
     if count <= 0:
         raise broken(f"chunks is {count}, but must be at least 1")
@@ -160,13 +160,13 @@ def chunk(x: TracedArray, chunks: int, dim: int = 0) -> tuple[TracedArray, ...]:
 
 
 def parts(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
-    """As torch.split and torch.split_with_sizes."""
+    """Like torch.split and torch.split_with_sizes."""
     place = axes.dimension(x, dim)
     whole, given = x.shape[place], integers.wholes(sizes)
     if not integers.is_list(sizes):
         size = given[0]
         if size < 0 or (whole and size == 0):
-            raise broken(f"parts of {size} elements")
+            raise broken(f"a part cannot have {size} elements")
         count = -(-whole // size) if whole else 1
         given = [*[size] * (count - 1), whole - size * (count - 1)]
     if any(part < 0 for part in given) or sum(given) != whole:
@@ -176,7 +176,7 @@ def parts(x: TracedArray, sizes: Any, dim: int = 0) -> tuple[TracedArray, ...]:
 
 
 def chunk_cat(tensors: Sequence[TracedArray], dim: int, num_chunks: int) -> TracedArray:
-    """As torch._chunk_cat: chunks of equal sizes, filled up with zeros, flattened and joined by number."""
+    """Like torch._chunk_cat: chunks of equal sizes, padded with zeros, flattened and joined chunk by chunk."""
     rows = []
     for tensor in tensors:
         place = axes.dimension(tensor, dim)

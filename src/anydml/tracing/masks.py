@@ -1,4 +1,4 @@
-"""Operations that take elements of several arrays by masks, and triangles of matrices."""
+"""Selection by masks, and triangles of matrices."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MASKS = frozenset(map(np.dtype, ("bool", "int8", "uint8")))
 
 
 def chosen(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
-    """Elements of x where a mask is not 0, of y elsewhere; the three are broadcast.
+    """Select elements of x where a mask is not 0, else of y; the three are broadcast.
 
     Raises:
-        FuseError: the mask has other elements than bytes, or the dtypes of x and y differ.
+        FuseError: the mask's elements are not bytes, or the dtypes of x and y differ.
     """
     if mask.element not in _MASKS:
-        raise refused(f"{mask!r} as a mask", "compare it with 0 before, and pass what that gives")
+        raise refused(f"{mask!r} as a mask", "pass the result of comparing it with 0")
     if x.element != y.element:
-        raise refused(f"{x!r} and {y!r} in one array", "give them one dtype before")
+        raise refused(f"{x!r} and {y!r} in one array", "convert them to one dtype first")
     shape = shaping.common_shape([mask.shape, x.shape, y.shape])
     by, x, y = (shaping.broadcast(each, shape) for each in (mask, x, y))
 
@@ -37,7 +37,7 @@ def chosen(mask: TracedArray, x: TracedArray, y: TracedArray) -> TracedArray:
 
 
 def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
-    """NumPy's and PyTorch's, of two arrays of one dtype, or of one and a number that it holds."""
+    """Like numpy.where and torch.where, for two arrays of one dtype, or an array and a number that fits its dtype."""
     if x is None or y is None:
         raise refused("where of a condition alone", "shapes would depend on elements")
     first, second = (_held(mask, each, other) for each, other in ((x, y), (y, x)))
@@ -45,7 +45,7 @@ def where(mask: TracedArray, x: Any = None, y: Any = None) -> TracedArray:
 
 
 def _held(mask: TracedArray, given: Any, other: Any) -> TracedArray:
-    """A number as an array of another one's dtype, where it holds it."""
+    """Convert a number to an array of another one's dtype, which must be able to hold it."""
     dtype = getattr(other, "element", getattr(other, "dtype", None))
     is_number = type(given) in (bool, int, float, complex) and isinstance(dtype, np.dtype)
     if is_number and np.result_type(dtype, given) == dtype:
@@ -54,21 +54,21 @@ def _held(mask: TracedArray, given: Any, other: Any) -> TracedArray:
 
 
 def masked_fill(x: TracedArray, mask: TracedArray, value: Any) -> TracedArray:
-    """As torch.masked_fill."""
+    """Like torch.masked_fill."""
     return chosen(mask, placing.number(x, value), x)
 
 
 def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArray:
-    """As torch.masked_scatter, by a mask that is known."""
+    """Like torch.masked_scatter, with a constant mask."""
     if isinstance(mask, TracedArray):
-        raise refused("masked_scatter by a traced mask", "where elements go would depend on others")
+        raise refused("masked_scatter by a traced mask", "the places of elements would depend on elements")
     if source.element != x.element:
-        raise refused(f"{source!r} put into {x!r}", "give them one dtype before")
+        raise refused(f"{source!r} put into {x!r}", "convert them to one dtype first")
     known = picks.known_array(mask)
     shape = shaping.common_shape([x.shape, known.shape])
     whole, at = shaping.broadcast(x, shape), np.flatnonzero(np.broadcast_to(known, shape))
     if len(at) > source.count:
-        raise broken(f"the mask takes {len(at)} elements, but source has {source.count}")
+        raise broken(f"the mask selects {len(at)} elements, but source has {source.count}")
     table = np.arange(whole.count)
     table[at] = np.arange(len(at)) + whole.count
     both = shaping.joined([axes.ravel(whole), axes.ravel(source)], 0)
@@ -76,7 +76,7 @@ def masked_scatter(x: TracedArray, mask: Any, source: TracedArray) -> TracedArra
 
 
 def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: bool = False) -> TracedArray:
-    """As torch.index_put."""
+    """Like torch.index_put."""
     if accumulate:
         raise refused("index_put with accumulate")
     found: list[Any] = []
@@ -84,7 +84,7 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
         known = each if isinstance(each, TracedArray) else picks.known_array(each)
         if isinstance(known, TracedArray) and known.element in (np.bool_, np.uint8):
             if values.count != 1 or len(indices) != 1:
-                raise refused("index_put by a traced mask", "where elements go would depend on others")
+                raise refused("index_put by a traced mask", "the places of elements would depend on elements")
             mask = shaping.reshaped(known, (*known.shape, *(1,) * (x.ndim - known.ndim)))
             return chosen(mask, shaping.reshaped(values, ()), x)
         is_mask = isinstance(known, np.ndarray) and known.dtype in (np.bool_, np.uint8)
@@ -93,13 +93,13 @@ def index_put(x: TracedArray, indices: Any, values: TracedArray, accumulate: boo
 
 
 def triangle(x: TracedArray, k: int = 0, is_upper: bool = False) -> TracedArray:
-    """NumPy's and PyTorch's ``tril`` and ``triu``: zeros on the other side of a diagonal."""
+    """Like numpy.tril and triu, and PyTorch's: zeros on one side of a diagonal."""
     if x.ndim == 1:
         x = shaping.broadcast(x, (x.shape[0], x.shape[0]))
     if x.ndim < 2:
-        raise broken(f"a triangle of {x!r}: it takes two dimensions at least")
+        raise broken(f"a triangle of {x!r}: it must have at least two dimensions")
     rows, columns = x.shape[-2:]
-    # A byte for each diagonal, from the one at the lower left on: 0 where zeros go.
+    # One byte per diagonal, from the lower left on: 0 on diagonals that become zero.
     diagonals = np.arange(1 - rows, columns)
     kept = x.trace.array((diagonals >= k if is_upper else diagonals <= k).astype(np.uint8))
     zero = shaping.broadcast(making.filled(x, ()), x.shape)
@@ -116,14 +116,14 @@ def triangle(x: TracedArray, k: int = 0, is_upper: bool = False) -> TracedArray:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> TracedArray:
-    """As numpy.select."""
+    """Like numpy.select."""
     if len(condlist) != len(choicelist) or not condlist:
         raise broken("list of cases must be same length as list of conditions, and not empty")
     every = [*condlist, *choicelist, default]
     trace = next(each.trace for each in every if isinstance(each, TracedArray))
     conditions = [trace.array(each) for each in condlist]
     if any(each.element.kind != "b" for each in conditions):
-        raise broken("conditions must be of bools")
+        raise broken("conditions must be arrays of bools")
     kept = next((each for each in choicelist if hasattr(each, "dtype")), default)
     choices = [_held(conditions[0], each, kept) for each in (*choicelist, default)]
     found = choices.pop()
@@ -134,7 +134,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 def choose(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
-    """As numpy.choose."""
+    """Like numpy.choose."""
     every = [a, *choices] if isinstance(choices, (list, tuple)) else [a, choices]
     trace = next(each.trace for each in every if isinstance(each, TracedArray))
     arrays = repeating.broadcast_arrays([trace.array(each) for each in choices])
@@ -142,7 +142,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> TracedArray:
         raise broken(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if isinstance(a, TracedArray):
         if mode != "raise":
-            raise broken(f"choices that are traced, in mode {mode!r}: their indices are refused where they are outside")
+            raise broken(f"traced choices in mode {mode!r}: only 'raise' is supported")
         by = picks.from_zero(a)
     else:
         known = np.asarray(a)

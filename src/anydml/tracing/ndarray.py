@@ -1,4 +1,4 @@
-"""Traced arrays of NumPy: what a function gets for NumPy's arrays while it is traced. They have NumPy's methods."""
+"""Traced NumPy arrays, which stand for NumPy arrays while a function is traced, with NumPy's methods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class TracedNdarray(TracedArray):
 
     @property
     def T(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
-        """All axes reversed."""
+        """The array with its axes reversed."""
         return self.transpose()
 
     @property
     def mT(self) -> TracedArray:  # noqa: N802  # as NumPy calls it
-        """The last two axes exchanged."""
+        """The array with its last two axes swapped."""
         return self._called(np.swapaxes, -1, -2)
 
     def __iter__(self) -> Iterator[TracedArray]:
@@ -33,20 +33,20 @@ class TracedNdarray(TracedArray):
         return (self[k] for k in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> TracedArray:
-        from anydml.tracing.indexing import taken
+        from anydml.tracing.indexing import indexed
 
-        return taken(self, key)
+        return indexed(self, key)
 
     def reshape(self, *shape: Any, **named: Any) -> TracedArray:
-        """As NumPy's, in order 'C' or 'F'."""
+        """Like NumPy's method, in order 'C' or 'F'."""
         return self._called(np.reshape, shape[0] if len(shape) == 1 else shape, **named)
 
     def transpose(self, *axes: Any) -> TracedArray:
-        """As NumPy's."""
+        """Like numpy.transpose."""
         return self._called(np.transpose, None if not axes else axes[0] if len(axes) == 1 else axes)
 
     def flatten(self, order: str = "C") -> TracedArray:
-        """As NumPy's, in order 'C' or 'F'."""
+        """Like NumPy's method, in order 'C' or 'F'."""
         return self._called(np.ravel, order)
 
     def _called(self, function: Any, *arguments: Any, **named: Any) -> TracedArray:
@@ -68,7 +68,7 @@ class TracedNdarray(TracedArray):
 
     @property
     def anydml_functions(self) -> Any:
-        """The functions of anydml for traced arrays."""
+        """The functions of anydml on traced arrays."""
         from anydml.tracing import own_calls
 
         return own_calls

@@ -1,6 +1,6 @@
-"""NumPy's words: functions that move, with its own parameters.
+"""The table of NumPy's functions that move, with NumPy's parameters.
 
-An `order` of copies is ignored, as results are packed.
+An `order` of copies is ignored, since results are packed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from anydml.tracing import axes, joins, making, masks, padding, picks, placing, repeating, shaping
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import Table, Undecided, Word, lines, said
+from anydml.tracing.words import Table, Undecided, Word, call_word, lines
 
 
 def called(trace: Trace, function: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """What one of NumPy's functions gives.
+    """Call one of NumPy's functions on traced arrays.
 
     Raises:
-        FuseError: it computes, or its arguments do not fit.
+        FuseError: the function computes, or its arguments do not fit.
     """
     module, own = getattr(function, "__module__", "numpy"), getattr(function, "__name__", str(function))
     key = f"{module}.{own}".removeprefix("numpy.")
-    return said(NUMPY, key, f"{module}.{own}", trace, arguments, keywords)
+    return call_word(NUMPY, key, f"{module}.{own}", trace, arguments, keywords)
 
 
 def _size(x: TracedArray, axis: Any = None) -> int:
@@ -51,7 +51,7 @@ NUMPY: Table = {
     **lines("roll", axes.roll, "@a shift axis=None"),
     **lines("fft.fftshift", axes.shifted, "@x axes=None"),
     **lines("fft.ifftshift", axes.shifted, "@x axes=None", by=-1),
-    # Parts and wholes
+    # Joining and splitting
     **lines("concatenate", joins.concatenate, "@@arrays axis=0 -out dtype=None -casting"),
     **lines("stack", joins.stack, "@@arrays axis=0 -out dtype=None -casting"),
     **lines("hstack", joins.stacked, "@@tup dtype=None -casting", rank=1, axis=1),
@@ -73,14 +73,14 @@ NUMPY: Table = {
     ),
     **lines("insert", placing.insert, "@arr obj values axis=None"),
     **lines("delete", picks.delete, "@arr obj axis=None"),
-    # Several times
+    # Repetition
     **lines("tile", repeating.tile, "@A reps"),
     **lines("repeat", repeating.repeat, "@a repeats axis=None"),
     **lines("resize", placing.resize, "@a new_shape"),
     **lines("broadcast_to", shaping.broadcast_to, "@array shape -subok"),
     **lines("broadcast_arrays", repeating.broadcast_arrays, "@*args -subok"),
     **lines("meshgrid", repeating.meshgrid, "@*xi indexing='xy' sparse=False -copy"),
-    # Picks
+    # Selection
     **lines("take", picks.take, "@a indices axis=None -out mode='raise'"),
     **lines("take_along_axis", picks.take_along_axis, "@arr indices axis=-1"),
     **lines("compress", picks.compress, "condition @a axis=None -out"),
@@ -100,7 +100,7 @@ NUMPY: Table = {
     **lines("diagflat", placing.diagflat, "@v k=0"),
     **lines("tril", masks.triangle, "@m k=0"),
     **lines("triu", masks.triangle, "@m k=0", is_upper=True),
-    # Arrays like others. Nothing can be written into an empty one, so its elements may as well be known.
+    # Constants. Nothing can be written into an empty array, so it may be zeros.
     **lines("zeros_like", making.like, "@a dtype=None -order -subok shape=None -device"),
     **lines("empty_like", making.like, "@prototype dtype=None -order -subok shape=None -device"),
     **lines("ones_like", making.like, "@a dtype=None -order -subok shape=None -device", number=1),
@@ -113,10 +113,10 @@ NUMPY: Table = {
     **lines("shape", lambda x: x.shape, "@a"),
     **lines("ndim", lambda x: x.ndim, "@a"),
     **lines("size", _size, "@a axis=None"),
-    # Refused, with the reason
+    # Unsupported, with the reason
     **{name: Undecided(name) for name in ("nonzero", "flatnonzero", "argwhere", "unique")},
 }
-"""NumPy's functions by name, with the module's where it is not NumPy's own."""
+"""NumPy's functions by name, including the submodule's."""
 
 METHODS = frozenset(["swapaxes", "ravel", "squeeze", "repeat", "take", "diagonal", "choose"])
-"""Those that arrays have as methods of the same parameters."""
+"""Functions that are also methods of arrays, with the same parameters."""

@@ -1,4 +1,4 @@
-"""Python's `len`, `max` and `min` for the function that is traced: sizes stay open where Python needs integers."""
+"""`len`, `max` and `min` for traced functions: open sizes stay open, where Python's would need integers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _min(*arguments: Any, **named: Any) -> Any:
 
 
 def _extreme(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """The largest or smallest of sizes, whichever it is in a call; with a number among them, Python compares them."""
+    """Return the open maximum or minimum of open sizes; if a number is among the arguments, Python compares them."""
     if named or (len(arguments) == 1 and type(arguments[0]) in (str, bytes)):
         return function(*arguments, **named)
     values = [*arguments[0]] if len(arguments) == 1 else [*arguments]
@@ -38,7 +38,7 @@ _OPEN = {**vars(builtins), "len": _len, "max": _max, "min": _min}
 
 
 def opened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose own code, not that of others that it calls, has such builtins; others as they are."""
+    """Return a copy of a Python function that uses these builtins itself; other callables are returned unchanged."""
     if inspect.ismethod(function):
         return types.MethodType(opened(function.__func__), function.__self__)
     if not isinstance(function, types.FunctionType) or not {"len", "max", "min"} & {*_names(function.__code__)}:
@@ -51,6 +51,6 @@ def opened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """The names that code looks up, and those of functions inside it."""
+    """Return the global names of a code object and of functions inside it."""
     inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     return [*code.co_names, *(name for each in inner for name in _names(each))]

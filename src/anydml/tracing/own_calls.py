@@ -1,4 +1,4 @@
-"""anydml's functions of traced arrays: as those of arrays, without `out`."""
+"""anydml's functions on traced arrays: those on arrays, without `out`."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from anydml.tracing.trace import Trace, TracedArray
 
 
 def check_out(name: str, out: Any) -> None:
-    """Nothing is written while a function is traced.
+    """Check that `out` is None.
 
     Raises:
-        FuseError: something should be.
+        FuseError: it is not.
     """
     if out is not None:
-        raise refused(f"{name} with out", "take the result instead")
+        raise refused(f"{name} with out", "use the result instead")
 
 
 def __getattr__(name: str) -> Any:
-    """Every other function of `anydml.functions`."""
+    """Return any other function of `anydml.functions`."""
     if name not in FUNCTIONS:
         raise AttributeError(name)
     return partial(_called, FUNCTIONS[name])
 
 
 def _called(function: Function, *arguments: Any, **named: Any) -> Any:
-    """What a function makes: composed, if it can be, or else moved into scratch."""
+    """Call a function: compose its results if possible, else move them to scratch."""
     given = {**dict(zip([each.name for each in function.parameters], arguments, strict=False)), **named}
     values = [given.get(each.name, each.default) for each in function.parameters]
     label = function.label
@@ -63,11 +63,11 @@ def _called(function: Function, *arguments: Any, **named: Any) -> Any:
             results = [_COMPOSED[function.name](*([arrays] if function.is_of_lists else arrays), *others)]
     else:
         for parameter, each in zip([p for p in function.arrays if p.is_index], indices, strict=True):
-            # What may be refused is looked at before anything moves.
+            # Indices that may be out of range are checked before any move, so they cannot be in scratch.
             found = operand_of(each.value)
             if "refuse" in inferred.parameters and each.count and (found is None or found[0] >= SCRATCH):
                 hint = f"pass {parameter.name} as an argument, or out_of_range={_other_word(function)!r}"
-                raise refusing.broken(f"{label}: indices out of range are found before anything moves: {hint}")
+                raise refusing.broken(f"{label}: indices are checked before anything moves: {hint}")
         make = function.constants
         made = trace.composer.moved(
             [each.value for each in inputs],
@@ -88,7 +88,7 @@ def _other_word(function: Function) -> str:
 
 
 def _inputs(function: Function, values: Sequence[Any]) -> tuple[Trace, list[TracedArray], list[Any]]:
-    """Of which call they are, the arrays that are data, and those that say which elements move."""
+    """Return the trace, the data arrays, and the indices and masks of a call."""
     by_name = {each.name: value for each, value in zip(function.parameters, values, strict=True)}
     names = [each.name for each in function.arrays]
     every = [by_name[name] for name in names]
@@ -118,11 +118,11 @@ _COMPOSED: dict[str, Callable[..., TracedArray]] = {
     "stack": joins.stack,
     "tile": repeating.tile,
 }
-"""What is composed as NumPy's function of the same elements; rules are those of the function."""
+"""Functions that are composed by NumPy's equivalent, after anydml's checks."""
 
 
 def _indices(trace: Trace, function: Function, field: str, given: Any) -> Any:
-    """Indices of this trace, or, where the function composes, NumPy's if they are known."""
+    """Return indices as a traced array; constant ones of a function that composes as NumPy's."""
     is_traced, composes = isinstance(given, TracedArray), function.compose is not None
     found: Any = given if is_traced else known(given)
     if not is_traced and not found.size and not isinstance(given, np.ndarray):
@@ -147,7 +147,7 @@ def _mask(trace: Trace, label: str, field: str, given: Any) -> TracedArray:
 
 
 def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any:
-    """An argument that is no array, in Python's own types."""
+    """Convert an argument that is not an array to Python's own types."""
     kind, field = parameter.kind, parameter.name
     if kind == "Scalar":
         return Element.of(label, field, value, x.element)
@@ -167,7 +167,7 @@ def _number(label: str, parameter: Parameter, value: Any, x: TracedArray) -> Any
 
 
 def nonzero_coordinates(x: TracedArray) -> NoReturn:
-    """Nothing that can be traced.
+    """Refuse: the result's shape depends on elements.
 
     Raises:
         FuseError: always.
@@ -177,9 +177,9 @@ def nonzero_coordinates(x: TracedArray) -> NoReturn:
         array([[0, 1],
                [1, 0]])
     """
-    raise refused("nonzero_coordinates", "shapes would depend on elements: call it outside, and pass what it found")
+    raise refused("nonzero_coordinates", "shapes would depend on elements: call it outside and pass the result")
 
 
 def copy(x: TracedArray) -> TracedArray:
-    """As `anydml.copy`: results of a fused function are always new."""
+    """Return x: results of a fused function are copies anyway."""
     return x.trace.array(x)

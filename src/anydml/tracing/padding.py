@@ -1,4 +1,4 @@
-"""Pads of traced arrays: fills, and slices of what there is."""
+"""Padding of traced arrays by fills and slices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anydml.tracing.sizes import is_open
 from anydml.tracing.trace import TracedArray
 
 MODES = ("edge", "reflect", "symmetric", "wrap")
-"""Modes in which every element stands already in the array."""
+"""Modes that copy elements of the array itself."""
 
 
 def pad(
@@ -26,7 +26,7 @@ def pad(
     end_values: Any = None,
     stat_length: Any = None,
 ) -> TracedArray:
-    """As NumPy's, in the modes that compute nothing.
+    """Like numpy.pad, in the modes that compute nothing.
 
     Raises:
         FuseError: the mode computes, or arguments do not fit.
@@ -57,19 +57,19 @@ def pad(
 
 
 def pad_around(x: TracedArray, pads: Sequence[int], mode: str, value: Any) -> TracedArray:
-    """As `anydml.pad`: all starts, then all ends."""
+    """Like `anydml.pad`: all starts, then all ends."""
     around = [*zip(pads[: x.ndim], pads[x.ndim :], strict=True)]
     return pad(x, around, mode, value if mode == "constant" else None)
 
 
 def extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
-    """An axis that is not empty, with elements of its own before and behind it; less of it where counts are negative.
+    """Pad a non-empty axis with its own elements; negative counts crop.
 
     Args:
-        x: what is extended.
+        x: the array.
         axis: 0 to rank − 1.
         before: elements before the first one.
-        after: elements behind the last one.
+        after: elements after the last one.
         mode: one of `MODES`.
     """
     size = x.shape[axis]
@@ -88,7 +88,7 @@ def extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> T
 
 
 def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
-    """`count` elements of an axis that begins anew at its end, from `start` on; none where the count is negative."""
+    """Return `count` elements of an axis from `start` on, with wrap-around; none if the count is negative."""
     if count <= 0:
         return cut(x, axis, 0, 0)
     size = x.shape[axis]
@@ -106,21 +106,21 @@ def again(x: TracedArray, axis: int, start: int, count: int) -> TracedArray:
 
 
 def constant(x: TracedArray, axis: int, count: int, number: Any) -> list[TracedArray]:
-    """`count` elements that are all one number along an axis, and as many as x has along the others; [] for none."""
+    """Return an array like x, but with `count` elements along an axis, filled with a number; [] if `count` is 0."""
     if not is_open((count,)) and not count:
         return []
     return [filled(x, (*x.shape[:axis], count, *x.shape[axis + 1 :]), None, number)]
 
 
 def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
-    """Counts before and after, one pair an axis."""
+    """Return one pair of counts, before and after, per axis."""
     if isinstance(pad_width, dict):
         pairs: list[Any] = [(0, 0)] * rank
         for axis, width in pad_width.items():
             pairs[range(rank)[axis]] = width
     else:
         given = pad_width.tolist() if isinstance(pad_width, np.ndarray) else pad_width
-        # One for all axes, or one for each.
+        # One pair for all axes, or one per axis.
         pairs = [*given] if is_list(given) and any(map(is_list, given)) else [given]
         pairs = pairs * rank if len(pairs) == 1 else pairs
     counts = [wholes(pair) * (2 if len(wholes(pair)) == 1 else 1) for pair in pairs]
@@ -130,15 +130,15 @@ def _pairs(pad_width: Any, rank: int) -> list[tuple[int, int]]:
 
 
 def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: Any = None) -> TracedArray:
-    """As torch.nn.functional.pad: pairs of counts for the last dimension, then those before; negative ones crop."""
+    """Like torch.nn.functional.pad: pairs of counts from the last dimension on; negative ones crop."""
     counts = wholes(pad)
     if len(counts) % 2 or len(counts) > 2 * x.ndim:
-        raise broken(f"pad has {len(counts)} counts for {x!r}: two for each dimension, from the last one on")
+        raise broken(f"pad has {len(counts)} counts for {x!r}: it must have two per dimension, from the last one on")
     pairs = {x.ndim - 1 - k: (counts[2 * k], counts[2 * k + 1]) for k in range(len(counts) // 2)}
     for axis, (before, after) in pairs.items():
         size = x.shape[axis]
         if size + min(before, 0) + min(after, 0) < 0:
-            raise broken(f"pad {counts} leaves less than nothing of dimension {axis} of {x!r}")
+            raise broken(f"pad {counts} crops more than dimension {axis} of {x!r}")
         if mode != "constant":
             x = _extended(x, axis, before, after, mode)
             continue
@@ -150,20 +150,20 @@ def pad_last(x: TracedArray, pad: Sequence[int], mode: str = "constant", value: 
 
 
 def pad_constant(x: TracedArray, pad: Sequence[int], value: Any = 0) -> TracedArray:
-    """As torch.constant_pad_nd."""
+    """Like torch.constant_pad_nd."""
     return pad_last(x, pad, value=value)
 
 
 _MODES = {"replicate": "edge", "reflect": "reflect", "circular": "wrap"}
-"""What NumPy calls modes of PyTorch's."""
+"""NumPy's names of PyTorch's modes."""
 
 
 def _extended(x: TracedArray, axis: int, before: int, after: int, mode: str) -> TracedArray:
-    """An axis with elements of its own around it, where PyTorch has the mode and allows so many."""
+    """Pad an axis with its own elements, in PyTorch's modes and within PyTorch's limits."""
     if mode not in _MODES:
         raise refused(f"pad in mode {mode!r}")
     if mode == "circular" and min(before, after) < 0:
-        # What is left of the dimension goes round.
+        # After cropping, the rest of the dimension wraps around.
         left = x.shape[axis] + min(before, 0) + min(after, 0)
         x = cut(x, axis, max(-before, 0), max(left, 0))
         before, after = max(before, 0), max(after, 0)

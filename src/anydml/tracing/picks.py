@@ -1,4 +1,4 @@
-"""Operations that take elements by where they stand: at indices, in windows, along diagonals."""
+"""Operations that select elements: by indices, in windows, along diagonals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anydml.errors import FuseIndexError
 from anydml.moves.move import Outside
 from anydml.text import counted
 from anydml.tracing import axes, integers, shaping
-from anydml.tracing.indexing import taken
+from anydml.tracing.indexing import indexed
 from anydml.tracing.refusing import CLAMPING, broken, refused
 from anydml.tracing.trace import TracedArray
 
@@ -21,20 +21,20 @@ Array = np.ndarray[Any, Any]
 
 
 def item(x: TracedArray, key: Any) -> TracedArray:
-    """``x[key]``."""
-    return taken(x, key)
+    """Return ``x[key]``."""
+    return indexed(x, key)
 
 
 def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") -> TracedArray:
-    """As NumPy's."""
+    """Like NumPy's method."""
     x = axes.ravel(x) if axis is None else x
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
     if mode not in ("raise", "wrap", "clip"):
-        raise broken(f"mode is {mode!r}: one of 'raise', 'wrap' and 'clip'")
+        raise broken(f"mode is {mode!r}, but must be 'raise', 'wrap' or 'clip'")
     if isinstance(indices, TracedArray):
         if mode != "raise":
             hint = f"{CLAMPING} clamps, and counts back from the end"
-            raise broken(f"indices that are traced, in mode {mode!r}: {hint}")
+            raise broken(f"traced indices in mode {mode!r}: {hint}")
         return shaping.picked(x, indices, axis)
     known = known_array(indices)
     shaping.check_known(known)
@@ -44,7 +44,7 @@ def take(x: TracedArray, indices: Any, axis: Any = None, mode: str = "raise") ->
 
 
 def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.take_along_axis."""
     if axis is None:
         x, axis = axes.ravel(x), 0
     axis = normalize_axis_index(axis, x.ndim)
@@ -56,7 +56,7 @@ def take_along_axis(x: TracedArray, indices: Any, axis: Any = -1) -> TracedArray
 
 
 def _along_broadcast(x: TracedArray, index: TracedArray, axis: int, outside: Outside) -> TracedArray:
-    """Both broadcast to each other beside the axis."""
+    """Select along an axis after broadcasting both along all others."""
     sizes = [*shaping.common_shape([(*each.shape[:axis], 1, *each.shape[axis + 1 :]) for each in (x, index)])]
     wide, long = [*sizes], [*sizes]
     wide[axis], long[axis] = x.shape[axis], index.shape[axis]
@@ -64,7 +64,7 @@ def _along_broadcast(x: TracedArray, index: TracedArray, axis: int, outside: Out
 
 
 def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray:
-    """As torch.take_along_dim."""
+    """Like torch.take_along_dim."""
     by = indices if isinstance(indices, TracedArray) else known_array(indices)
     if dim is None:
         x, by, dim = axes.ravel(x), by.reshape(-1), 0
@@ -74,7 +74,7 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
 
 
 def picked_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """Elements along a dimension by indices of 0 and more, whose other sizes may be smaller than the tensor's."""
+    """Like torch.gather: indices are 0 or more, and their other sizes may be smaller than the tensor's."""
     by, place = index if isinstance(index, TracedArray) else known_array(index), axes.dimension(x, dim)
     shape = tuple(by.shape)
     if 0 in shape:
@@ -88,34 +88,34 @@ def picked_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
 
 
 def within(x: TracedArray, sizes: Sequence[int], place: int) -> TracedArray:
-    """The first elements along every dimension but one.
+    """Crop every dimension but one to `sizes`.
 
     Raises:
-        FuseError: there are fewer.
+        FuseError: x is smaller.
     """
     if any(n > whole for k, (n, whole) in enumerate(zip(sizes, x.shape, strict=True)) if k != place):
-        raise broken(f"indices of shape {tuple(sizes)} are larger than {x.shape} beside dimension {place}")
+        raise broken(f"indices of shape {tuple(sizes)} exceed {x.shape} in a dimension other than {place}")
     wanted = [x.shape[k] if k == place else n for k, n in enumerate(sizes)]
     return shaping.sliced(x, [0] * x.ndim, wanted, [1] * x.ndim)
 
 
 def index_select(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """As torch.index_select: indices are 0 or more."""
+    """Like torch.index_select; indices are 0 or more."""
     if np.ndim(index) > 1:
-        raise broken("index has one dimension")
+        raise broken("index must have one dimension")
     by = from_zero(axes.raised(index, 1) if isinstance(index, TracedArray) else np.atleast_1d(known_array(index)))
     found = shaping.picked(axes.raised(x, 1), by, axes.dimension(x, dim))
     return found if x.ndim else shaping.reshaped(found, ())
 
 
 def element(x: TracedArray, index: Any) -> TracedArray:
-    """As torch.take: of all elements in order; negative indices count from their end."""
+    """Like torch.take: index the flattened tensor; negative indices count from the end."""
     by = index if isinstance(index, TracedArray) else known_array(index)
     return shaping.picked(axes.ravel(x), by, 0)
 
 
 def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm: Any = None) -> TracedArray:
-    """As torch.nn.functional.embedding, without a norm."""
+    """Like torch.nn.functional.embedding, without max_norm."""
     if max_norm is not None:
         raise refused("embedding with max_norm")
     if weight.ndim != 2:
@@ -125,11 +125,11 @@ def embedding(input: Any, weight: TracedArray, padding_idx: Any = None, max_norm
 
 
 def narrow(x: TracedArray, dim: int, start: Any, length: int) -> TracedArray:
-    """As torch.narrow; a start that is traced is 0 or more."""
+    """Like torch.narrow; a traced start is 0 or more."""
     place, size = axes.dimension(x, dim), integers.whole(length)
     whole = x.shape[place]
     if isinstance(start, TracedArray):
-        # Where a window begins is an index of windows.
+        # A traced start indexes the windows of this length.
         if not 0 <= size <= whole:
             raise broken(f"length {size} exceeds a dimension of size {whole}")
         found = windows(x, place, size, 1)
@@ -149,7 +149,7 @@ def _without(sizes: Sequence[int], axis: int) -> tuple[int, ...]:
 
 
 def select(x: TracedArray, dim: int, index: int) -> TracedArray:
-    """As torch.select."""
+    """Like torch.select."""
     place = axes.dimension(x, dim)
     if isinstance(index, TracedArray):
         return shaping.reshaped(shaping.picked(x, axes.ravel(index), place), _without(x.shape, place))
@@ -160,14 +160,14 @@ def select(x: TracedArray, dim: int, index: int) -> TracedArray:
 
 
 def sliced(x: TracedArray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> TracedArray:
-    """As torch.ops.aten.slice."""
-    return taken(x, (*(slice(None),) * axes.dimension(x, dim), slice(start, end, step)))
+    """Like torch.ops.aten.slice."""
+    return indexed(x, (*(slice(None),) * axes.dimension(x, dim), slice(start, end, step)))
 
 
 def windows(x: TracedArray, dimension: int, size: int, step: int) -> TracedArray:
-    """As torch.Tensor.unfold: windows follow each other along a dimension; the last one is inside them."""
+    """Like torch.Tensor.unfold: windows along a dimension, whose elements become the last dimension."""
     if not x.ndim:
-        # The one dimension becomes that of the window.
+        # A scalar is one window of one element.
         found = windows(shaping.reshaped(x, (1,)), dimension, size, step)
         return shaping.reshaped(found, found.shape[1:])
     place, length = axes.dimension(x, dimension), integers.whole(size)
@@ -178,7 +178,7 @@ def windows(x: TracedArray, dimension: int, size: int, step: int) -> TracedArray
 
 
 def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.sliding_window_view."""
     lengths = integers.wholes(window_shape)
     along = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     if len(lengths) != len(along):
@@ -189,7 +189,7 @@ def sliding_window_view(x: TracedArray, window_shape: Any, axis: Any = None) -> 
 
 
 def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> TracedArray:
-    """As NumPy's and PyTorch's."""
+    """Like numpy.diagonal and torch.diagonal."""
     first, second = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
     if first == second:
         raise broken("axis1 and axis2 cannot be the same")
@@ -200,13 +200,13 @@ def diagonal(x: TracedArray, offset: int = 0, axis1: int = 0, axis2: int = 1) ->
 
 
 def diagonal_at(rows: int, columns: int, offset: int) -> tuple[int, int, int]:
-    """Row and column where a diagonal of a matrix begins, and how long it is."""
+    """Return the start row and column of a matrix' diagonal, and its length."""
     row, column = max(-offset, 0), max(offset, 0)
     return row, column, max(min(rows - row, columns - column), 0)
 
 
 def delete(x: TracedArray, obj: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's; what is left out is known."""
+    """Like numpy.delete, with constant positions."""
     if axis is None:
         x, axis = axes.ravel(x), 0
     place = normalize_axis_index(axis, x.ndim)
@@ -216,7 +216,7 @@ def delete(x: TracedArray, obj: Any, axis: Any = None) -> TracedArray:
 
 
 def compress(condition: Any, x: TracedArray, axis: Any = None) -> TracedArray:
-    """As NumPy's; what is kept is known."""
+    """Like numpy.compress, with a constant condition."""
     known_object(condition)
     if np.ndim(condition) != 1:
         raise broken("condition must be a 1-d array")
@@ -224,31 +224,31 @@ def compress(condition: Any, x: TracedArray, axis: Any = None) -> TracedArray:
 
 
 def extract(condition: Any, x: TracedArray) -> TracedArray:
-    """As NumPy's; what is kept is known."""
+    """Like numpy.extract, with a constant condition."""
     known_object(condition)
     return take(x, np.flatnonzero(condition))
 
 
 def known_object(given: Any) -> None:
-    """What decides a shape is known.
+    """Check that an argument that determines a shape is constant.
 
     Raises:
         FuseError: it is traced.
     """
     if isinstance(given, TracedArray):
-        raise refused(f"{given!r} that decides what is kept", "the result's shape would depend on elements")
+        raise refused(f"selection by {given!r}", "the result's shape would depend on elements")
 
 
 def known_array(indices: Any) -> Array:
-    """Indices that are known, as NumPy's."""
+    """Return constant indices as a NumPy array."""
     return received("indices", indices)[0]
 
 
 def index_array(x: TracedArray, index: Any, size: int) -> TracedArray:
-    """Indices of 0 or more, of this trace; those that are known lie inside.
+    """Return indices of 0 or more as a traced array.
 
     Raises:
-        FuseError: one that is known lies outside.
+        FuseError: a constant index is out of range.
     """
     if isinstance(index, TracedArray):
         return from_zero(index)  # type: ignore[no-any-return]
@@ -256,12 +256,12 @@ def index_array(x: TracedArray, index: Any, size: int) -> TracedArray:
 
 
 def from_zero(indices: Any) -> Any:
-    """Indices of which negative ones are out of range."""
+    """Mark negative indices as out of range."""
     if isinstance(indices, TracedArray):
         name = indices.element.name
         if name not in ("int32", "int64"):
             return indices
-        # As unsigned ones they are beyond any size.
+        # Read as unsigned, negative numbers exceed any size.
         indices.trace.are_unsigned(indices.value, 8 * indices.itemsize)
         return indices.trace.made(indices.value, np.dtype(f"u{name}"))
     shaping.check_known(indices)

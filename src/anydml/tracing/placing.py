@@ -1,4 +1,4 @@
-"""Operations that put elements into an array: the rest of it stays."""
+"""Operations that replace some elements of an array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASON = "elements are written over others"
 
 
 class Along(NamedTuple):
-    """Coordinates ``start + step·c``, where c is the part's along a dimension."""
+    """Coordinates ``start + step·c``, where c is the part's coordinate along a dimension."""
 
     dim: int
     start: int = 0
@@ -29,25 +29,25 @@ class Along(NamedTuple):
 
 
 class At(NamedTuple):
-    """Coordinates that indices of the part's shape say."""
+    """Coordinates given by indices of the part's shape."""
 
     indices: TracedArray
     outside: Outside
 
 
 def placed(x: TracedArray, part: TracedArray, places: Sequence[Along | At]) -> TracedArray:
-    """An array with others at some places: of several for one place, the last one in row-major order stays.
+    """Replace elements of an array; the last of several elements for one place, in row-major order, wins.
 
     Args:
-        x: what is written over.
-        part: what is put.
-        places: for each axis of x, its coordinates.
+        x: the array.
+        part: the new elements.
+        places: the new elements' coordinates along each axis of x.
 
     Raises:
-        FuseError: indices are of another dtype, or have to move before they could be refused; dtypes differ.
+        FuseError: the indices' dtype is not supported, they would move before they are checked, or dtypes differ.
     """
     if part.element != x.element:
-        raise refused(f"{part!r} put into {x!r}", "give them one dtype before")
+        raise refused(f"{part!r} put into {x!r}", "convert them to one dtype first")
     if not part.count:
         return x
     found = [place for place in places if isinstance(place, At)]
@@ -79,17 +79,17 @@ def _check(place: At, size: int) -> None:
         raise broken("an axis is empty, but there are indices", FuseIndexError)
     own = operand_of(place.indices.value)
     if place.outside == "refuse" and (own is None or own[0] >= SCRATCH):
-        hint = "pass them as an argument, as they are"
-        raise broken(f"indices out of range are found before anything moves, but these have to move before: {hint}")
+        hint = "pass them as an argument"
+        raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")
 
 
 def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray, is_from_zero: bool = False) -> TracedArray:
-    """``x[:, indices, …] = values``, for indices along some axes in a row.
+    """``x[:, indices, …] = values``, for indices along adjacent axes.
 
     Args:
-        x: what is written over.
-        indices: traced, or NumPy's, by axis in rising order; they broadcast to each other.
-        values: what is put; it broadcasts.
+        x: the array.
+        indices: traced or NumPy arrays, by axis in ascending order; they broadcast to each other.
+        values: the new elements, which broadcast.
         is_from_zero: whether negative indices are out of range.
     """
     shape = shaping.common_shape([each.shape for each in indices.values()])
@@ -107,14 +107,14 @@ def put_at(x: TracedArray, indices: Mapping[int, Any], values: TracedArray, is_f
 
 
 def number(x: TracedArray, value: Any) -> TracedArray:
-    """A value as an array of x's dtype: a number that it holds, or a traced array of it."""
+    """Convert a value to an array of x's dtype: a number that fits, or a traced array of this dtype."""
     if isinstance(value, TracedArray) or integers.is_list(value):
         return x.trace.array(value)
     return shaping.filled(x, (), None, value.item() if hasattr(value, "item") else value)
 
 
 def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) -> TracedArray:
-    """As torch.scatter; of several elements for one place, the last one stays."""
+    """Like torch.scatter; the last of several elements for one place wins."""
     if reduce is not None:
         raise refused(f"scatter with reduce={reduce!r}")
     by, place = index if isinstance(index, TracedArray) else picks.known_array(index), axes.dimension(x, dim)
@@ -135,23 +135,23 @@ def scatter(x: TracedArray, dim: int, index: Any, src: Any, reduce: Any = None) 
 
 
 def index_copy(x: TracedArray, dim: int, index: Any, source: TracedArray) -> TracedArray:
-    """As torch.index_copy."""
+    """Like torch.index_copy."""
     by = index if isinstance(index, TracedArray) else picks.known_array(index)
     whole, part, place = axes.raised(x, 1), axes.raised(source, 1), axes.dimension(x, dim)
     if part.shape != (*whole.shape[:place], by.reshape(-1).shape[0], *whole.shape[place + 1 :]):
-        raise broken(f"source has shape {source.shape}: it must be x's, {x.shape}, with an element an index")
+        raise broken(f"source has shape {source.shape}: it must be x's, {x.shape}, with one element per index")
     return shaping.reshaped(put_at(whole, {place: by.reshape(-1)}, part, is_from_zero=True), x.shape)
 
 
 def index_fill(x: TracedArray, dim: int, index: Any, value: Any) -> TracedArray:
-    """As torch.index_fill."""
+    """Like torch.index_fill."""
     by = index if isinstance(index, TracedArray) else picks.known_array(index)
     found = put_at(axes.raised(x, 1), {axes.dimension(x, dim): by.reshape(-1)}, number(x, value))
     return shaping.reshaped(found, x.shape)
 
 
 def put(x: TracedArray, index: Any, source: TracedArray, accumulate: bool = False) -> TracedArray:
-    """As torch.put."""
+    """Like torch.put."""
     if accumulate:
         raise refused("put with accumulate")
     by = index if isinstance(index, TracedArray) else picks.known_array(index)
@@ -162,7 +162,7 @@ def put(x: TracedArray, index: Any, source: TracedArray, accumulate: bool = Fals
 def slice_scatter(
     x: TracedArray, src: TracedArray, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> TracedArray:
-    """As torch.slice_scatter."""
+    """Like torch.slice_scatter."""
     place = axes.dimension(x, dim)
     first, last, by = slice(start, end, step).indices(x.shape[place])
     count = max(0, -(-(last - first) // by))
@@ -177,7 +177,7 @@ def slice_scatter(
 
 
 def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> TracedArray:
-    """As torch.select_scatter."""
+    """Like torch.select_scatter."""
     place, at = axes.dimension(x, dim), integers.whole(index)
     if not -x.shape[place] <= at < x.shape[place]:
         raise broken(f"index {at} is out of range for a dimension of size {x.shape[place]}", FuseIndexError)
@@ -186,7 +186,7 @@ def select_scatter(x: TracedArray, src: TracedArray, dim: int, index: int) -> Tr
 
 
 def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> TracedArray:
-    """As torch.diagonal_scatter."""
+    """Like torch.diagonal_scatter."""
     ordered = axes.moveaxis(x, (dim1, dim2), (-2, -1))
     row, column, size = picks.diagonal_at(ordered.shape[-2], ordered.shape[-1], offset)
     if src.shape != (*ordered.shape[:-2], size):
@@ -197,28 +197,28 @@ def diagonal_scatter(x: TracedArray, src: TracedArray, offset: int = 0, dim1: in
 
 
 def diag_embed(x: TracedArray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> TracedArray:
-    """As torch.diag_embed."""
+    """Like torch.diag_embed."""
     if not x.ndim:
-        raise broken(f"diag_embed of {x!r}: it takes one dimension at least")
+        raise broken(f"diag_embed of {x!r}: it must have at least one dimension")
     size = x.shape[-1] + abs(offset)
     zeros = making.filled(x, (*x.shape[:-1], size, size))
     return axes.moveaxis(diagonal_scatter(zeros, x, offset, -2, -1), (-2, -1), (dim1, dim2))
 
 
 def diag(x: TracedArray, k: int = 0) -> TracedArray:
-    """As NumPy's and PyTorch's: the matrix of a diagonal, or the diagonal of a matrix."""
+    """Like numpy.diag and torch.diag: the matrix of a diagonal, or the diagonal of a matrix."""
     if x.ndim not in (1, 2):
         raise broken("Input must be 1- or 2-d.")
     return diag_embed(x, k) if x.ndim == 1 else picks.diagonal(x, k)
 
 
 def diagflat(x: TracedArray, k: int = 0) -> TracedArray:
-    """As NumPy's and PyTorch's."""
+    """Like numpy.diagflat and torch.diagflat."""
     return diag_embed(axes.ravel(x), k)
 
 
 def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
-    """As torch.nn.functional.one_hot, of so many classes."""
+    """Like torch.nn.functional.one_hot; `num_classes` is required."""
     if num_classes < 0:
         raise refused(f"one_hot of {x!r} without num_classes", "the result's shape would depend on elements")
     zeros = making.filled(x, (*x.shape, num_classes))
@@ -227,7 +227,7 @@ def one_hot(x: TracedArray, num_classes: int = -1) -> TracedArray:
 
 
 def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's; where to is known."""
+    """Like numpy.insert, with constant positions."""
     picks.known_object(obj)
     if axis is None:
         x, axis = axes.ravel(x), 0
@@ -243,13 +243,13 @@ def insert(x: TracedArray, obj: Any, values: Any, axis: Any = None) -> TracedArr
     at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
     count = new.shape[place] if is_one or len(at) == 1 else len(at)
     part = shaping.broadcast_to(new, (*x.shape[:place], count, *x.shape[place + 1 :]))
-    # The same inserted into positions says which element stands where.
+    # Inserting the numbers of the new elements into those of the old ones gives the sources.
     table = np.insert(np.arange(size), obj if len(at) != 1 else int(at[0]), np.arange(size, size + count))
     return shaping.picked(shaping.joined([x, part], place), table, place)
 
 
 def resize(x: TracedArray, new_shape: Any) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.resize."""
     sizes = integers.wholes(new_shape)
     if any(size < 0 for size in sizes):
         raise broken("all elements of `new_shape` must be non-negative")

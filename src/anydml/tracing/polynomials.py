@@ -1,4 +1,4 @@
-"""Polynomials over numbered variables, with integers or fractions as factors."""
+"""Polynomials over numbered variables, with integers or fractions as coefficients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 Terms = dict[tuple[int, ...], Any]
-"""Numbers of the variables that are multiplied, in order, and by what; the constant has none."""
+"""Coefficients by monomial: the sorted numbers of its variables; the constant term has none."""
 
 Key = frozenset[tuple[tuple[int, ...], Any]]
 
@@ -23,7 +23,7 @@ def add_term(terms: Terms, numbers: tuple[int, ...], factor: Any) -> None:
 
 
 def product(terms: Terms, others: Terms) -> Terms:
-    """Two polynomials multiplied."""
+    """Return the product of two polynomials."""
     found: Terms = {}
     for numbers, factor in terms.items():
         for more, by in others.items():
@@ -32,22 +32,22 @@ def product(terms: Terms, others: Terms) -> Terms:
 
 
 def is_constant(terms: Terms) -> bool:
-    """Whether there are no variables."""
+    """Whether a polynomial has no variables."""
     return not terms or (len(terms) == 1 and () in terms)
 
 
 def plain(number: Any) -> Any:
-    """A fraction that is an integer as one."""
+    """Convert a fraction that is an integer to `int`."""
     return number.numerator if type(number) is Fraction and number.denominator == 1 else number
 
 
 def key_of(terms: Mapping[tuple[int, ...], Any]) -> Key:
-    """What polynomials are told apart by."""
+    """Return a hashable key that identifies a polynomial."""
     return frozenset(terms.items())
 
 
 def normal(terms: Terms) -> tuple[Terms, Any, Any]:
-    """The polynomial without constant and common factors that this is a multiple of, the multiple, the constant."""
+    """Write a polynomial as ``scale · primitive + constant``; return primitive, scale and constant."""
     rest = {m: c for m, c in terms.items() if m}
     sign = -1 if rest[min(rest)] < 0 else 1
     if all(type(factor) is int for factor in rest.values()):
@@ -59,7 +59,7 @@ def normal(terms: Terms) -> tuple[Terms, Any, Any]:
 
 
 def divided(terms: Terms, by: Terms) -> Terms | None:
-    """A polynomial divided by one of a single term, where that is exact and factors stay integers; else None."""
+    """Divide a polynomial by a monomial; None unless it is exact with integer coefficients."""
     if len(by) != 1:
         return None
     ((numbers, factor),) = by.items()

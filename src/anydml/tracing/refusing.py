@@ -1,4 +1,4 @@
-"""Errors of functions that are traced: they name the caller's line."""
+"""Errors of traced functions, which name the caller's line."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from anydml.errors import AnydmlError, FuseError, FuseIndexError
 RULE = "anydml moves elements and does not compute"
 
 CLAMPING = 'anydml.gather with out_of_range="clamp"'
-"""What takes indices that are traced wherever they come from: it finds none out of range."""
+"""The call that takes any traced indices, since none is out of range."""
 
 _INSIDE = (os.path.dirname(os.path.dirname(__file__)), os.path.dirname(np.__file__), contextlib.__file__)
-"""Where lines are not the caller's."""
+"""Folders whose lines are not the caller's."""
 
 _LIBRARIES = ("torch", "einops")
-"""Others whose functions call ours, if they are there."""
+"""Libraries that call this package, if installed."""
 
 
 def place() -> str:
-    """The caller's file and line."""
+    """Return the caller's file and line."""
     libraries = [sys.modules[name].__file__ for name in _LIBRARIES if name in sys.modules]
     inside = (*_INSIDE, *(os.path.dirname(path) for path in libraries if path))
     frame: Any = sys._getframe(1)
@@ -36,19 +36,19 @@ def place() -> str:
 
 
 def refused(what: str, hint: str = "") -> FuseError:
-    """The error for what does not move: `what` was asked for."""
+    """Return the error for an operation that computes, or depends on elements."""
     message = f"{place()}: {what}: {RULE}{': ' if hint else ''}{hint}"
     return FuseError(message, "fuse", None, RULE)
 
 
 def broken(what: str, kind: type[FuseError] = FuseError) -> FuseError:
-    """The error for arguments that do not fit."""
+    """Return the error for arguments that do not fit."""
     return kind(f"{place()}: {what}", "fuse")
 
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Errors of Python and NumPy as anydml's own, said of a function."""
+    """Convert errors of Python and NumPy to anydml's, with the function's name."""
     try:
         yield
     except AnydmlError:

@@ -1,4 +1,4 @@
-"""Operations after which elements stand several times."""
+"""Operations that repeat elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anydml.tracing.trace import TracedArray
 
 
 def tile(x: TracedArray, reps: Any) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.tile."""
     counts = integers.wholes(reps)
     rank = max(len(counts), x.ndim)
     counts = [1] * (rank - len(counts)) + counts
@@ -26,14 +26,14 @@ def tile(x: TracedArray, reps: Any) -> TracedArray:
 
 
 def tiled(x: TracedArray, repeats: Sequence[int]) -> TracedArray:
-    """As torch.Tensor.repeat."""
+    """Like torch.Tensor.repeat."""
     if len(repeats) < x.ndim:
-        raise broken(f"{len(repeats)} counts for {x!r}, but there is at least one a dimension")
+        raise broken(f"{len(repeats)} counts for {x!r}, but there must be at least one per dimension")
     return tile(x, repeats)
 
 
 def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.repeat."""
     if isinstance(repeats, TracedArray):
         raise refused("a repetition by traced counts", "the result's shape would depend on elements")
     x = axes.ravel(x) if axis is None else x
@@ -48,7 +48,7 @@ def repeat(x: TracedArray, repeats: Any, axis: Any = None) -> TracedArray:
 
 
 def each(x: TracedArray, count: Any, axis: int) -> TracedArray:
-    """Every element along an axis so many times in a row."""
+    """Repeat every element along an axis `count` times."""
     count = integers.whole(count)
     if count < 0:
         raise broken("repeats may not contain negative values.")
@@ -58,7 +58,7 @@ def each(x: TracedArray, count: Any, axis: int) -> TracedArray:
 
 
 def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:
-    """As torch.Tensor.expand: −1 leaves a size as it is."""
+    """Like torch.Tensor.expand; −1 keeps a size."""
     sizes = integers.wholes(size)
     new = len(sizes) - x.ndim
     if new < 0 or -1 in sizes[:new]:
@@ -68,12 +68,12 @@ def expand(x: TracedArray, size: Sequence[int]) -> TracedArray:
 
 
 def expand_as(x: TracedArray, other: TracedArray) -> TracedArray:
-    """As torch.Tensor.expand_as."""
+    """Like torch.Tensor.expand_as."""
     return expand(x, other.shape)
 
 
 def broadcast_arrays(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
-    """As NumPy's, and torch.broadcast_tensors."""
+    """Like numpy.broadcast_arrays and torch.broadcast_tensors."""
     shape = shaping.common_shape([array.shape for array in arrays])
     return tuple(shaping.broadcast(array, shape) for array in arrays)
 
@@ -81,7 +81,7 @@ def broadcast_arrays(arrays: Sequence[TracedArray]) -> tuple[TracedArray, ...]:
 def meshgrid(
     arrays: Sequence[TracedArray], indexing: Any = "xy", sparse: bool = False, kind: Any = tuple
 ) -> list[TracedArray] | tuple[TracedArray, ...]:
-    """As NumPy's and torch.meshgrid, in a list or a tuple."""
+    """Like numpy.meshgrid and torch.meshgrid; `kind` is list or tuple."""
     if indexing not in ("xy", "ij"):
         raise broken("Valid values for `indexing` are 'xy' and 'ij'.")
     rank = len(arrays)
@@ -95,18 +95,18 @@ def meshgrid(
 
 
 def cartesian_prod(tensors: Sequence[TracedArray]) -> TracedArray:
-    """As torch.cartesian_prod."""
+    """Like torch.cartesian_prod."""
     if any(tensor.ndim != 1 for tensor in tensors):
-        raise broken("cartesian_prod takes tensors of one dimension")
+        raise broken("tensors of a cartesian_prod must have one dimension")
     if len(tensors) == 1:
         return tensors[0]
     return joins.stack([axes.ravel(grid) for grid in meshgrid(tensors, "ij")], 1)
 
 
 def combinations(x: TracedArray, r: int = 2, with_replacement: bool = False) -> TracedArray:
-    """As torch.combinations."""
+    """Like torch.combinations."""
     if x.ndim != 1 or r < 0:
-        raise broken(f"combinations of {r} elements of {x!r}: it takes one dimension, and counts of 0 or more")
+        raise broken(f"combinations of {r} elements of {x!r}: it must have one dimension, and r must be 0 or more")
     if not r:
         return shaping.cut(x, 0, 0, 0)
     ways = itertools.combinations_with_replacement if with_replacement else itertools.combinations

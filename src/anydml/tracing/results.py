@@ -1,4 +1,4 @@
-"""What a traced function returned: its arrays, in the structure that they came in."""
+"""Results of a traced function, in their structure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Guests = Sequence[ArrayAdapter | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """One array that a function returns.
+    """An array that a traced function returns.
 
     Attributes:
-        array: traced.
-        like: number of an argument of the same dtype; None where there is none, and all are NumPy's.
-        number: which of the results it is.
+        array: the traced array.
+        like: number of an argument of the same dtype; None if there is none, and all are NumPy arrays.
+        number: the result's number.
     """
 
     array: TracedArray
@@ -37,21 +37,21 @@ class Result:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
-    """INT64 numbers that a function returns beside arrays of another library than NumPy."""
+    """Constant INT64 numbers that a function returns, beside arrays of another library than NumPy."""
 
     array: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traced:
-    """A function that was traced.
+class TracedFunction:
+    """A traced function.
 
     Attributes:
-        name: the function's.
-        tree: what it returned, with a `Result` for every array.
-        results: the same in order.
-        engine: where it runs.
-        names: of the arguments that are arrays.
+        name: the function's name.
+        tree: the returned structure, with a `Result` for every array.
+        results: the `Result` objects, in order.
+        engine: the engine that runs the program.
+        names: names of the array arguments.
         unsigned: see `Trace`.
     """
 
@@ -64,16 +64,16 @@ class Traced:
 
 
 def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array]) -> Any:
-    """What a function returned, with a `Result` for every array, and these.
+    """Return a function's returned structure with a `Result` for every array, and the list of results.
 
     Args:
-        trace: of the function.
-        tree: what it returned.
-        adapters: whose these are.
-        inputs: as the engines see them.
+        trace: the function's trace.
+        tree: the returned structure.
+        adapters: the arguments' libraries; None for NumPy.
+        inputs: the arguments' arrays, as engines take them.
 
     Raises:
-        FuseError: it returned what is neither an array nor plain, or an array that the library cannot take.
+        FuseError: the function returned an unsupported type, or an array that the library cannot represent.
     """
     results: list[Result] = []
 
@@ -92,7 +92,9 @@ def results_of(trace: Trace, tree: Any, adapters: Guests, inputs: Sequence[Array
         if like is None:
             like = next((k for k, each in enumerate(inputs) if each.dtype == array.element), None)
         if like is None and adapters[0] is not None and not adapters[0].holds(array.element):
-            raise broken(f"{path} is {array.element}, but no argument is, and so is no array of its library")
+            raise broken(
+                f"{path} is {array.element}, but no argument has this dtype, so its library's array cannot be created"
+            )
         results.append(Result(array, like, len(results)))
         return results[-1]
 

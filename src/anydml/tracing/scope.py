@@ -1,4 +1,4 @@
-"""The open sizes of a trace: its variables, and the answers that were given about them (see `sizes`)."""
+"""The open sizes of a trace: its variables, and the guards on them (see `sizes`)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from anydml.tracing.sizes import Size
 INFINITE = math.inf
 
 MOST_TERMS = 12
-"""Terms of a polynomial: work with thousands of sizes that are added up would be quadratic."""
+"""Most terms of a polynomial: adding up thousands of sizes would take quadratic time."""
 
 
 class Derived(NamedTuple):
-    """A variable that is no argument's: the floor of a polynomial by another, the largest of two, or a polynomial."""
+    """A computed variable: the floored quotient of two polynomials, their maximum, or a polynomial itself."""
 
     kind: str
     whole: Size | int
@@ -26,7 +26,7 @@ class Derived(NamedTuple):
 
 
 class Fact:
-    """What is known of a polynomial without a constant: an interval, and what it is not."""
+    """What is known of a polynomial without constant term: an interval, and excluded values."""
 
     __slots__ = ("high", "low", "not_equal", "terms")
 
@@ -39,13 +39,13 @@ class Scope:
     """The open sizes of one trace.
 
     Attributes:
-        values: of the variables, in the call that is traced.
-        given: the numbers of those variables that calls give, in order.
-        derived: how those variables are worked out that no argument has, with their numbers, in order.
-        facts: guards: what the answers given so far need.
-        divisors: guards, too: polynomials and what divides them.
-        equal: what variables have been found to equal, in variables that are in no such place.
-        pins: where numbers were needed, and which: for people.
+        values: the variables' values in the traced call.
+        given: numbers of the variables that are arguments, in order.
+        derived: numbers and definitions of the computed variables, in order.
+        facts: guards that the decisions so far rely on.
+        divisors: guards of divisibility: polynomials and their divisors.
+        equal: substitutions of variables by polynomials in variables without a substitution.
+        pins: descriptions of the pinned sizes and of the lines that needed them.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Scope:
         self._extremes: dict[frozenset[Key], Size] = {}
 
     def variable(self, value: int, least: Any = -INFINITE) -> Any:
-        """The next number that calls give, which is never below `least`."""
+        """Add a variable for the next number of a call, which is at least `least`."""
         self.given.append(len(self.values))
         return self._variable(value, least)
 
@@ -73,7 +73,7 @@ class Scope:
         return Size(self, {(len(self.values) - 1,): 1}, value)
 
     def size(self, terms: Terms, value: int) -> Any:
-        """A polynomial, or the integer that it is."""
+        """Return a polynomial as an open size, or as an integer if it is constant."""
         terms = self._folded(terms)
         if is_constant(terms):
             return value
@@ -82,7 +82,7 @@ class Scope:
         return Size(self, terms, value)
 
     def _named(self, terms: Terms, value: int) -> Size:
-        """A variable for a long polynomial, with which work goes on."""
+        """Replace a long polynomial by a new variable."""
         key = key_of(terms)
         found = self._sums.get(key)
         if found is None:
@@ -92,7 +92,7 @@ class Scope:
         return found
 
     def quotient(self, whole: Any, by: Any) -> Any:
-        """The floor of a quotient: exact where its terms divide, or where this call's value does, with a guard."""
+        """Divide with rounding down. The division is exact if the terms divide, or if the values do, with a guard."""
         if type(by) is not int:
             exact = divided(whole.terms, by.terms) if type(whole) is Size else None
             if exact is None or by == 0:
@@ -103,7 +103,7 @@ class Scope:
         even = {m: c // by for m, c in whole.terms.items() if c % by == 0}
         odd = {m: c for m, c in whole.terms.items() if c % by}
         if not odd or (len(odd) == 1 and type(odd.get(())) is int):
-            # What is left of the constant is less than one.
+            # The rest of the constant is less than 1.
             if odd and odd[()] // by:
                 even[()] = odd[()] // by
             return self.size(even, whole.value // by)
@@ -122,7 +122,7 @@ class Scope:
             self.derived.append((len(self.values) - 1, Derived("floor", whole, by)))
             self._quotients[key] = found
             if type(by) is int and type(whole) is Size and by > 0:
-                # A remainder lies between nothing and what it is divided by.
+                # A remainder lies between 0 and the divisor.
                 terms, scale, constant = normal((whole - found * by).terms)
                 low, high = sorted((Fraction(-constant) / scale, Fraction(by - 1 - constant) / scale))
                 self.facts.setdefault(key_of(terms), Fact(terms, math.ceil(low), math.floor(high)))
@@ -131,7 +131,7 @@ class Scope:
         return found
 
     def extreme(self, sizes: Sequence[Size], is_least: bool = False) -> Any:
-        """The largest of sizes, or the smallest, whichever it is in a call."""
+        """Return the maximum, or minimum, of open sizes, without a guard on which one it is."""
         if is_least:
             return -self.extreme([-size for size in sizes])
         each_once = {key_of(size.terms): size for size in sizes}
@@ -157,7 +157,7 @@ class Scope:
         return found
 
     def is_zero(self, size: Size) -> bool:
-        """Whether a polynomial is 0; a guard, where that is not known for all calls."""
+        """Whether a polynomial is 0; adds a guard if this does not hold for all calls."""
         folded = self._folded(size.terms)
         if is_constant(folded):
             return not folded.get((), 0)
@@ -186,7 +186,7 @@ class Scope:
         return False
 
     def is_negative(self, size: Size) -> bool:
-        """Whether a polynomial is below 0; a guard, where that is not known for all calls."""
+        """Whether a polynomial is negative; adds a guard if this does not hold for all calls."""
         folded = self._folded(size.terms)
         if is_constant(folded):
             return bool(folded.get((), 0) < 0)
@@ -194,7 +194,7 @@ class Scope:
         at = Fraction(-constant) / scale
         key = key_of(terms)
         low, high = self._known(key, terms)
-        # With a positive scale it is below 0 up to `under`, with a negative one from `over` on.
+        # With a positive scale it is negative up to `under`, with a negative scale from `over` on.
         under, over = math.ceil(at) - 1, math.floor(at) + 1
         if scale > 0:
             if high <= under:
@@ -220,7 +220,7 @@ class Scope:
         return is_below
 
     def pinned(self, size: Size, why: str = "") -> int:
-        """The number that a size is in this call, and from now on has to be; `why`, if no line of code needs it."""
+        """Pin a size to its value in this call, by a guard. `why` is the reason, by default a line of the caller."""
         folded = self._folded(size.terms)
         if not is_constant(folded):
             terms, _, _ = normal(folded)
@@ -233,7 +233,7 @@ class Scope:
         return size.value
 
     def _folded(self, terms: Terms) -> Terms:
-        """A polynomial without variables that equal something else."""
+        """Apply all substitutions to a polynomial."""
         if not any(number in self.equal for numbers in terms for number in numbers):
             return terms
         found: Terms = {}
@@ -246,7 +246,7 @@ class Scope:
         return found
 
     def _equate(self, terms: Terms, place: int) -> None:
-        """Have a variable of a polynomial that has been found to be a number stand for the rest of it from now on."""
+        """Substitute a variable of a polynomial whose value has become known."""
         for numbers, factor in sorted(terms.items(), reverse=True):
             if len(numbers) == 1 and abs(factor) == 1 and sum(numbers[0] in each for each in terms) == 1:
                 rest = {each: -by * factor for each, by in terms.items() if each != numbers}
@@ -261,20 +261,20 @@ class Scope:
         self._use(number, rest)
 
     def _use(self, number: int, terms: Terms) -> None:
-        """Note what stands for a variable, and for which others that has to change when they are found to be equal."""
+        """Record a substitution, and the variables in it, whose own substitutions will change it."""
         self.equal[number] = terms
         for numbers in terms:
             for each in numbers:
                 self._users.setdefault(each, set()).add(number)
 
     def _known(self, key: Key, terms: Terms) -> tuple[Any, Any]:
-        """The interval in which a polynomial without a constant lies."""
+        """Return the interval of a polynomial without constant term."""
         low, high = self._bounds(terms)
         fact = self.facts.get(key)
         return (low, high) if fact is None else (max(low, fact.low), min(high, fact.high))
 
     def _bounds(self, terms: Terms, scale: Any = 1, constant: Any = 0) -> tuple[Any, Any]:
-        """The interval that the variables' own intervals leave to a polynomial."""
+        """Return the interval of a polynomial by interval arithmetic on its variables."""
         low = high = constant
         for numbers, factor in terms.items():
             least, most = 1, 1
@@ -302,7 +302,7 @@ def _value(size: Any) -> int:
 
 
 def _caller() -> str:
-    """The file and line of the function that is traced, or of what it called beside this package."""
+    """Return the file and line of the traced function, or of a function outside this package that it called."""
     frame: Any = sys._getframe(2)
     while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in ("anydml", "numpy", "einops"):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""What traced arrays can do: each function gives an array whose elements stand elsewhere."""
+"""Basic operations on traced arrays, on which all others are built."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from anydml.tracing.trace import Trace, TracedArray
 INDEX_DTYPES = frozenset(map(np.dtype, ("int32", "int64", "uint32", "uint64")))
 
 MOST_KNOWN = 1 << 28
-"""Indices that are known: what is made of them is held in memory."""
+"""Most constant indices, which are held in memory."""
 
 FEW_RUNS = 4
 MOST_RUNS = 64
-"""Runs of constant indices that become slices, where they could be looked up and where not; more are looked up."""
+"""Most runs of constant indices that become slices, if a lookup is possible, and if not."""
 
 
 def arrays_of(trace: Trace, given: Iterable[Any]) -> list[TracedArray]:
-    """Arrays; numbers that are known become elements of the others' dtype, where that is what NumPy makes of both."""
+    """Convert to traced arrays; constants get the others' dtype if NumPy's promotion gives this dtype."""
     values = [*given]
     dtypes = {each.element for each in values if isinstance(each, TracedArray)}
 
@@ -48,14 +48,14 @@ def permuted(x: TracedArray, axes: Sequence[int]) -> TracedArray:
 
 
 def moved(x: TracedArray, source: int, destination: int, count: int = 1) -> TracedArray:
-    """`count` axes from `source` on, moved so that the first stands at `destination` of the result."""
+    """Move `count` axes from `source` on, so that the first becomes axis `destination`."""
     axes = [axis for axis in range(x.ndim) if not source <= axis < source + count]
     axes[destination:destination] = range(source, source + count)
     return permuted(x, axes)
 
 
 def reshaped(x: TracedArray, shape: Sequence[int]) -> TracedArray:
-    """In row-major order in another shape of as many elements."""
+    """Reshape in row-major order."""
     is_same = len(shape) == x.ndim and tuple(shape) == x.shape
     return x if is_same else x.made(x.trace.composer.reshape(x.value, tuple(shape)))
 
@@ -66,24 +66,24 @@ def sliced(x: TracedArray, starts: Sequence[int], sizes: Sequence[int], steps: S
 
 
 def cut(x: TracedArray, axis: int, start: int, size: int, step: int = 1) -> TracedArray:
-    """The same along one axis."""
+    """Slice one axis."""
     starts, sizes, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
     starts[axis], sizes[axis], steps[axis] = start, size, step
     return sliced(x, starts, sizes, steps)
 
 
 def broadcast(x: TracedArray, shape: Sequence[int]) -> TracedArray:
-    """NumPy's broadcasting to a shape that fits.
+    """Broadcast to a compatible shape by NumPy's rules.
 
     Raises:
-        DescError: no array can be so large.
+        DescError: the result exceeds the address space.
     """
     check_size(x.trace.name, tuple(shape), x.element)
     return x.made(x.trace.composer.broadcast(x.value, tuple(shape)))
 
 
 def broadcast_to(x: TracedArray, shape: Any) -> TracedArray:
-    """As NumPy's."""
+    """Like numpy.broadcast_to."""
     sizes = tuple(integers.wholes(shape))
     new = len(sizes) - x.ndim
     if new < 0 or any(own not in (1, n) for own, n in zip(x.shape, sizes[new:], strict=True)):
@@ -92,10 +92,10 @@ def broadcast_to(x: TracedArray, shape: Any) -> TracedArray:
 
 
 def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """The shape that shapes broadcast to.
+    """Return the shape to which shapes broadcast.
 
     Raises:
-        FuseError: there is none.
+        FuseError: they do not broadcast.
     """
     found: list[int] = []
     for shape in shapes:
@@ -108,10 +108,10 @@ def common_shape(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
-    """One after the other along an axis; shapes and dtypes are checked.
+    """Concatenate arrays along an axis.
 
     Raises:
-        FuseError: they do not fit together.
+        FuseError: shapes or dtypes are incompatible.
     """
     if not arrays:
         raise broken("no arrays to join")
@@ -119,7 +119,7 @@ def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
     axis = normalize_axis_index(axis, first.ndim)
     for k, array in enumerate(arrays):
         if array.element != first.element:
-            raise refused(f"arrays of {first.element} and {array.element} in one", "give them one dtype before")
+            raise refused(f"arrays of {first.element} and {array.element} in one", "convert them to one dtype first")
         rest, others = ([*each.shape] for each in (array, first))
         del rest[axis : axis + 1], others[axis : axis + 1]
         if array.ndim != first.ndim or rest != others:
@@ -130,40 +130,42 @@ def joined(arrays: Sequence[TracedArray], axis: int) -> TracedArray:
 
 
 def filled(x: TracedArray, shape: Sequence[int], dtype: Any, number: Any) -> TracedArray:
-    """Elements that are all one number; None is NumPy's zero of the dtype."""
+    """Return an array filled with one number; None is NumPy's zero of the dtype."""
     found = x.element if dtype is None else np.dtype(dtype)
     if isinstance(number, TracedArray):
-        raise broken("what is filled in is a number that is known")
-    # Zeros are zero bytes, which for strings is not the number 0.
+        raise broken("the fill value must be a constant")
+    # NumPy's zero of strings is the empty string, not "0".
     pattern = np.zeros((), found) if number is None else np.asarray(number).astype(found, casting="unsafe")
     if found.type is np.void and not found.names and pattern.any() and np.asarray(number).dtype != found:
-        raise broken(f"{number} as {found}, of which NumPy knows the size only: pad with 0, or join an array")
+        raise broken(f"{number} as {found}, of which NumPy knows only the size: pad with 0, or join an array")
     if pattern.size != 1:
-        raise broken(f"what is filled in is one number, not {pattern.size}")
+        raise broken(f"the fill value must be one number, not {pattern.size}")
     value = Value.filled(tuple(integers.wholes(shape)), pattern.tobytes())
     return x.trace.made(value, found, x.like if found == x.element else None)
 
 
 def is_known(indices: Any) -> bool:
-    """Whether indices are known while a function is traced."""
+    """Whether indices are constants of the trace."""
     return not isinstance(indices, TracedArray)
 
 
 def check_known(array: np.ndarray[Any, Any]) -> None:
-    """Refuse more indices, flags of a mask, or lengths than a program should be made of.
+    """Check the size of a constant array of indices, flags or lengths.
 
     Raises:
-        FuseError: there are more than 2²⁸.
+        FuseError: it has more than 2²⁸ elements.
     """
     if array.size > MOST_KNOWN:
-        raise broken(f"{array.size} numbers that are known while it is traced, of which it takes {MOST_KNOWN} at most")
+        raise broken(
+            f"a constant of {array.size} numbers, but at most {MOST_KNOWN} are supported: pass it as an argument"
+        )
 
 
 def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Constant indices, from 0 on.
+    """Wrap and check constant indices.
 
     Raises:
-        FuseError: they are no integers, or outside an axis of this size.
+        FuseError: the indices are not integers, or out of range.
     """
     array = integers.known(indices)
     if array.dtype.kind not in "iu" and array.size:
@@ -177,7 +179,7 @@ def known_indices(indices: Any, size: int) -> np.ndarray[Any, np.dtype[np.int64]
 
 
 def picked(x: TracedArray, indices: Any, axis: int, few: int = FEW_RUNS) -> TracedArray:
-    """NumPy's take: indices outside raise IndexError; those that are known, now."""
+    """Like numpy.take with mode="raise"; constant indices are checked now."""
     if is_known(indices):
         known = known_indices(indices, x.shape[axis])
         flat = _by_runs(x, known.reshape(-1), axis, few)
@@ -186,10 +188,10 @@ def picked(x: TracedArray, indices: Any, axis: int, few: int = FEW_RUNS) -> Trac
 
 
 def picked_by(x: TracedArray, indices: Any, axis: int, outside: Outside) -> TracedArray:
-    """Elements along an axis, by indices that are traced or NumPy's INT64 or UINT64.
+    """Select elements along an axis, by indices that are traced, or NumPy arrays of INT64 or UINT64.
 
     Args:
-        x: what is picked from.
+        x: the array.
         indices: negative ones count from the end.
         axis: 0 to rank − 1.
         outside: ``"clamp"``, or ``"refuse"`` for IndexError.
@@ -204,7 +206,7 @@ def picked_by(x: TracedArray, indices: Any, axis: int, outside: Outside) -> Trac
 
 
 def _by_runs(x: TracedArray, indices: np.ndarray[Any, np.dtype[np.int64]], axis: int, few: int) -> TracedArray:
-    """Elements picked by a list of indices: slices, where few runs of one step make it up."""
+    """Select elements by constant indices: joined slices if there are few runs, else a lookup."""
     runs = _runs(indices, few if _is_whole(x, axis) else MOST_RUNS)
     if runs is None:
         return looked_up(x, [(axis, x.trace.array(indices))], "clamp")
@@ -219,13 +221,13 @@ def _by_runs(x: TracedArray, indices: np.ndarray[Any, np.dtype[np.int64]], axis:
 
 
 def _is_whole(x: TracedArray, axis: int) -> bool:
-    """Whether indices along an axis can be looked up: no piece ends there, nor is it made of several axes."""
+    """Whether an axis supports lookups: every piece covers it by one factor."""
     own = [(piece.start[axis], [f[1:] for f in piece.factors if f.axis == axis]) for piece in x.value.pieces]
     return all(not start and factors == [(x.shape[axis], 1)] for start, factors in own)
 
 
 def _runs(indices: np.ndarray[Any, np.dtype[np.int64]], few: int) -> list[tuple[int, int, int]] | None:
-    """Start, count and step of runs that make up a list, or None where they are more than a few."""
+    """Divide indices into runs of start, count and step; None if there are more than `few`."""
     if not indices.size:
         return [(0, 0, 1)]
     steps = np.diff(indices)
@@ -243,10 +245,10 @@ def _runs(indices: np.ndarray[Any, np.dtype[np.int64]], few: int) -> list[tuple[
 
 
 def looked_up(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside: Outside = "refuse") -> TracedArray:
-    """Elements picked by one index along each of several axes; indices are of one shape.
+    """Select elements by one index along each of several axes; all indices have the same shape.
 
     Raises:
-        FuseError: indices are of a dtype that cannot be looked up, or an axis is empty.
+        FuseError: the indices' dtype is not supported, or an axis is empty.
     """
     shape = picks[0][1].shape
     count = picks[0][1].count
@@ -264,7 +266,7 @@ def looked_up(x: TracedArray, picks: Sequence[tuple[int, TracedArray]], outside:
 
 
 def along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> TracedArray:
-    """NumPy's take_along_axis: shapes agree but for the axis."""
+    """Like numpy.take_along_axis, for shapes that are equal except along the axis."""
     check_looked_up(indices, outside)
     if not indices.count:
         return x.made(Value(indices.shape, x.itemsize, ()))
@@ -274,15 +276,15 @@ def along(x: TracedArray, indices: TracedArray, axis: int, outside: Outside) -> 
 
 
 def check_looked_up(indices: TracedArray, outside: str) -> None:
-    """Indices can be looked up.
+    """Check that indices can be looked up.
 
     Raises:
-        FuseError: they are of another dtype, or have to move before they could be refused.
+        FuseError: the dtype is not supported, or the indices would move before they are checked.
     """
     dtype = indices.element
     if dtype not in INDEX_DTYPES or not dtype.isnative:
         names = "int32, int64, uint32 or uint64 in native byte order"
-        raise broken(f"indices that are arguments are {names}, not {dtype}", FuseIndexError)
+        raise broken(f"indices among the arguments must be {names}, not {dtype}", FuseIndexError)
     if outside == "clamp":
         return
     for piece in indices.value.pieces:
@@ -291,4 +293,4 @@ def check_looked_up(indices: TracedArray, outside: str) -> None:
             continue
         if any(operand >= SCRATCH for operand in (source.operand, *(e.operand for e in every_lookup(source.lookups)))):
             hint = f"pass them as an argument, or to {CLAMPING}, which clamps"
-            raise broken(f"indices out of range are found before anything moves, but these have to move before: {hint}")
+            raise broken(f"indices are checked before anything moves, but these would have to move first: {hint}")

@@ -1,14 +1,13 @@
-"""Open sizes: integers of a trace that later calls may have others for.
+"""Open sizes: integers of a trace that may differ in later calls.
 
-A function is traced once for many shapes. Sizes, strides and integers of its arguments are *variables*, and what is
-made of them is a polynomial: ``n·m − 1``, or ``n / 2`` where n is known to be even. Each also has the value that it has
-in the call that is traced.
+A function is traced once for many shapes. Sizes, strides and integers of its arguments are *variables*; arithmetic on
+them gives polynomials: ``n·m − 1``, or ``n / 2`` if n is known to be even. Each also has its value in the traced call.
 
-    a question   ``if n > 1:`` has that call's answer, which becomes a *guard*: other answers need another trace
-    a number     ``range(n)``, ``len(x)`` need an integer: n is *pinned*, a guard that it is this one
+    a comparison  ``if n > 1:`` is decided by the value; the outcome becomes a *guard*: others need another trace
+    a number      ``range(n)``, ``len(x)`` need an integer: n is *pinned*, which is a guard on its value
 
-So whatever Python does with a size, the trace is right for every call that its guards let through; what stays a
-polynomial only makes it right for more of them.
+So whatever Python does with a size, the trace is valid for every call that passes its guards; the more stays
+polynomial, the more calls pass.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ import numpy as np
 from anydml.tracing.polynomials import Terms, add_term, plain, product
 
 
-class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
-    """An open size: it is used as an integer is.
+class Size:  # noqa: PLW1641  # hashing pins it
+    """An open size, used like an integer.
 
     Args:
-        scope: a `Scope`: of which trace.
-        terms: the polynomial, with two terms, or one with variables.
-        value: in the call that is traced.
+        scope: the trace's `Scope`.
+        terms: the polynomial, which is not constant.
+        value: its value in the traced call.
     """
 
     __slots__ = ("scope", "terms", "value")
@@ -39,7 +38,7 @@ class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Functions that look whether sizes are integers find that they are."""
+        """`int`, so that `isinstance` checks of users pass."""
         return int
 
     def __add__(self, other: Any) -> Any:
@@ -138,7 +137,7 @@ class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
         return not self > other
 
     def _with(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
-        """What a function gives for this and what is neither a size nor a plain integer."""
+        """Apply an operator to this size's pinned value and an operand that is neither a size nor an `int`."""
         if isinstance(other, (bool, np.integer)):
             return function(self, int(other))
         return function(self.scope.pinned(self), other)
@@ -153,7 +152,7 @@ class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
     __int__ = __hash__ = __index__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
-        """As of an integer; the arithmetic of numbers alone stays open."""
+        """Apply a ufunc; arithmetic with NumPy scalars stays open."""
         if ufunc in _OPEN and method == "__call__" and not named and all(map(np.isscalar, inputs)):
             return _OPEN[ufunc](*(each.item() if isinstance(each, np.integer) else each for each in inputs))
         return getattr(ufunc, method)(*(int(each) if type(each) is Size else each for each in inputs), **named)
@@ -168,7 +167,7 @@ class Size:  # noqa: PLW1641  # hashed as the integer that it then has to be
         return format(self.scope.pinned(self), spec)
 
     def __getattr__(self, name: str) -> Any:
-        """All else that integers have."""
+        """Return any other attribute of the pinned value."""
         if not hasattr(0, name):
             raise AttributeError(name)
         return getattr(self.scope.pinned(self), name)
@@ -210,5 +209,5 @@ _OPEN: dict[Any, Callable[..., Any]] = {
 
 
 def is_open(values: Any) -> bool:
-    """Whether one of some numbers is an open size."""
+    """Whether a number is open, or a sequence contains an open one."""
     return any(type(value) is Size for value in values)

@@ -1,6 +1,6 @@
-"""A traced function for one call's numbers: a program, compiled, and how results are put together.
+"""A traced function specialized to one call's numbers: the compiled program, and the structure of its results.
 
-Calls run so where the compiled core does not run them from the trace itself (see `plan`).
+Calls that the compiled core does not support run this way (see `traced_program`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anydml.memory.results import empty
 from anydml.moves import Program
 from anydml.moves.indices import as_signed
 from anydml.tracing.donating import Pairs, donated
-from anydml.tracing.results import Known, Result, Traced
+from anydml.tracing.results import Known, Result, TracedFunction
 from anydml.tracing.structure import paired, rebuilt
 from anydml.tracing.trace import Sizes
 
@@ -28,27 +28,27 @@ Array = np.ndarray[Any, Any]
 Guests = Sequence[ArrayAdapter | None]
 
 FIXED_WEIGHT, MOVE_WEIGHT = 2048, 1024
-"""Bytes that are kept beside an engine's: in any case, and for each move."""
+"""Approximate bytes of a specialization beside the engine's: fixed, and per move."""
 
 
-class Fixed:
-    """A plan with integers in place of its open sizes.
+class SpecializedProgram:
+    """A traced program with integers in place of its open sizes.
 
     Args:
-        traced: the function.
-        shapes: of its results.
-        program: what writes them.
+        traced: the traced function.
+        shapes: the results' shapes.
+        program: the program that writes the results.
 
     Attributes:
-        program: as given.
-        shapes: with dtypes.
-        compiled: what runs the program; None where nothing moves.
+        program: the program.
+        shapes: the results' shapes and dtypes.
+        compiled: the compiled program; None if nothing moves.
 
     Raises:
-        DescError: a result would be too large to be.
+        DescError: a result exceeds the address space.
     """
 
-    def __init__(self, traced: Traced, shapes: Sequence[Sizes], program: Program) -> None:
+    def __init__(self, traced: TracedFunction, shapes: Sequence[Sizes], program: Program) -> None:
         self.name = traced.name
         self.program = program
         self.shapes = [(shape, result.array.element) for shape, result in zip(shapes, traced.results, strict=True)]
@@ -60,16 +60,16 @@ class Fixed:
 
     @property
     def weight(self) -> int:
-        """Bytes that are kept, about."""
+        """Approximate size in bytes."""
         kept: int = FIXED_WEIGHT + MOVE_WEIGHT * len(self.program.moves) + self.program.constant_bytes
         return kept + (self.compiled.weight if self.compiled else 0)
 
     def run(self, inputs: Sequence[Array], adapters: Guests) -> Any:
-        """New results."""
+        """Run the program; return new arrays."""
         if adapters[0] is None and self._engine.is_numpys:
             arrays = [*starmap(empty, self.shapes)]
             self._dispatch((*inputs, *arrays))
-            return self._put_together(arrays)
+            return self._structured(arrays)
         given, operands = [], []
         for result, (shape, dtype) in zip(self._traced.results, self.shapes, strict=True):
             source, adapter = inputs[result.like or 0], adapters[result.like or 0]
@@ -78,18 +78,22 @@ class Fixed:
             operands += places
         self._dispatch((*inputs, *operands))
         found = [new if adapter is None else self._engine.give(adapter, new) for adapter, new in given]
-        return self._put_together(found, adapters[0])
+        return self._structured(found, adapters[0])
 
     def run_to(
-        self, out: Any, inputs: Sequence[Array], adapters: Guests, strided: Callable[[Sequence[Sizes], Pairs], Fixed]
+        self,
+        out: Any,
+        inputs: Sequence[Array],
+        adapters: Guests,
+        strided: Callable[[Sequence[Sizes], Pairs], SpecializedProgram],
     ) -> Any:
-        """The results in the caller's arrays.
+        """Run the program; write the results to the caller's arrays.
 
         Args:
-            out: a structure like the results'.
-            inputs: as the engines see them.
-            adapters: whose they are.
-            strided: gives the same for results of other byte strides, some in the memory of arguments.
+            out: arrays in the structure of the results.
+            inputs: the arguments' arrays, as engines take them.
+            adapters: the arrays' libraries; None for NumPy.
+            strided: returns a specialization for other strides (in bytes) of the results, some in an argument's memory.
 
         Raises:
             BindingError: `out` does not fit, cannot be written, or overlaps.
@@ -97,9 +101,9 @@ class Fixed:
         try:
             pairs = [*paired(self._traced.tree, out, Result, "out")]
         except ValueError as error:
-            message = f"{self.name}: {error} is not of the structure of the results: {self._shown()}"
+            message = f"{self.name}: {error} does not have the structure of the results: {self._shape_text()}"
             raise BindingError(
-                message, self.name, "out", "out must have one array a result, in the same structure"
+                message, self.name, "out", "out must have one array per result, in the same structure"
             ) from None
         fields, given, targets = [], [], []
         for leaf, field, target in pairs:
@@ -137,7 +141,7 @@ class Fixed:
         except IndexError as error:
             raise as_signed(error, self._traced.unsigned) from None
 
-    def _put_together(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
+    def _structured(self, arrays: Sequence[Any], adapter: ArrayAdapter | None = None) -> Any:
         def put(leaf: Any, path: str) -> Any:
             if isinstance(leaf, Known):
                 return adapter.give_lengths(leaf.array.copy()) if adapter is not None else leaf.array.copy()
@@ -145,7 +149,7 @@ class Fixed:
 
         return rebuilt(self._traced.tree, put, "")
 
-    def _shown(self) -> str:
+    def _shape_text(self) -> str:
         shapes = [shape for shape, _ in self.shapes]
         return str(
             rebuilt(self._traced.tree, lambda leaf, _: shapes[leaf.number] if isinstance(leaf, Result) else leaf, "")

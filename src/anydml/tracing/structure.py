@@ -1,4 +1,4 @@
-"""Structures of arrays: tuples, lists and dicts, taken apart and put together."""
+"""Structures of arrays: nested tuples, lists and dicts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.generic, np.dtype, type)
-"""What results may hold beside arrays."""
+"""Types that results may contain besides arrays."""
 
 
 def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
-    """A structure with other leaves.
+    """Replace the leaves of a structure.
 
     Args:
         tree: a leaf, or a tuple, list or dict of structures.
-        change: gives the new leaf for one and its path.
-        path: what errors call the structure.
+        change: returns the new leaf, given the leaf and its path.
+        path: the structure's name in errors.
     """
     if isinstance(tree, (list, tuple)):
         items = [rebuilt(item, change, f"{path}[{k}]") for k, item in enumerate(tree)]
@@ -31,16 +31,16 @@ def rebuilt(tree: Any, change: Callable[[Any, str], Any], path: str) -> Any:
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a structure, in the order in which `rebuilt` sees them."""
+    """Return the leaves of a structure, in the order of `rebuilt`."""
     found: list[Any] = []
     rebuilt(tree, lambda leaf, _: found.append(leaf), "")
     return found
 
 
 def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, str, Any]]:
-    """The leaves of one kind in a structure, and what stands at their places in another: paths and leaves.
+    """Yield the leaves of one type in a structure, their paths, and the corresponding leaves of another structure.
 
-    Lists and tuples are alike. Where the first has no such leaf, the second may have anything.
+    Lists and tuples are interchangeable. Leaves of other types are not compared.
 
     Raises:
         ValueError: the structures differ.
@@ -64,13 +64,13 @@ def paired(tree: Any, other: Any, kind: type, path: str) -> Iterator[tuple[Any, 
 
 
 def static_key(leaf: Any) -> Hashable:
-    """What tells an argument that is no array from others; equal numbers of two types are two.
+    """Return the key of an argument that is not an array; equal numbers of different types differ.
 
     Raises:
-        TypeError: it is not hashable.
+        TypeError: the argument is not hashable.
     """
     if type(leaf) in (float, complex) or isinstance(leaf, np.generic):
-        # Also tells 0 from −0, and knows nan again.
+        # repr distinguishes 0.0 from −0.0, and NaN equals itself.
         return type(leaf), repr(leaf)
     if type(leaf) is slice:
         return slice, static_key(leaf.start), static_key(leaf.stop), static_key(leaf.step)
@@ -81,7 +81,7 @@ def static_key(leaf: Any) -> Hashable:
 
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """What errors call so many arguments that are given to a function by place."""
+    """Return the names in errors of a function's first `count` positional arguments."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Tapes: what open sizes come to in a call, and whether its guards hold, as a list of steps.
+"""Tapes: lists of steps that compute a call's open sizes and check its guards.
 
-A tape has registers: the variables first, then one for each step. The compiled core runs the same steps.
+A tape has registers: the variables first, then one per step. The compiled core runs the same steps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from anydml.tracing.scope import Scope
 from anydml.tracing.sizes import Size
 
 CONSTANT, ADD, MULTIPLY, FLOOR, GIVEN, AT_LEAST, AT_MOST, DIFFERS, DIVIDES, LARGER = range(10)
-"""Kinds of steps. `GIVEN` has a number that the call gives late; the four behind it are guards, and give no number."""
+"""Kinds of steps. `GIVEN` is a number that a call provides later; the next four are guards, which give no number."""
 
 WORD = 1 << 63
 
@@ -23,14 +23,14 @@ Step = tuple[int, int, int]
 
 
 class Tape:
-    """Steps for all guards of a trace, and for those of its sizes that are asked for.
+    """The steps for all guards of a trace, and for the sizes that are requested.
 
     Args:
-        scope: of the trace, which is over.
+        scope: the scope of the finished trace.
 
     Attributes:
-        given: how many registers are given.
-        steps: a kind and two numbers: of registers, or a number itself where it is one, and in guards the second.
+        given: number of registers that a call provides.
+        steps: kind and two register numbers; the first of `CONSTANT` and the second of a guard are numbers themselves.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -41,7 +41,7 @@ class Tape:
         self._scope, self._next = scope, 0
         for fact in scope.facts.values():
             register = self._polynomial(fact.terms)
-            # Compiled code refuses numbers of more than 64 bits by itself.
+            # Compiled code rejects numbers of more than 64 bits anyway.
             if fact.low >= -WORD:
                 self.steps.append((AT_LEAST, register, int(fact.low)))
             if fact.high < WORD:
@@ -51,11 +51,11 @@ class Tape:
             self.steps.append((DIVIDES, self._polynomial(size.terms), by))
 
     def register(self, size: Any) -> int:
-        """The number of the register that has a size."""
+        """Return the register of a size; add its steps if necessary."""
         return self._polynomial(size.terms) if type(size) is Size else self._step(CONSTANT, size, 0)
 
     def later(self, sizes: Sequence[Any]) -> list[int]:
-        """The registers of variables that a call gives when it has got so far."""
+        """Add registers for variables that a call provides later, such as its results' strides."""
         for size in sizes:
             ((number,),) = size.terms
             self._places[number] = self.given + len(self.steps)
@@ -63,7 +63,7 @@ class Tape:
         return [*range(self.given + len(self.steps) - len(sizes), self.given + len(self.steps))]
 
     def run(self, found: list[int], steps: Sequence[Step]) -> bool:
-        """Append what steps give to the registers before them; False where a guard does not hold."""
+        """Run steps, appending to the registers; return False if a guard fails."""
         for kind, a, b in steps:
             number = 0
             if kind == CONSTANT:
@@ -89,7 +89,7 @@ class Tape:
         return True
 
     def _step(self, kind: int, a: int, b: int) -> int:
-        """The register of a step, which is there once."""
+        """Return the register of a step; equal steps share one."""
         found = self._found.get((kind, a, b))
         if found is None:
             self.steps.append((kind, a, b))
@@ -118,7 +118,7 @@ class Tape:
 
     def _variable(self, number: int) -> int:
         while number not in self._places:
-            # Those that are worked out need none but earlier ones.
+            # Computed variables depend only on earlier ones.
             own, (kind, whole, by) = self._scope.derived[self._next]
             self._next += 1
             found = self.register(whole)

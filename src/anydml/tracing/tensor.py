@@ -1,4 +1,4 @@
-"""Traced tensors: what a function gets for PyTorch's tensors while it is traced. They have PyTorch's methods."""
+"""Traced tensors, which stand for PyTorch tensors while a function is traced, with PyTorch's methods."""
 
 from __future__ import annotations
 
@@ -18,59 +18,59 @@ class TracedTensor(TracedNdarray):
 
     @property
     def dtype(self) -> Any:
-        """PyTorch's."""
+        """The PyTorch dtype."""
         import torch
 
         return getattr(torch, self.element.name, None)
 
     @property
     def device(self) -> Any:
-        """Where the function's arguments lie."""
+        """The device of the function's arguments."""
         return self.trace.device
 
     @property
     def H(self) -> Any:  # noqa: N802  # as PyTorch calls it
-        """The dimensions of a matrix exchanged, of real elements."""
+        """The conjugate transpose of a real matrix."""
         if self.ndim not in (0, 2):
-            raise broken(f".H of {self!r}: only matrices have it: .mH is for batches of them")
+            raise broken(f".H of {self!r}: use .mH for batches of matrices")
         return self._torch("adjoint") if self.ndim else self._torch("conj")
 
     @property
     def mH(self) -> Any:  # noqa: N802  # as PyTorch calls it
-        """The last two dimensions exchanged, of real elements."""
+        """The conjugate transpose of real matrices."""
         return self._torch("adjoint")
 
     @property
     def real(self) -> Any:
-        """The same, of real elements."""
+        """The tensor itself, whose elements must be real."""
         return self._torch("real")
 
     def size(self, dim: int | None = None) -> Any:
-        """As PyTorch's."""
+        """Like PyTorch's method."""
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:
-        """Dimensions."""
+        """The number of dimensions."""
         return self.ndim
 
     def numel(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return self.count
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self.itemsize
 
     def reshape(self, *shape: Any, **named: Any) -> Any:
-        """As PyTorch's."""
+        """Like PyTorch's method."""
         return self._torch("reshape", *shape, **named)
 
     def transpose(self, *axes: Any, **named: Any) -> Any:
-        """As PyTorch's, and by a list of all dimensions as NumPy's."""
+        """Like PyTorch's method; a list of all dimensions is accepted as by NumPy's."""
         return self._torch("permute" if len(axes) > 2 else "transpose", *axes, **named)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Any:  # type: ignore[override]
-        """As PyTorch's."""
+        """Like PyTorch's method."""
         return self._torch("flatten", start_dim, end_dim)
 
     def _torch(self, name: str, *arguments: Any, **named: Any) -> Any:
@@ -80,12 +80,12 @@ class TracedTensor(TracedNdarray):
 
     @property
     def T(self) -> Any:  # noqa: N802  # as PyTorch calls it
-        """All dimensions reversed."""
+        """The tensor with its dimensions reversed."""
         return self._torch("permute", *range(self.ndim)[::-1])
 
     @property
     def mT(self) -> Any:  # noqa: N802  # as PyTorch calls it
-        """The last two dimensions exchanged."""
+        """The tensor with its last two dimensions swapped."""
         return self._torch("transpose", -1, -2)
 
     @classmethod

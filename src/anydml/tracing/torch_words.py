@@ -1,4 +1,4 @@
-"""PyTorch's words: functions and methods of tensors that move, with its own parameters."""
+"""The table of PyTorch's functions and methods that move, with PyTorch's parameters."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from anydml.tracing import axes, images, joins, making, masks, padding, picks, p
 from anydml.tracing.refusing import broken
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import Trace, TracedArray
-from anydml.tracing.words import Table, Undecided, Word, lines, said
+from anydml.tracing.words import Table, Undecided, Word, call_word, lines
 
 FUNCTIONAL = "nn.functional."
 
 
 def called(trace: Trace, name: str, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """What one of PyTorch's functions, or methods, gives.
+    """Call one of PyTorch's functions or methods on traced tensors.
 
     Raises:
-        FuseError: it computes, or its arguments do not fit.
+        FuseError: the function computes, or its arguments do not fit.
     """
-    return said(TORCH, name, f"torch's {name.removeprefix(FUNCTIONAL)}", trace, arguments, keywords)
+    return call_word(TORCH, name, f"torch's {name.removeprefix(FUNCTIONAL)}", trace, arguments, keywords)
 
 
 def name_of(function: Any) -> str:
-    """The word for one of PyTorch's functions: with its module's name where the method of that name is another."""
+    """Return the table's name of one of PyTorch's functions: with its module's name if a method of the name differs."""
     name: str = getattr(function, "__name__", str(function))
     is_functional = getattr(function, "__module__", "") == "torch.nn.functional"
     return FUNCTIONAL + name if is_functional and FUNCTIONAL + name in TORCH else name
 
 
 def trace_of(tree: Any) -> Trace:
-    """The trace of the first traced array in a structure."""
+    """Return the trace of the first traced array in a structure."""
     for leaf in leaves(tree):
         if isinstance(leaf, TracedArray):
             return leaf.trace
@@ -69,7 +69,7 @@ TORCH: Table = {
     **lines("roll", axes.rolled, f"{_X} shifts dims|dim|axis=None"),
     **lines("fft_fftshift", axes.shifted, f"{_X} dim=None"),
     **lines("fft_ifftshift", axes.shifted, f"{_X} dim=None", by=-1),
-    # Parts and wholes
+    # Joining and splitting
     **lines("cat concat concatenate", joins.cat, "@@tensors dim|axis=0"),
     **lines("stack", joins.stack, "@@tensors dim|axis=0"),
     **lines("hstack", joins.stacked, "@@tensors", rank=1, axis=1),
@@ -95,7 +95,7 @@ TORCH: Table = {
     **lines("unbind unbind_copy", joins.unstack, f"{_X} dim|axis=0"),
     **lines("pad", padding.pad_last, f"{_X} pad mode='constant' value=None"),
     **lines("constant_pad_nd", padding.pad_constant, f"{_X} pad value=0"),
-    # Several times
+    # Repetition
     **lines("expand expand_copy broadcast_to", repeating.expand, f"{_X} *size|sizes|shape -implicit"),
     **lines("expand_as", repeating.expand_as, f"{_X} @other"),
     **lines("broadcast_tensors", repeating.broadcast_arrays, "@*tensors"),
@@ -105,7 +105,7 @@ TORCH: Table = {
     **lines("meshgrid", repeating.meshgrid, "@*tensors indexing='ij'"),
     **lines("cartesian_prod", repeating.cartesian_prod, "@*tensors"),
     **lines("combinations", repeating.combinations, f"{_X} r=2 with_replacement=False"),
-    # Picks
+    # Selection
     **lines("__getitem__", picks.item, f"{_X} key"),
     **lines("narrow narrow_copy", picks.narrow, f"{_X} dim|axis start length"),
     **lines("select select_copy", picks.select, f"{_X} dim|axis index"),
@@ -123,7 +123,7 @@ TORCH: Table = {
     **lines("where", masks.where, "@condition input|self=None other=None"),
     **lines("diagonal diagonal_copy", picks.diagonal, _MATRIX),
     **lines("linalg_diagonal", picks.diagonal, "@A offset=0 dim1=-2 dim2=-1"),
-    # Elements put over others
+    # Replacement of elements
     **lines("scatter", placing.scatter, f"{_X} dim|axis index src|value reduce=None"),
     **lines("index_copy", placing.index_copy, f"{_X} dim|axis index @source"),
     **lines("index_fill", placing.index_fill, f"{_X} dim|axis index value"),
@@ -154,7 +154,7 @@ TORCH: Table = {
     **lines("upsample", images.interpolate, f"{_RESIZED} mode='nearest' -align_corners"),
     **lines("upsample_nearest", images.interpolate, _RESIZED),
     **{f"max_unpool{rank}d": Word(images.max_unpool, _UNPOOLED, rank=rank) for rank in (1, 2, 3)},
-    # Tensors like others. Nothing can be written into an empty one, so its elements may as well be known.
+    # Constants. Nothing can be written into an empty tensor, so it may be zeros.
     **lines("zeros_like empty_like", making.like, f"{_X} {_LIKE}"),
     **lines("ones_like", making.like, f"{_X} {_LIKE}", number=1),
     **lines("full_like", making.full_like, f"{_X} fill_value {_LIKE}"),
@@ -163,7 +163,7 @@ TORCH: Table = {
     **lines("new_empty_strided", making.new, f"{_X} size -stride {_LIKE}"),
     **lines("new_full", making.full, f"{_X} size fill_value {_LIKE}"),
     **lines("fill", making.fill, f"{_X} value"),
-    # The same
+    # Identities
     **lines("clone contiguous detach cpu alias_copy lift_fresh_copy detach_copy", axes.same, f"{_X} -memory_format"),
     **lines("resolve_conj resolve_neg positive", axes.same, _X),
     **lines("conj conj_physical", axes.conjugate, _X),
@@ -172,7 +172,7 @@ TORCH: Table = {
     **lines("type_as", making.to, f"{_X} *other"),
     **{name: Word(making.as_dtype, f"{_X} -memory_format", name=name) for name in _DTYPES.split()},
     **lines("numel nelement", lambda x: x.count, _X),
-    # Refused, with the reason
+    # Unsupported, with the reason
     **{name: Undecided(name) for name in _DECIDED.split()},
 }
 """PyTorch's functions and methods by name."""

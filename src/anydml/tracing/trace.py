@@ -1,4 +1,4 @@
-"""A traced array: it stands for elements that are not there yet, and knows where they come from."""
+"""Traces and traced arrays: an array's shape and dtype are known, its elements are described by a `Value`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Trace:
     """One run of a function on traced arrays.
 
     Args:
-        name: the function's.
-        kind: what its arrays are: a subclass that has the methods of their library.
-        device: where they lie, as their library calls it; None for NumPy's.
+        name: the function's name.
+        kind: the class of the traced arrays, which has the methods of their library.
+        device: the arrays' device in their library's terms; None for NumPy.
 
     Attributes:
         scope: the open sizes.
@@ -44,19 +44,19 @@ class Trace:
         self._constants = 0
 
     def array(self, array: Any) -> TracedArray:
-        """An array of this trace: as it is, or a constant made of what NumPy reads."""
+        """Convert to a traced array: anything that NumPy accepts becomes a constant."""
         if isinstance(array, TracedArray):
             if array.trace is not self or self.is_over:
-                raise broken(f"{array!r} is of another call, which is over")
+                raise broken(f"{array!r} belongs to another call, which is finished")
             return array
         return self._constant(array)
 
     def made(self, value: Value, dtype: np.dtype[Any], like: int | None = None) -> TracedArray:
-        """An array of this trace: see `TracedArray`."""
+        """Create an array of this trace (see `TracedArray`)."""
         return self.kind(self, value, dtype, like)
 
     def are_unsigned(self, indices: Value, bits: int) -> None:
-        """Remember where indices lie that are read as unsigned ones, and are none: errors say what they are."""
+        """Record operands of signed indices that are read as unsigned, so that errors can show the signed value."""
         for piece in indices.pieces:
             if isinstance(piece.source, Access):
                 self.unsigned[self.composer.name_of(piece.source.operand)] = bits
@@ -64,7 +64,7 @@ class Trace:
     def _constant(self, array: Any) -> TracedArray:
         view, _ = received(self.name, array, "a constant")
         if isinstance(view, DeviceArray):
-            raise broken("an array on a GPU that is no argument: pass it as one")
+            raise broken("a constant array on a GPU: pass it as an argument")
         check_dtype(view.dtype, "a constant")
         packed = np.array(each_once(view), order="C", copy=True)
         if view.size > 1:
@@ -77,13 +77,13 @@ class Trace:
 
 
 def check_dtype(dtype: np.dtype[Any], field: str) -> None:
-    """Elements are plain bytes.
+    """Check that a dtype's elements are plain bytes.
 
     Raises:
-        FuseError: they are references.
+        FuseError: the elements are references.
     """
     if not is_movable(dtype):
-        raise broken(f"{field} is of dtype {dtype}, whose elements are references and no plain bytes")
+        raise broken(f"{field} is of dtype {dtype}, whose elements are references, not plain bytes")
 
 
 def _computing(name: str) -> Any:
@@ -101,13 +101,13 @@ def _deciding(name: str) -> Any:
 
 
 class TracedArray:
-    """An array that is not there yet: shape and dtype are known, elements are not.
+    """An array of known shape and dtype, whose elements are not known yet.
 
     Attributes:
-        trace: of which call it is.
-        value: where its elements come from.
-        element: NumPy's dtype.
-        like: number of an argument of the same dtype, None where there may be none.
+        trace: the trace that it belongs to.
+        value: the sources of its elements.
+        element: the NumPy dtype.
+        like: number of an argument of the same dtype; None if unknown.
     """
 
     __slots__ = ("element", "like", "trace", "value")
@@ -120,42 +120,42 @@ class TracedArray:
         self.like = like
 
     def made(self, value: Value) -> TracedArray:
-        """An array of the same dtype."""
+        """Create an array of the same trace and dtype."""
         return self.trace.made(value, self.element, self.like)
 
     @property
     def shape(self) -> Sizes:
-        """Sizes, one a dimension."""
+        """The shape, whose sizes may be open."""
         return self.value.sizes
 
     @property
     def ndim(self) -> int:
-        """Dimensions."""
+        """The number of dimensions."""
         return len(self.value.sizes)
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return math.prod(self.value.sizes)
 
     @property
     def size(self) -> Any:
-        """Elements."""
+        """The number of elements."""
         return self.count
 
     @property
     def dtype(self) -> Any:
-        """NumPy's."""
+        """The NumPy dtype."""
         return self.element
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self.element.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Total bytes."""
         return self.count * self.itemsize
 
     def __len__(self) -> int:
@@ -164,17 +164,17 @@ class TracedArray:
         return self.shape[0]
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise refused(f"an assignment into {self!r}", "join parts to a new array instead")
+        raise refused(f"an assignment into {self!r}", "join parts into a new array instead")
 
     def copy(self, order: str = "C") -> TracedArray:
-        """The same: results of a fused function are always new."""
+        """Return the array: results of a fused function are copies anyway."""
         return self.trace.array(self)
 
     def astype(self, dtype: Any, *arguments: Any, **named: Any) -> TracedArray:
-        """The same, for no other dtype is known.
+        """Return the array if it has this dtype.
 
         Raises:
-            FuseError: the dtype differs.
+            FuseError: the dtype differs, so that elements would be converted.
         """
         if np.dtype(dtype) != self.element:
             raise refused(f"{self!r} as {np.dtype(dtype)}")

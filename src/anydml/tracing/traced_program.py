@@ -1,4 +1,4 @@
-"""What calls of a fused function share: a program whose sizes are open, and what calls it is right for."""
+"""Traced programs: programs with open sizes, and the guards that decide which calls they are valid for."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from anydml.moves import Fill, Move, Program, simplify
 from anydml.moves.numbers import with_numbers
 from anydml.tensor import Layout
 from anydml.tracing.donating import Pairs, in_place
-from anydml.tracing.fixed import Fixed, Guests
-from anydml.tracing.results import Known, Result, Traced
+from anydml.tracing.results import Known, Result, TracedFunction
+from anydml.tracing.specialized import Guests, SpecializedProgram
 from anydml.tracing.structure import leaves, rebuilt
 from anydml.tracing.tape import Tape
 from anydml.tracing.trace import Sizes, Trace
 
 WEIGHT = 4096
-"""Bytes that a plan keeps in any case, and for each move."""
+"""Approximate bytes of a traced program: fixed, and per move."""
 
 
-class Plan:
-    """A traced function, for all calls that its guards let through.
+class TracedProgram:
+    """A traced function, valid for all calls that pass its guards.
 
     Args:
-        trace: of the function, which is over.
-        traced: what came of it.
+        trace: the finished trace.
+        traced: the traced function.
 
     Attributes:
-        program: what writes results of any strides; its numbers are open sizes.
-        pins: why there may be other plans for other shapes: what needed a number.
+        program: a program with open sizes that writes results of any strides.
+        pins: descriptions of the pinned sizes, for which other calls need another trace.
     """
 
-    def __init__(self, trace: Trace, traced: Traced) -> None:
+    def __init__(self, trace: Trace, traced: TracedFunction) -> None:
         self.traced = traced
         self.pins = [*trace.scope.pins]
         self._tape = tape = Tape(trace.scope)
@@ -44,31 +44,33 @@ class Plan:
             self._strides.append(tape.later(strides))
             trace.composer.output(f"result {result.number}", result.array.value, strides)
         self.program = trace.composer.program(is_simple=False)
-        # Every number has its register, whichever way calls go.
+        # Registers are assigned now, so that they do not depend on later calls.
         for move in self.program.moves:
             with_numbers(move, tape.register)
         self._scratch = [tape.register(each.size) for each in self.program.operands if each.role == "scratch"]
 
     @property
     def weight(self) -> int:
-        """Bytes that are kept, about."""
+        """Approximate size in bytes."""
         return WEIGHT * (1 + len(self.program.moves)) + self.program.constant_bytes
 
     def registers(self, numbers: Sequence[int]) -> list[int] | None:
-        """What is known of a call from the numbers of its arguments; None where it needs another plan."""
+        """Run the tape on the numbers of a call's arguments; return the registers, or None if a guard fails."""
         found = [*numbers]
         return found if self._tape.run(found, self._tape.steps[: self._first]) else None
 
-    def fixed(self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()) -> Fixed:
-        """The same for one call.
+    def specialized(
+        self, registers: Sequence[int], strides: Sequence[Sizes] | None = None, donations: Pairs = ()
+    ) -> SpecializedProgram:
+        """Specialize to one call.
 
         Args:
-            registers: see `registers`.
-            strides: bytes, of each result; packed where there are none.
+            registers: the call's registers (see `registers`).
+            strides: strides in bytes of each result; packed by default.
             donations: results in the memory of arguments (see `donated`).
 
         Raises:
-            BindingError: what such a result is written over would be read afterwards.
+            BindingError: such a result would overwrite elements that are read later.
         """
         found = [*registers]
         shapes = [tuple(found[n] for n in shape) for shape in self._shapes]
@@ -88,13 +90,13 @@ class Plan:
         if donations:
             outputs = [f"out[{k}]" if len(self.traced.results) > 1 else "out" for k in range(len(self.traced.results))]
             program = in_place(program, donations, [*self.traced.names, *outputs])
-        return Fixed(self.traced, shapes, program)
+        return SpecializedProgram(self.traced, shapes, program)
 
     def in_core(self, adapters: Guests) -> Any:
-        """What the compiled core does all such calls by; None where Python has to.
+        """Return the compiled core's form of this program; None if the core does not support it.
 
         Args:
-            adapters: whose the arrays are.
+            adapters: the arrays' libraries; None for NumPy.
         """
         traced = self.traced
         if (
@@ -119,7 +121,9 @@ class Plan:
 
         tree = rebuilt(traced.tree, place, "")
         operands = self.program.operands
-        lent = tuple([self._lent(number) for number, each in enumerate(operands) if each.role == "scratch"])
+        lent = tuple(
+            [self._result_of_scratch(number) for number, each in enumerate(operands) if each.role == "scratch"]
+        )
         try:
             tape = tapes.Tape(self._tape.given, self._tape.steps, self._first)
         except OverflowError:
@@ -127,8 +131,8 @@ class Plan:
         constants, scratch = tuple(self.program.constants), tuple(self._scratch)
         return fusing.Call(tape, self._first, form, constants, scratch, lent, tuple(results), tree)
 
-    def _lent(self, scratch: int) -> int:
-        """The result that scratch is copied to as it lies, and for nothing else; −1 where there is none."""
+    def _result_of_scratch(self, scratch: int) -> int:
+        """Return the result that scratch is only copied to, with the same layout; −1 if there is none."""
         operands, register = self.program.operands, self._tape.register
         outputs = [number for number, each in enumerate(operands) if each.role == "output"]
         moves = self.program.moves
@@ -150,6 +154,6 @@ class Plan:
 
 
 def _read(move: Move) -> set[int]:
-    """The operands that a move reads."""
+    """Return the operands that a move reads."""
     sources = [] if isinstance(move.source, Fill) else [move.source.operand]
     return {*sources, *[lookup.operand for lookup in move.every_lookup()]}

@@ -1,15 +1,14 @@
-"""A word: what a library calls an operation, and how its arguments map to the operation's.
+"""Words: a library's names and parameters of an operation.
 
-Tables of words have a line for each: its names, the operation, and the library's parameters, which are the operation's
-in the same order:
+A table has one line per word: its names, the operation, and the library's parameters, in the order of the operation's:
 
-    name          passed on                     @name     an array of the trace, made a constant where it is none
-    name=0        0 where it is not given       @@names   a list of arrays
-    -name         taken and not passed on       *names    a list, or what is left of the arguments by position
-    name|other    with another name             @*names   the same, of arrays
-    **names       what is left of the arguments by position, as it is
+    name          passed on                     @name     an array, converted to a traced array
+    name=0        0 by default                  @@names   a list of arrays
+    -name         accepted and ignored          *names    a list, or the remaining positional arguments
+    name|other    with an alternative name      @*names   a list of arrays, or the remaining positional arguments
+    **names       the remaining positional arguments, unchanged
 
-An `out` that is no None is refused, wherever it stands.
+An `out` other than None is refused in any position.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ class Word:
     """A line of a table.
 
     Args:
-        operation: what is done.
-        parameters: how arguments map to its own: see above.
-        fixed: arguments of the operation that the word itself stands for.
+        operation: the function on traced arrays.
+        parameters: the library's parameters, in the syntax above.
+        fixed: constant arguments of the operation.
     """
 
     def __init__(self, operation: Callable[..., Any], parameters: str, **fixed: Any) -> None:
@@ -60,16 +59,16 @@ class Word:
 
     @property
     def signature(self) -> str:
-        """The parameters that count, as people write them."""
+        """The supported parameters, as Python text."""
         kept = [each for each in self.parameters.split() if not each.startswith("-")]
         return ", ".join(_SIGIL.sub(lambda found: "*" * ("*" in found[1]) + found[2], each) for each in kept)
 
     def call(self, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What the operation gives.
+        """Call the operation.
 
         Raises:
-            FuseError: it computes, or its arguments do not fit.
-            TypeError: an argument is missing, or has no parameter.
+            FuseError: the operation computes, or its arguments do not fit.
+            TypeError: an argument is missing or unknown.
         """
         rest, by_name = [*arguments], {**keywords}
         values: list[Any] = []
@@ -100,53 +99,55 @@ class Word:
 
 
 class Undecided(Word):
-    """A word whose result, or its shape, would depend on elements.
+    """A word that is not supported, since its result or shape depends on elements.
 
     Args:
-        name: what errors call it.
+        name: the word's name in errors.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def call(self, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> NoReturn:
-        """Never.
+        """Refuse the call.
 
         Raises:
             FuseError: always.
         """
-        raise refused(self.name, "what it gives, or how many elements that has, would depend on elements")
+        raise refused(self.name, "its result or its shape would depend on elements")
 
 
 Table = Mapping[str, Word]
 
 
 def lines(names: str, operation: Callable[..., Any], parameters: str, **fixed: Any) -> dict[str, Word]:
-    """Several names of one word."""
+    """Return the entries of one word under several names."""
     return dict.fromkeys(names.split(), Word(operation, parameters, **fixed))
 
 
-def said(table: Table, key: str, name: str, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """What a function of a library gives.
+def call_word(
+    table: Table, key: str, name: str, trace: Trace, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
+    """Call a function of a library on traced arrays.
 
     Args:
         table: the library's words.
-        key: the word.
-        name: what errors call it.
-        trace: of the arrays.
-        arguments: by position.
-        keywords: by name.
+        key: the word's name in the table.
+        name: the function's name in errors.
+        trace: the arrays' trace.
+        arguments: positional arguments.
+        keywords: keyword arguments.
 
     Raises:
-        FuseError: there is no such word, it computes, or arguments do not fit.
+        FuseError: the function is unknown or computes, or its arguments do not fit.
     """
     word = table.get(key)
     if word is None:
-        raise refused(f"{name} of a traced array", "it is none of the functions that are known to move elements only")
+        raise refused(f"{name} of a traced array", "it is not a supported function that only moves elements")
     with named(name):
         return word.call(trace, arguments, keywords)
 
 
 def _check_unwritten(name: str, value: Any) -> None:
     if name == "out" and value is not None:
-        raise refused("an assignment into out", "take the result instead")
+        raise refused("an assignment into out", "use the result instead")
