@@ -115,7 +115,7 @@ def test_several_results():
     for each, rest in ((keys, 0), (values, 1)):
         assert each.tolist() == [[rest] * 2] * 3 + [[7, 7], [rest] * 2]
     # Each would be read after it was written.
-    with pytest.raises(dml.BindingError, match=r"out\[0\] overlaps y in memory: .*give another array as out"):
+    with pytest.raises(dml.BindingError, match=r"out\[0\] overlaps y in memory: .*pass another array as out"):
         dml.fuse(lambda x, y: (x, y))(keys, values, out=(values, keys))
     assert dml.fuse(lambda x, y: (x, y))(keys, values, out=(keys, values))[0] is keys
     assert keys[0, 0] == 0

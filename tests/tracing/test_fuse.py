@@ -161,7 +161,7 @@ def test_fused_functions_within_another():
     outer = dml.fuse(lambda x: inner(inner(x).T))
     np.testing.assert_array_equal(outer(X), X[::-1].T[::-1])
     assert len(outer.lower(X).moves) == 1
-    with pytest.raises(dml.FuseError, match="part of the program around it"):
+    with pytest.raises(dml.FuseError, match="part of the enclosing program"):
         dml.fuse(inner.lower)(X)
 
 
@@ -228,13 +228,13 @@ def test_out():
 @pytest.mark.parametrize(
     "out, message",
     [
-        (np.empty(3), "not of the structure"),
-        ([np.empty((2, 3, 4), np.float32)], "not of the structure"),
+        (np.empty(3), "does not have the structure"),
+        ([np.empty((2, 3, 4), np.float32)], "does not have the structure"),
         ([np.empty((2, 3, 4)), np.empty((3, 4), np.float32)], r"out\[0\] is float64"),
         ([np.empty((2, 4, 3), np.float32), np.empty((3, 4), np.float32)], r"out\[0\] is float32 \(2, 4, 3\)"),
         ([X, np.empty((3, 4), np.float32)], r"out\[0\] overlaps x"),
         ([np.broadcast_to(np.float32(0), X.shape), np.empty((3, 4), np.float32)], "share an element"),
-        ([np.empty((2, 3, 4), np.float32), [1]], "not of the structure"),
+        ([np.empty((2, 3, 4), np.float32), [1]], "does not have the structure"),
         ([np.empty((2, 3, 4), np.float32), 1], r"out\[1\] is an int"),
     ],
 )

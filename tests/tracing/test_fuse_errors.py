@@ -185,9 +185,9 @@ def test_arguments_that_cannot_be_told_apart():
 def test_traced_arrays_end_with_their_call():
     kept = []
     dml.fuse(lambda x: kept.append(x) or x)(X)
-    with pytest.raises(dml.FuseError, match="over"):
+    with pytest.raises(dml.FuseError, match="finished"):
         kept[0].reshape(-1)
-    with pytest.raises(dml.FuseError, match="over"):
+    with pytest.raises(dml.FuseError, match="finished"):
         dml.fuse(lambda x: np.concatenate([x, kept[0]]))(X)
 
 
@@ -267,7 +267,7 @@ def test_numpys_where():
         lambda m, x, y: np.where(mask, x.T.T, y),
     ):
         assert np.array_equal(dml.fuse(function)(mask, X, y), function(mask, X, y))
-    with pytest.raises(dml.FuseError, match="give them one dtype before"):
+    with pytest.raises(dml.FuseError, match="convert them to one dtype first"):
         dml.fuse(np.where)(mask, X, y.astype("f4"))
     with pytest.raises(dml.FuseError, match=r"a condition alone.*shapes would depend on elements"):
         dml.fuse(np.where)(mask)
@@ -298,7 +298,7 @@ def test_indices_that_move_before_they_are_looked_at():
         return x[np.concatenate([first, second])[by]]
 
     arguments = X, np.array([0]), np.array([2]), np.array([1, 0, 1])
-    with pytest.raises(dml.FuseError, match="have to move before: pass them as an argument, or"):
+    with pytest.raises(dml.FuseError, match="would have to move first: pass them as an argument, or"):
         dml.fuse(picked)(*arguments)
     clamped = dml.fuse(lambda x, a, b, by: dml.gather(x, np.concatenate([a, b])[by], out_of_range="clamp"))
     np.testing.assert_array_equal(clamped(*arguments), picked(*arguments))

@@ -36,11 +36,11 @@ ALWAYS = frozenset(MOVING.split())
 """Operators whose samples all move."""
 
 SOMETIMES = {
-    "__getitem__": "a mask as an index.*how many elements it takes is not known",
+    "__getitem__": "a mask as an index.*the number of selected elements is unknown",
     "float": "as torch.float32",
-    "index_put": "with accumulate|by a traced mask.*where elements go would depend on others",
+    "index_put": "with accumulate|by a traced mask.*the places of elements would depend on elements",
     "long": "as torch.int64",
-    "masked_scatter": "by a traced mask.*where elements go would depend on others",
+    "masked_scatter": "by a traced mask.*the places of elements would depend on elements",
     "nn.functional.embedding": "with max_norm",
     "nn.functional.interpolate": "in mode '(area|bicubic|bilinear|linear|trilinear)'",
     "nn.functional.one_hot": "without num_classes.*shape would depend on elements",
