@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -16,22 +16,16 @@ from click.shell_completion import CompletionItem
 from anydml._starting import INTERRUPTED, handle_as_usual
 from anydml.cli.doctor import doctor
 from anydml.cli.explaining import explain
+from anydml.cli.json_checking import check_json
+from anydml.cli.json_checking import lines as lines_of
 from anydml.cli.onnx_checking import check_onnx
 from anydml.cli.onnx_commands import is_onnx, onnx_group, refuse_options, run_onnx
 from anydml.cli.output import fail, give_up, libraries_warnings, say, warn
 from anydml.cli.slimming import slim
 from anydml.cli.stores_commands import convert, rechunk, reshard, stores, verify
 from anydml.engines import ENGINES
-from anydml.text import printable
-
-if TYPE_CHECKING:
-    from anydml.dxdispatch import Model
-    from anydml.feature_level import FeatureLevel
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-MOST_PROBLEMS = 1000
-"""That `check` shows; nobody reads more, and a file may have millions."""
 
 # DxDispatch writes --dispatch_iterations, most other tools --dispatch-iterations: both are read.
 _SETTINGS = {
@@ -181,10 +175,12 @@ def run(
 @_feature_level
 @_allow_outside
 @click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, for machines.")
+@click.option("--json", "form", flag_value="json", help="Print one line of JSON.")
+@click.option("--junit", "form", flag_value="junit", help="Print JUnit's XML, which CI servers show as tests.")
+@click.option("--sarif", "form", flag_value="sarif", help="Print SARIF, which code scanning shows beside the file.")
 @click.option("-v", "--verbose", is_flag=True, help="Say of every node of an ONNX model what was found.")
 def check(
-    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], as_json: bool, verbose: bool
+    model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], form: str | None, verbose: bool
 ) -> int:
     """List what is wrong with MODEL, a JSON or ONNX file, and run nothing.
 
@@ -194,48 +190,23 @@ def check(
     Ends with 0 where nothing is wrong, 1 where something is, 2 where MODEL cannot be read, and 3 where no node of an
     ONNX file could be checked.
     """
-    from anydml import dxdispatch
     from anydml.feature_level import FeatureLevel
 
     level = FeatureLevel.parse(feature_level)
     if is_onnx(model):
         checked = check_onnx(model, level, sizes)
-        for line in [checked.json(model)] if as_json else checked.lines(model, verbose):
-            say(line)
-        return checked.code
-    refuse_options(click.get_current_context(), ["sizes", "as_json", "verbose"], "ONNX models")
-    found = False
-    for line in _problems(dxdispatch.load(model, allow_outside=allow_outside), level):
-        found = True
+        report, lines, code = checked.report(model), checked.lines(model, verbose), checked.code
+    else:
+        refuse_options(click.get_current_context(), ["sizes", "verbose"], "ONNX models")
+        report = check_json(model, level, allow_outside)
+        lines, code = lines_of(report), int(bool(report.problems))
+    if form is not None:
+        from anydml.cli.reports import FORMS
+
+        lines = iter(FORMS[form](report).splitlines())
+    for line in lines:
         say(line)
-    if not found:
-        say(f"{printable(model)}: no problems at {level}")
-    return 1 if found else 0
-
-
-def _problems(model: Model, level: FeatureLevel) -> Iterator[str]:
-    from anydml.dxdispatch.plan import plan
-    from anydml.errors import ModelError
-
-    yield from model.warnings
-    sound = True
-    for count, (place, problem) in enumerate(model.problems(level)):
-        sound = False
-        if count == MOST_PROBLEMS:
-            yield f"{model.place}: and more; {MOST_PROBLEMS} problems are shown"
-            break
-        allowed = f"{problem.needs} allows it" if problem.needs else "no feature level allows it"
-        yield from (
-            f"{place.location}: {problem.operator}: {problem.message}",
-            f"    rule: {problem.rule}",
-            f"    {allowed}",
-        )
-    if sound:
-        try:
-            # What is bound is only worth a look once the tensors are sound.
-            plan(model)
-        except ModelError as error:
-            yield str(error)
+    return code
 
 
 anydml.add_command(onnx_group)

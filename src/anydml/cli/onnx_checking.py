@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from anydml.cli.onnx_commands import load_onnx
-from anydml.cli.remarks import Remark, report
+from anydml.cli.remarks import Remark, Report
 from anydml.text import counted, printable
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class Checked:
                 if not remark.is_problem:
                     yield from remark.lines(model)
 
-    def json(self, model: str) -> str:
+    def report(self, model: str) -> Report:
         """For machines."""
-        return report(model, str(self.level), self.remarks, len(self.conforming))
+        return Report(model, str(self.level), [each.node for each in self.conforming], self.remarks)
 
 
 def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:

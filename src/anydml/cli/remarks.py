@@ -1,9 +1,8 @@
-"""What `anydml check` has to say, for people and for machines."""
+"""What `anydml check` has to say, in words."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 
 from anydml.text import printable
@@ -14,13 +13,14 @@ class Remark:
     """One thing that is wrong, or that was not checked.
 
     Attributes:
-        node: what it is about.
+        node: what it is about: a node of a graph, a dispatchable, or a JSON path; empty where it is the whole file.
         place: what lines begin with, where the message does not name the node itself.
         field: of the operator.
         operator: its name.
         message: what is wrong, or why it was not checked.
-        rule: that is broken; None where nothing was checked.
+        rule: that is broken, empty where the message says it; None where nothing was checked.
         needs: the feature level that allows it, if there is one.
+        line: of the file, from 1, where it is known.
     """
 
     node: str
@@ -30,11 +30,17 @@ class Remark:
     message: str = ""
     rule: str | None = None
     needs: str | None = None
+    line: int | None = None
 
     @property
     def is_problem(self) -> bool:
         """Whether it is wrong."""
         return self.rule is not None
+
+    @property
+    def remedy(self) -> str:
+        """Which feature level allows it."""
+        return f"{self.needs} allows it" if self.needs else "no feature level allows it"
 
     def lines(self, model: str) -> Iterator[str]:
         """For people."""
@@ -42,21 +48,37 @@ class Remark:
             yield printable(f"{model}: {self.place}: not checked: {self.message}")
             return
         # Errors of ONNX's rules name their node themselves.
-        where = model if self.place is None else f"{model}: {self.place}.{self.field}: {self.operator}"
-        yield printable(f"{where}: {self.message}")
-        yield printable(f"    rule: {self.rule}")
-        yield f"    {self.needs} allows it" if self.needs else "    no feature level allows it"
+        where = [model] if self.place is None else [model, f"{self.place}.{self.field}", self.operator or ""]
+        if self.line is not None:
+            where.insert(1, f"line {self.line}")
+        yield printable(": ".join([*where, self.message]))
+        if self.rule:
+            yield printable(f"    rule: {self.rule}")
+            yield f"    {self.remedy}"
 
 
-def report(model: str, level: str, remarks: Sequence[Remark], conforming: int) -> str:
-    """For machines: one line of JSON, in ASCII.
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was found in a file.
 
-    Its keys: `model`, `feature_level`, `conforming` (how many nodes do), `problems` (each with `place`, `field`,
-    `operator`, `message`, `rule`, `needs`), and `not_checked` (each with `place` and `message`).
+    Attributes:
+        model: the file's name.
+        level: the feature level.
+        conforming: names of the nodes, or dispatchables, that DirectML accepts.
+        remarks: what is wrong, and what was not checked.
     """
-    problems = [dataclasses.asdict(remark) for remark in remarks if remark.is_problem]
-    for problem in problems:
-        del problem["node"]
-    others = [{"place": each.place, "message": each.message} for each in remarks if not each.is_problem]
-    head = {"model": model, "feature_level": level, "conforming": conforming}
-    return json.dumps({**head, "problems": problems, "not_checked": others})
+
+    model: str
+    level: str
+    conforming: Sequence[str]
+    remarks: Sequence[Remark]
+
+    @property
+    def problems(self) -> list[Remark]:
+        """What is wrong."""
+        return [remark for remark in self.remarks if remark.is_problem]
+
+    @property
+    def unchecked(self) -> list[Remark]:
+        """What was not looked at."""
+        return [remark for remark in self.remarks if not remark.is_problem]

@@ -1,0 +1,79 @@
+"""What `anydml check` says of model files in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from anydml.cli.remarks import Remark, Report
+from anydml.text import printable
+
+if TYPE_CHECKING:
+    from anydml.dxdispatch import Model
+    from anydml.feature_level import FeatureLevel
+
+MOST_PROBLEMS = 1000
+"""That are shown; nobody reads more, and a file may have millions."""
+
+_NUMBERED = re.compile(r"line (\d+): ")
+
+
+def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
+    """What is wrong with a model file in JSON at a feature level.
+
+    Args:
+        model: the file.
+        level: the feature level.
+        allow_outside: whether files that it names may leave its folder.
+
+    Raises:
+        ModelError: the file cannot be read, or is no such model.
+    """
+    from anydml import dxdispatch
+    from anydml.dxdispatch.model import Dispatchable
+
+    loaded = dxdispatch.load(model, allow_outside=allow_outside)
+    remarks = [*_remarks(loaded, level)]
+    broken = {remark.node for remark in remarks}
+    operators = [each.place.path for each in loaded.dispatchables.values() if isinstance(each, Dispatchable)]
+    return Report(model, str(level), [place for place in operators if place not in broken], remarks)
+
+
+def lines(report: Report) -> Iterator[str]:
+    """For people."""
+    for remark in report.remarks:
+        yield from remark.lines(report.model)
+    if not report.remarks:
+        yield f"{printable(report.model)}: no problems at {report.level}"
+
+
+def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
+    from anydml.dxdispatch.plan import plan
+    from anydml.errors import ModelError
+
+    yield from (_of_file(model, line) for line in model.warnings)
+    found = model.problems(level)
+    sound = True
+    for place, problem in islice(found, MOST_PROBLEMS):
+        sound = False
+        desc = place.path.removesuffix(f".{problem.field}")
+        needs = str(problem.needs) if problem.needs else None
+        yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
+    if next(found, None) is not None:
+        yield _of_file(model, f"and more; {MOST_PROBLEMS} problems are shown")
+    if sound:
+        try:
+            # What is bound is only worth a look once the tensors are sound.
+            plan(model)
+        except ModelError as error:
+            yield _of_file(model, str(error), error.field or "")
+
+
+def _of_file(model: Model, text: str, node: str = "") -> Remark:
+    """What a line says of a file; it may begin with the file's name and a line's number."""
+    text = text.removeprefix(printable(f"{model.place}: "))
+    numbered = _NUMBERED.match(text)
+    line = int(numbered[1]) if numbered else None
+    return Remark(node, None, message=text[numbered.end() :] if numbered else text, rule="", line=line)

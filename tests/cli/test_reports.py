@@ -1,0 +1,97 @@
+"""`anydml check` for machines: what is printed is read by readers of its form, and says what the words say."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from anydml.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def check(capsys, monkeypatch):
+    def run(*arguments):
+        monkeypatch.chdir(EXAMPLES.parent)
+        with pytest.raises(SystemExit) as ended:
+            main(["check", *map(str, arguments)])
+        found = capsys.readouterr()
+        assert found.err == ""
+        assert len(arguments) == 1 or found.out.isascii()
+        return ended.value.code, found.out
+
+    return run
+
+
+def broken(path, **fields):
+    """A model file of two SPLITs, one of which has other fields."""
+    model = json.loads((EXAMPLES / "split.json").read_text(encoding="utf-8").partition("\n")[2])
+    (right,) = model["dispatchables"].values()
+    wrong = {**right, "desc": {**right["desc"], **fields}}
+    path.write_text(json.dumps({**model, "dispatchables": {"right": right, 'w"rong': wrong}, "commands": []}, indent=1))
+    return path
+
+
+def test_junit_has_a_case_for_each_operator(check, tmp_path):
+    path = broken(tmp_path / "<&> é.json", Axis=7)
+    code, words = check(path)
+    assert code == 1
+    code, text = check(path, "--junit")
+    suite = ElementTree.fromstring(text)
+    assert (code, suite.tag, suite.attrib["tests"], suite.attrib["failures"]) == (1, "testsuite", "2", "1")
+    right, wrong = suite
+    assert (right.attrib["name"], [*right]) == ("dispatchables.right.desc", [])
+    (failure,) = wrong
+    assert wrong.attrib["name"] == 'dispatchables["w\\"rong"].desc'
+    assert failure.text == words.rstrip("\n")
+    assert failure.attrib["message"] in words
+
+
+def test_sarif_leads_to_the_line(check, tmp_path):
+    path = broken(tmp_path / "a b.json", Axis=7, Strid=1)
+    code, text = check(path, "--sarif")
+    found = json.loads(text)
+    (run,) = found["runs"]
+    assert (code, found["version"], run["tool"]["driver"]["name"]) == (1, "2.1.0", "anydml")
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [result["ruleId"] for result in run["results"]] == ["model-file", "DML_SPLIT"] == rules
+    lines = path.read_text().splitlines()
+    for result, said in zip(run["results"], ('"desc"', '"Axis": 7'), strict=True):
+        (place,) = result["locations"]
+        where = place["physicalLocation"]
+        assert where["artifactLocation"]["uri"].endswith("/a%20b.json")
+        assert said in lines[where["region"]["startLine"] - 1]
+    assert "unknown field Strid" in run["results"][0]["message"]["text"]
+    assert re.search(r"Axis is 7.* Rule: Axis must be 0 to .*; no feature level allows it\.$",
+                     run["results"][1]["message"]["text"])  # fmt: skip
+
+
+def test_a_file_without_problems_has_no_results(check):
+    for form in ("--json", "--junit", "--sarif"):
+        code, text = check("examples/gather_1.json", form)
+        assert code == 0
+        assert "rule" not in text.replace('"rules": []', "")
+    assert check("examples/gather_1.json", "--junit")[1].count("<testcase ") == 1
+    assert json.loads(check("examples/gather_1.json", "--json")[1])["conforming"] == 1
+
+
+def test_nodes_that_were_not_checked_are_skipped(check, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+        g (float[2, 3] x, float[M, 3] z) => (float[3, 2] y, float[3, M] t, float[A] u)
+        { y = Transpose (x) t = Transpose (z) u = Concat <axis = 7> (x, x) }""")
+    onnx.save(model, tmp_path / "m.onnx")
+    code, text = check(tmp_path / "m.onnx", "--junit")
+    suite = ElementTree.fromstring(text)
+    assert code == 1
+    assert [[child.tag for child in case] for case in suite] == [[], ["failure"], ["skipped"]]
+    code, text = check(tmp_path / "m.onnx", "--sarif")
+    (run,) = json.loads(text)["runs"]
+    assert code == 1
+    assert [len(run["results"]), run["properties"]["conforming"], len(run["properties"]["notChecked"])] == [1, 1, 1]
+    (place,) = run["results"][0]["locations"]
+    assert place["physicalLocation"]["region"] == {"startLine": 1}
+    assert place["logicalLocations"][0]["fullyQualifiedName"].startswith("Concat_")
