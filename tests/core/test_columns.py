@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from core.test_kernels import CANARY, kernels, run  # noqa: F401
 
-from anydml.moves import Access, Move
+from anydml.moves import Access, Fill, Move
 
 CASES = 60
 
@@ -25,7 +25,7 @@ def parts_of(rng, columns):
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
-    """Every byte around them stays as it is; so do gaps in rows, which no list of whole rows has."""
+    """Some are filled. Every byte around them stays as it is; so do gaps in rows, which no list of whole rows has."""
     rng = np.random.default_rng(seed)
     columns, element = int(rng.integers(2, 9)), int(rng.choice([1, 2, 3, 4, 8]))
     lines, rows = int(rng.integers(1, 5)), int(rng.choice([15, 16, 17, 500, 3000]))
@@ -37,6 +37,12 @@ def test_columns_side_by_side_are_woven(kernels, seed):  # noqa: F811
     moves = []
     row, line = (columns + gap) * element, rows * (columns + gap) * element
     for done, count, first, step in parts_of(rng, columns):
+        if rng.random() < 0.25:
+            pattern = rng.integers(0, 256, element * int(rng.choice([1, count])), np.uint8)
+            target[:, :, done : done + count] = np.resize(pattern, (count, element))
+            to = Access(1, CANARY + done * element, (line, row))
+            moves.append(Move((lines, rows), to, Fill(pattern.tobytes()), count * element))
+            continue
         picked = [first + k * step for k in range(count)]
         target[:, :, done : done + count] = source[:, :, picked]
         moves.append(Move(

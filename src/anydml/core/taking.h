@@ -2,6 +2,13 @@
 
 static inline int anydml_is_plain(const anydml_move *m) { return !m->lookups && !m->pattern; }
 
+/* Whether it fills elements with one pattern each, that stays where it is. */
+static inline int anydml_is_dye(const anydml_move *m) {
+  if (m->lookups || !m->pattern || m->element > ANYDML_DYE) return 0;
+  for (int d = 0; d < m->rank; d++) if (m->b[d]) return 0;
+  return 1;
+}
+
 /* Columns of a move's rows: those of a short last dimension, or one. */
 static inline int anydml_columns_in(const anydml_move *m) {
   return m->rank > 1 && m->n[m->rank - 1] <= ANYDML_COLUMNS ? (int)m->n[m->rank - 1] : 1;
@@ -16,9 +23,9 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
   for (; many < count; many++) {
     const anydml_move *q = m + many;
     const int inside = anydml_columns_in(q);
-    if (q->rank - (inside > 1) != r || !anydml_is_plain(q) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
+    if (q->rank - (inside > 1) != r || !(anydml_is_plain(q) || anydml_is_dye(q)) || q->element > 32 || memcmp(q->n, m->n, (size_t)r * 8) || columns + inside > ANYDML_COLUMNS) break;
     /* Rows that are far apart at the source are worth reading for whole rows of the destination only. */
-    if ((inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
+    if (!q->pattern && (inside > 1 || q->a[r - 1] == q->element) && (!q->b[r - 1] || anydml_abs(q->b[r - 1]) > 128)) break;
     columns += inside;
     row += inside * q->element;
     bytes += anydml_bytes(q);
@@ -41,6 +48,11 @@ static int64_t anydml_take_columns(anydml_stage *stage, anydml_step *s, const an
       q->from += inside > 1 ? k * m[j].b[r] : 0;
       for (int other = 0; other < before; other++)
         if (!anydml_free(column + other, q)) return 0;
+      if (q->pattern) {
+        uint8_t *dye = w->dye[w->columns];
+        for (int x = 0; x < ANYDML_DYE; x++) dye[x] = (uint8_t)q->from[x % q->pattern];
+        q->from = (const char *)dye;
+      }
       w->column[w->columns++] = (anydml_column){q->to, q->from, m + j, q->element, q->a[r - 1], q->b[r - 1], 0, 0, 0, 0};
     }
   return anydml_weave_step(stage, s, w, bytes, streamed) ? many : 0;

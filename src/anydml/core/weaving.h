@@ -7,6 +7,7 @@ static inline int64_t anydml_abs(int64_t x) { return x < 0 ? -x : x; }
 
 enum { ANYDML_COLUMNS = 8, ANYDML_TERMS = 64, ANYDML_WIDEST = 8 };   /* columns; terms of a block, and of a vector */
 enum { ANYDML_WINDOWS = 6 };           /* windows, and vectors, of a block that is woven at once */
+enum { ANYDML_DYE = 64 };              /* bytes of a fill's pattern, repeated: the widest window */
 
 /* A run of each row. */
 typedef struct {
@@ -52,6 +53,7 @@ struct anydml_weave {
   int32_t offset[ANYDML_TERMS][4];     /* where its windows begin, one a lane or one in all */
   uint64_t keep[ANYDML_TERMS], third[ANYDML_WINDOWS];
   uint8_t mask[ANYDML_TERMS][64] __attribute__((aligned(64)));
+  uint8_t dye[ANYDML_COLUMNS][ANYDML_DYE];   /* what columns that are filled read instead of a source */
 };
 
 static int anydml_alike(const int64_t *s, const int64_t *t, const anydml_weave *w) {
@@ -94,7 +96,7 @@ static int anydml_streams(anydml_weave *w) {
     }
     c->source = j;
     if (j == w->sources) {
-      w->source[w->sources++] = (anydml_stream_of){k, c->b, 0, c->element};
+      w->source[w->sources++] = (anydml_stream_of){k, c->b, 0, c->move->pattern ? ANYDML_DYE : c->element};
       c->of = 0;
     }
   }
