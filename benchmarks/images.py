@@ -1,8 +1,8 @@
 """Images against OpenCV, torchvision, PyTorch and NumPy: ``python -m benchmarks.images [--case flip] [--size 224]``.
 
 Colours reordered, channels moved, crops, flips, turns and borders, of one image and of a batch. Results are new each
-time, and equal NumPy's bit for bit before anybody is timed; inputs are read once more before each call. OpenCV takes one
-image at a time, and writes those of a batch into one new array. Everybody has as many threads as anydml.
+time, and equal NumPy's bit for bit before anybody is timed; inputs are read once more before each call. OpenCV takes
+one image at a time, and writes those of a batch into one new array. Everybody has as many threads as anydml.
 """
 
 from __future__ import annotations
