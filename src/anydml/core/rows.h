@@ -6,9 +6,32 @@
     for (; i >= 4; i -= 4, t += 4 * a, f += 4 * b) { \
       memcpy(t, f, e); memcpy(t + a, f + b, e); memcpy(t + 2 * a, f + 2 * b, e); memcpy(t + 3 * a, f + 3 * b, e); } \
     for (; i > 0; i--, t += a, f += b) memcpy(t, f, e); } }
-ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(3) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
+ANYDML_ELEMENTS(1) ANYDML_ELEMENTS(2) ANYDML_ELEMENTS(4) ANYDML_ELEMENTS(6) ANYDML_ELEMENTS(8)
 ANYDML_ELEMENTS(12) ANYDML_ELEMENTS(16) ANYDML_ELEMENTS(24) ANYDML_ELEMENTS(32) ANYDML_ELEMENTS(64) ANYDML_ELEMENTS(128)
 #undef ANYDML_ELEMENTS
+
+/* Pixels of three bytes, as those of most images: four that follow each other are written at once. */
+static inline uint64_t K(three)(const char *f) {
+  uint16_t low;
+  memcpy(&low, f, 2);
+  return low | (uint64_t)(uint8_t)f[2] << 16;
+}
+
+static void K(elements3)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
+  const int64_t a = s->a0, b = s->b0;
+  const uint16_t one = 1;
+  const int packed = a == 3 && *(const char *)&one;   /* the first byte is the lowest */
+  for (; n1 > 0; n1--, to += s->a1, from += s->b1) {
+    char *t = to; const char *f = from; int64_t i = n0;
+    for (; packed && i >= 4; i -= 4, t += 12, f += 4 * b) {
+      const uint64_t third = K(three)(f + 2 * b), all = K(three)(f) | K(three)(f + b) << 24 | third << 48;
+      const uint32_t last = (uint32_t)(third >> 16 | K(three)(f + 3 * b) << 8);
+      memcpy(t, &all, 8);
+      memcpy(t + 8, &last, 4);
+    }
+    for (; i > 0; i--, t += a, f += b) memcpy(t, f, 3);
+  }
+}
 
 static void K(rows)(const anydml_step *s, char *to, const char *from, int64_t n1, int64_t n0) {
   const int64_t e = s->element;
