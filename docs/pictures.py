@@ -17,6 +17,8 @@ import anydml as dml
 from anydml import dxdispatch
 from anydml.explain.journeys import follow
 
+Array = np.ndarray[Any, Any]
+
 ROOT = Path(__file__).parents[1]
 PICTURES = Path(__file__).parent / "pictures"
 EXAMPLES = (
@@ -63,6 +65,58 @@ EXAMPLES = (
     "scatter_elements",
 )
 
+MOST_FOLLOWED = 1000
+"""Elements of arguments that are followed one by one; larger arrays are drawn as boxes."""
+
+
+def to_heads(x: Array) -> Array:
+    """Rows become heads of rows."""
+    return x.reshape(len(x), 2, -1).swapaxes(0, 1)
+
+
+def joined(shard_0: Array, shard_1: Array) -> Array:
+    """Two shards of a matrix become one."""
+    return np.concatenate([shard_0, shard_1], axis=1)
+
+
+def series(monday: Array, tuesday: Array, wednesday: Array) -> list[Array]:
+    """Maps become time series of half a map each."""
+    days = np.stack([monday, tuesday, wednesday])
+    return [days[:, :, :2], days[:, :, 2:]]
+
+
+def padded(rows: list[Array]) -> Array:
+    """Rows become a batch, as wide as the longest."""
+    longest = max(len(row) for row in rows)
+    return np.stack([np.pad(row, (0, longest - len(row)), constant_values=-1) for row in rows])
+
+
+def prepared(image: Array) -> Array:
+    """A crop of an image, mirrored, channel by channel."""
+    return np.moveaxis(image[:, 1:3][:, ::-1], -1, 0)
+
+
+def photo(image: Array) -> Array:
+    """The middle of a photo, with a border, channel by channel."""
+    return np.pad(np.moveaxis(image[270:810, 480:1440], -1, 0), ((0, 0), (60, 60), (60, 60)))
+
+
+def with_alpha(image: Array) -> Array:
+    """RGB becomes BGRA."""
+    return np.concatenate([image[..., ::-1], np.full_like(image[..., :1], 255)], -1)
+
+
+FUSED: dict[str, tuple[Any, list[Any]]] = {
+    "heads": (to_heads, [np.arange(12).reshape(3, 4)]),
+    "shards": (joined, [np.arange(6).reshape(3, 2), np.arange(6, 12).reshape(3, 2)]),
+    "rechunk": (series, [np.arange(8 * k, 8 * k + 8).reshape(2, 4) for k in range(3)]),
+    "ragged": (padded, [[np.arange(1, 4), np.arange(4, 5), np.arange(5, 7)]]),
+    "image": (prepared, [np.arange(24).reshape(2, 4, 3)]),
+    "photo": (photo, [np.zeros((1080, 1920, 3), np.uint8)]),
+    "alpha": (with_alpha, [np.arange(10, 22, dtype=np.uint8).reshape(2, 2, 3)]),
+}
+"""Functions that are fused, by the names of their pictures, and what they are called with."""
+
 
 def picture(desc: dml.OperatorDesc, inputs: Sequence[np.ndarray[Any, Any]]) -> str:
     """An SVG of an operator at work, whose numbers are those that the document's formula gives."""
@@ -105,21 +159,25 @@ def gather_outside() -> str:
     return picture(desc, [np.array([10, 11, 12], np.float32), np.array([0, -1, 2, 99, -99], np.int64)])
 
 
-def heads() -> str:
-    """A fused function: rows become heads of rows."""
-    function = dml.fuse(lambda x: x.reshape(len(x), 2, -1).swapaxes(0, 1))
-    x = np.arange(12).reshape(3, 4)
-    explained = dml.explain(function, x)
+def fused(name: str) -> str:
+    """The picture of a fused function, whose numbers are those that NumPy gives."""
+    function, arguments = FUSED[name]
+    explained = dml.explain(dml.fuse(function), *arguments)
+    results = function(*arguments)
+    inputs = sum(len(each) if isinstance(each, list) else 1 for each in arguments)
+    if sum(each.size for each in arguments if isinstance(each, np.ndarray)) > MOST_FOLLOWED:
+        return explained.svg()
     labels = follow(explained.sections[0]).labels
-    for cell, value in enumerate(function(x).reshape(-1)):
-        assert float(labels[1, cell]) == value, f"element {cell} of the heads"
+    for operand, result in enumerate(results if isinstance(results, list) else [results], inputs):
+        for cell, value in enumerate(result.reshape(-1)):
+            assert float(labels[operand, cell]) == value, f"{name}: element {cell} of result {operand - inputs}"
     return explained.svg()
 
 
 def pictures() -> dict[str, str]:
     """Every picture, by the name of its file."""
     drawn = {f"{name}.svg": example(name) for name in EXAMPLES}
-    return drawn | {"gather_outside.svg": gather_outside(), "heads.svg": heads()}
+    return drawn | {"gather_outside.svg": gather_outside()} | {f"{name}.svg": fused(name) for name in FUSED}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ A page asks with a line ``[[name argument]]``:
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
     [[files stores]]       what `benchmarks/results/stores.json` holds
+    [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
 """
 
@@ -31,6 +32,7 @@ from anydml.tracing.words import Undecided, Word
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 ASKED = re.compile(r"^\[\[(\w+) ?([\w-]*)\]\]$", re.M)
+PICTURE = re.compile(r"!\[([^\]]*)\]\((?:\.\./)?pictures/(\w+\.svg)\)")
 MODULES = re.compile(r"(?<=^fft)_|(?<=^linalg)_")
 COUNTS = {("DML_TILE", "Repeats"): "RepeatsCount", ("DML_RESAMPLE", "Scales"): "ScaleCount"}
 """What other arrays than those of DimensionCount entries are counted by (DirectML.h)."""
@@ -170,6 +172,20 @@ def words(library: str) -> str:
     return table(("words", "parameters"), rows)
 
 
+def gallery() -> str:
+    """Every picture, under the heading of the page that shows it first."""
+    docs, parts, seen = ROOT / "docs", [], set()
+    for page in sorted(docs.rglob("*.md"), key=lambda path: (path.parent.name == "operators", path)):
+        text = page.read_text(encoding="utf-8")
+        shown = [found for found in PICTURE.findall(text) if found[1] not in seen]
+        seen |= {name for _, name in shown}
+        place = page.relative_to(docs).as_posix()
+        if shown and place != "index.md":
+            parts.append(f"## [{text.partition(chr(10))[0].removeprefix('# ')}]({place})\n")
+            parts += [f"![{about}](pictures/{name})\n" for about, name in shown]
+    return "\n".join(parts)
+
+
 def _ways(case: dict[str, Any]) -> dict[str, Any]:
     if "ways" in case:
         return dict(case["ways"])
@@ -197,6 +213,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "benchmark": benchmark,
     "chart": chart,
     "files": files,
+    "gallery": gallery,
     "words": words,
 }
 

@@ -29,8 +29,8 @@ DOCS = ROOT / "docs"
 PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
 RECIPES = [page for page, text in PAGES.items() if any(block.title for block in blocks(text))]
 RUN = {"python", "sh"}
-SHOWN = {"text", "json"}
-OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray", "transformers")
+SHOWN = {"text", "json", "yaml"}
+OPTIONAL = ("torch", "jax", "onnx", "onnxruntime", "einops", "dask", "xarray", "transformers", "zarr")
 
 
 def missing(text):
@@ -134,6 +134,22 @@ def test_every_text_block_follows_a_command():
     for page, text in PAGES.items():
         for before, block in itertools.pairwise([None, *blocks(text)]):
             assert block.language != "text" or (before and before.language == "sh"), f"{page}: {block.body}"
+
+
+def test_workflows_can_be_read_and_name_options_that_are_there(tmp_path):
+    from anydml.cli import anydml
+
+    found = [block.body for text in PAGES.values() for block in blocks(text, "yaml")]
+    assert found
+    for body in found:
+        for name, options in re.findall(r"- run: anydml (\w+)(.*)", body):
+            known = {option for parameter in anydml.commands[name].params for option in parameter.opts}
+            assert set(re.findall(r"--[\w-]+", options)) <= known
+        if importlib.util.find_spec("check_jsonschema"):
+            (tmp_path / "workflow.yml").write_text(body, encoding="utf-8")
+            command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+            done = subprocess.run([*command, tmp_path / "workflow.yml"], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_pictures_are_those_of_the_moves(monkeypatch):
