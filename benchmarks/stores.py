@@ -1,4 +1,4 @@
-"""Arrays in files written again, against Dask and cp: ``python -m benchmarks.stores [--case T1] [--rounds 3]``.
+"""Arrays in files written again, against others and cp: ``python -m benchmarks.stores [--case T1] [--rounds 3]``.
 
 T1 and T2 make time series of maps (weather's case), L1 to L4 turn an array round that is far larger than the memory
 that a process may have. Every run is a process of its own, and what it wrote is on the disk (synced) when its clock
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import random
 import shutil
@@ -152,12 +153,58 @@ def dask(case: Case, source: Path, target: Path) -> None:
     da.store(x.rechunk(case.new, block_size_limit=512_000_000), new, lock=False)
 
 
+def whole(case: Case, source: Path, target: Path) -> None:
+    """By zarr-python and NumPy: read, transpose, write, with all of it in memory."""
+    import zarr
+
+    given: Any = np.load(source, mmap_mode="r") if case.source == ".npy" else zarr.open_array(source, mode="r")[:]
+    made = given.transpose(case.permute)
+    if case.target == ".npy":
+        np.save(target, made)
+        return
+    codec = None if case.codec == "none" else zarr.codecs.ZstdCodec()
+    zarr.create_array(target, shape=made.shape, chunks=case.new, dtype="float32", compressors=codec)[:] = made
+
+
+def tensorstore(case: Case, source: Path, target: Path) -> None:
+    """By TensorStore, from Zarr to Zarr: one asynchronous copy of the whole array, cut into chunks of the output."""
+    if ".npy" in (case.source, case.target):
+        raise SystemExit("it has no driver of .npy files")
+    import tensorstore as ts
+
+    cache = {"cache_pool": {"total_bytes_limit": 512_000_000}}
+    given = ts.open({"driver": "zarr3", "kvstore": f"file://{source}"}, context=ts.Context(cache), read=True).result()
+    codecs = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    codecs += [] if case.codec == "none" else [{"name": "zstd", "configuration": {"level": 0}}]
+    shape = [case.shape[d] for d in case.permute]
+    grid = {"name": "regular", "configuration": {"chunk_shape": list(case.new)}}
+    meta = {"shape": shape, "data_type": "float32", "chunk_grid": grid, "codecs": codecs}
+    new = ts.open({"driver": "zarr3", "kvstore": f"file://{target}", "metadata": meta}, create=True).result()
+    view = given.transpose(case.permute)
+    # Columns of whole chunks at a time, as many as the memory holds: each chunk is written once.
+    step = max(1, 512_000_000 // (4 * math.prod(shape[:-1])) // case.new[-1]) * case.new[-1]
+    for first in range(0, shape[-1], step):
+        last = min(first + step, shape[-1])
+        new[..., first:last].write(view[..., first:last]).result()
+
+
+def cubed(case: Case, source: Path, target: Path) -> None:
+    """By cubed, from Zarr to Zarr, on threads, as its pages say."""
+    if ".npy" in (case.source, case.target):
+        raise SystemExit("it reads and writes Zarr")
+    import cubed as library
+
+    spec = library.Spec(work_dir=target.parent, allowed_mem=512_000_000, reserved_mem=0)
+    x = library.from_zarr(str(source), spec=spec)
+    library.to_zarr(x.rechunk(case.new), str(target), executor=library.runtime.create.create_executor("threads"))
+
+
 def cp(_: Case, source: Path, target: Path) -> None:
     """The input's bytes as they are."""
     subprocess.run(["cp", "-r", "--reflink=never", str(source), str(target)], check=True)
 
 
-WAYS = {"anydml": ours, "dask": dask, "cp": cp}
+WAYS = {"anydml": ours, "dask": dask, "tensorstore": tensorstore, "cubed": cubed, "zarr": whole, "cp": cp}
 
 
 def child(case: Case, way: str, source: Path, target: Path) -> None:
@@ -235,7 +282,9 @@ def main() -> None:
     """Measure, print and keep."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", action="append", help=f"only this one of {', '.join(CASES)} (may be repeated)")
-    parser.add_argument("--only", action="append", default=[], help="only anydml, dask or cp (may be repeated)")
+    parser.add_argument(
+        "--only", action="append", default=[], help="only this one of {}".format(", ".join(WAYS)) + " (may be repeated)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", help="where the files lie; inputs that are there already are taken")
     parser.add_argument("--json", metavar="FILE", help="keep the figures there; cases that it has already stay")

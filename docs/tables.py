@@ -8,6 +8,7 @@ A page asks with a line ``[[name argument]]``:
     [[benchmark cpu]]      what `benchmarks/results/cpu.json` holds
     [[chart cpu]]          the chart beside it
     [[files stores]]       what `benchmarks/results/stores.json` holds
+    [[small images]]       microseconds of what `benchmarks/results/images.json` holds
     [[gallery]]            every picture, with the page that it is on
     [[words numpy]]        what fused functions know of a library: numpy or torch
 """
@@ -162,6 +163,21 @@ def files(name: str) -> str:
     return table(("case", "work", "GB", *ways), rows)
 
 
+def small(name: str) -> str:
+    """Machine, command, date, and microseconds of everybody, of one results file."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return NOT_MEASURED
+    found = json.loads(path.read_text(encoding="utf-8"))
+    ways = list(dict.fromkeys(way for case in found["cases"] for way in case["seconds"]))
+    rows = []
+    for case in found["cases"]:
+        cells = [f"{case['seconds'][way] * 1e6:.1f}" if way in case["seconds"] else "–" for way in ways]
+        rows.append((case["name"], case["about"], *cells, f"{case['ratio']:.2f}"))
+    said = f"`{found['command']}` on {found['date']}, {found['machine']['processor']}, {found['machine']['threads']} threads"
+    return f"{said}{found.get('note', '')}; microseconds:\n\n" + table(("case", "work", *ways, "× fastest"), rows)
+
+
 def words(library: str) -> str:
     """What fused functions know of a library: names, and parameters that count."""
     found: dict[Word, list[str]] = {}
@@ -214,6 +230,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "chart": chart,
     "files": files,
     "gallery": gallery,
+    "small": small,
     "words": words,
 }
 
