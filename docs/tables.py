@@ -174,7 +174,8 @@ def small(name: str) -> str:
     for case in found["cases"]:
         cells = [f"{case['seconds'][way] * 1e6:.1f}" if way in case["seconds"] else "–" for way in ways]
         rows.append((case["name"], case["about"], *cells, f"{case['ratio']:.2f}"))
-    said = f"`{found['command']}` on {found['date']}, {found['machine']['processor']}, {found['machine']['threads']} threads"
+    about = found["machine"]
+    said = f"`{found['command']}` on {found['date']}, {about['processor']}, {about['threads']} threads"
     return f"{said}{found.get('note', '')}; microseconds:\n\n" + table(("case", "work", *ways, "× fastest"), rows)
 
 
