@@ -1,6 +1,7 @@
 """An operator is one file and one line: a made-up one is added to a copy, and has all that the others have there."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,5 +39,5 @@ def test_one_file_and_one_line(tmp_path):
 
 
 def test_few_files_name_an_operator():
-    named = [path for path in SOURCES.rglob("*.py") if "gather" in path.read_text(encoding="utf-8")]
+    named = [path for path in SOURCES.rglob("*.py") if re.search(r"\bgather", path.read_text(encoding="utf-8"))]
     assert len(named) <= 10, named

@@ -2,7 +2,7 @@
 
 Operators only move elements: each element of a result is either a fill value or ``x.flatten()[place]``. The places are
 found by running the operator itself on x's element numbers 1, 2 …, where 0 marks a fill. The gradient is accumulated at
-these places with a differentiable ``index_add``; a batch is gathered by them in one call.
+these places with a differentiable ``index_add``; a batch is indexed by them in one call.
 """
 
 from __future__ import annotations
