@@ -400,7 +400,7 @@ IMPORTED = ("numpy", "numpy.linalg", "anydml.operators", "anydml.graph", "anydml
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-@pytest.mark.parametrize("module", [*IMPORTED, "pydantic", "anydml.dxdispatch.plan"])
+@pytest.mark.parametrize("module", [*IMPORTED, "pydantic", "anydml.dxdispatch.schedule"])
 def test_an_interrupt_while_it_starts_ends_quietly(tmp_path, module):
     """Python sends itself the signal where it begins to import a module."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -69,7 +69,7 @@ def test_a_refusal_says_what_to_do(call, end):
         (lambda: dml.set_num_threads("all"), "set_num_threads: 'all' is no number of threads, such as os.cpu_count()"),
         (lambda: dxdispatch.load(3), "load takes the path of a file, as a str or pathlib.Path, not 3"),
         (lambda: dxdispatch.load(b"m.json"), "load takes the path of a file, as a str or pathlib.Path, not b'm.json'"),
-        (lambda: dxdispatch.run(None), "run takes a model, as anydml.dxdispatch.load gives it, not NoneType"),
+        (lambda: dxdispatch.run(None), "run takes a model from anydml.dxdispatch.load, not NoneType"),
         (lambda: stores.open(None), "open takes the path of a file, as a str or pathlib.Path, not None"),
     ],
 )
@@ -211,7 +211,7 @@ def test_a_checkpoint_where_one_tensor_is_meant(tmp_path):
         ("x.safetensors", b"{}", "x.safetensors: holds arrays, and {}; anydml stores lists the arrays of such a file"),
         ("x.npy", b"\x93NUMPY", "x.npy: holds arrays, and {}; anydml stores lists the arrays of such a file"),
         ("x.bin", b"ab\xff", "x.bin: is not UTF-8 text, and {}: invalid start byte at byte 2"),
-        ("m.json", b'{\n  "resources": {"a', "m.json: line 2, column 17: a string begins here that has no end"),
+        ("m.json", b'{\n  "resources": {"a', "m.json: line 2, column 17: the string that begins here has no end"),
         (
             "m.json",
             b'{"a": {',

@@ -9,8 +9,9 @@ import pytest
 from models import bytes_of, copy_of, dispatch, model, values
 
 from anydml import dxdispatch
-from anydml.cli import MOST_PROBLEMS, main
-from anydml.dxdispatch import model_text, plan
+from anydml.cli import main
+from anydml.cli.json_checking import MOST_PROBLEMS
+from anydml.dxdispatch import model_text, schedule
 from anydml.errors import ModelError
 from anydml.memory import limits
 
@@ -51,7 +52,7 @@ def test_a_copy_of_initial_contents_is_of_the_whole_resource(folder, small):
 
 
 def test_short_commands_cannot_bind_millions_of_tensors(folder, monkeypatch):
-    monkeypatch.setattr(plan, "MOST_BOUND", 4000)
+    monkeypatch.setattr(schedule, "MOST_BOUND", 4000)
     count = 99
     tensors = [{"DataType": "INT8", "Sizes": [1]}] * count
     join = {"type": "JOIN", "InputTensors": tensors, "OutputTensor": {"DataType": "INT8", "Sizes": [count]}, "Axis": 0}
@@ -124,5 +125,5 @@ def test_of_many_problems_the_first_are_shown(folder, capsys):
     out, err = capsys.readouterr()
     assert (ended.value.code, err) == (1, "")
     assert len(out.splitlines()) == 3 * MOST_PROBLEMS + 1
-    assert out.endswith(f"and more; {MOST_PROBLEMS} problems are shown\n")
+    assert out.endswith(f"and more; only the first {MOST_PROBLEMS} problems are shown\n")
     assert len(out) < 400 * MOST_PROBLEMS

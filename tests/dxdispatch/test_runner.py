@@ -10,7 +10,7 @@ from models import copy_of, dispatch, model, show, values
 
 from anydml import dxdispatch
 from anydml.dxdispatch.model import Resource
-from anydml.dxdispatch.plan import check_overlap, plan
+from anydml.dxdispatch.schedule import check_overlap, schedule
 from anydml.dxdispatch.steps import Range
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
@@ -132,7 +132,7 @@ def test_an_output_lies_apart(folder, dispatchable, bindings, path, text):
     assert error.startswith(f"commands[1].bindings.{path}: ")
     assert text in error
     with pytest.raises(ModelError) as caught:
-        plan(dxdispatch.load(folder.file))
+        schedule(dxdispatch.load(folder.file))
     assert (caught.value.operator, caught.value.rule) == (
         error.split(": ")[1], "an output must overlap no input and no other output")  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_neighbours_and_inputs_may_lie_anywhere(folder):
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), min_size=2, max_size=6), st.integers(1, 4))
-def test_the_plan_refuses_what_binding_would(pieces, inputs):
+def test_scheduling_refuses_what_binding_would(pieces, inputs):
     """Ranges of one resource, the first of which are read, against every pair of their bytes."""
     inputs = min(inputs, len(pieces) - 1)
     apart = all(

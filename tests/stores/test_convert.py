@@ -260,7 +260,7 @@ def test_the_command(mixtral, capsys):
     run("convert", mixtral / "original", mixtral / "out", "--dry-run", "-v")
     assert "mlp.experts.gate_up_proj: float32 [4, " in capsys.readouterr().out
     assert not (mixtral / "out").exists()
-    for said in ("written to", "is whole: this command had written it before"):
+    for said in ("written to", "is complete: this command wrote it before"):
         run("convert", mixtral / "original", mixtral / "out")
         assert said in capsys.readouterr().out
     assert tensors(mixtral / "out") == tensors(mixtral / "transformers")

@@ -19,7 +19,7 @@ KINDS = {
     "folder": ["reshard", "x.safetensors", "y", "--shard-size", "50"],
 }
 
-SAID = "is whole: this command had written it before, and nothing has changed since"
+SAID = "is complete: this command wrote it before, and nothing has changed since"
 
 KILLED = """
 import os, signal, sys

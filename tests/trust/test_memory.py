@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from anydml import ModelError, dxdispatch
-from anydml.dxdispatch.plan import plan
 from anydml.dxdispatch.printing import CHUNK, MOST_TEXT, MOST_VERBOSE_TEXT, format_elements, format_verbose
+from anydml.dxdispatch.schedule import schedule
 from anydml.memory import limits
 from trust.children import environment
 
@@ -34,7 +34,7 @@ WRITE = {"type": "writeFile", "resource": "A", "targetPath": "a.bin"}
 def test_a_print_that_does_not_fit_is_refused_before_the_first_command(verbose, text, tmp_path, monkeypatch):
     loaded = dxdispatch.load(model(tmp_path / "m.json", [WRITE, {**PRINT, "verbose": verbose}]))
     needed = 1000 + 2 * 1000 * text
-    assert plan(loaded).bytes_needed == needed
+    assert schedule(loaded).bytes_needed == needed
     monkeypatch.setattr(limits, "available_memory", lambda: needed - 1)
     with pytest.raises(ModelError, match="are available"):
         dxdispatch.run(loaded, log=lambda line: None)

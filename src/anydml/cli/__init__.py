@@ -182,13 +182,13 @@ def run(
 def check(
     model: str, feature_level: str, allow_outside: bool, sizes: tuple[str, ...], form: str | None, verbose: bool
 ) -> int:
-    """List what is wrong with MODEL, a JSON or ONNX file, and run nothing.
+    """List the problems of MODEL, a JSON or ONNX file, without running it.
 
-    Of an ONNX file it says how many nodes conform to DirectML at that feature level, what DirectML would not accept,
-    and what was not looked at: nodes that compute, and those that wait for sizes.
+    For an ONNX file, also report how many nodes conform to DirectML at the feature level, and which nodes were not
+    checked because they compute or because sizes are unknown.
 
-    Ends with 0 where nothing is wrong, 1 where something is, 2 where MODEL cannot be read, and 3 where no node of an
-    ONNX file could be checked.
+    The exit code is 0 if there are no problems, 1 if there are, 2 if MODEL cannot be read, and 3 if no node of an ONNX
+    file could be checked.
     """
     from anydml.feature_level import FeatureLevel
 

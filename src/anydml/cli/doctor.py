@@ -1,4 +1,4 @@
-"""`anydml doctor`: what is here, and what would be slow here, and why."""
+"""`anydml doctor`: report the installation, and what makes anydml slow on this machine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LIBRARIES = ("numpy", "torch", "triton", "jax", "cupy", "onnx", "onnxruntime")
 
 Fact = tuple[str, str]
 Facts = tuple[list[Fact], list[str]]
-"""Lines of name and value, and what is slow."""
+"""Facts, and causes of slowness with remedies."""
 
 
-@click.command(short_help="Show versions, threads, ways in use, and what is slow here.")
+@click.command(short_help="Show versions, threads, fast paths, and causes of slowness.")
 def doctor() -> None:
-    """Show versions, cores, threads, memory, the compiled core and GPU, and what would be slow here and why."""
+    """Show versions, cores, threads, memory, the compiled core and the GPU, and what makes anydml slow here."""
     facts, slow = [*_versions()], list[str]()
-    for ask in (_threads, _core, _libraries, _gpu):
-        found, why = ask()
+    for probe in (_threads, _core, _libraries, _gpu):
+        found, causes = probe()
         facts += found
-        slow += why
+        slow += causes
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         say(printable(f"{name:{width}}  {value}"))
@@ -83,7 +83,7 @@ def _core() -> Facts:
 
 
 def _libraries() -> Facts:
-    """How other libraries' arrays are read, where they are installed."""
+    """Report how arrays of installed libraries are read."""
     from importlib.util import find_spec
 
     from anydml import core
@@ -108,7 +108,7 @@ def _gpu() -> Facts:
 
     try:
         with warnings.catch_warnings():
-            # What PyTorch says of a driver is said by its answer.
+            # PyTorch warns about drivers, which the returned text covers.
             warnings.simplefilter("ignore")
             name, slow = gpu()
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`anydml explain`: what moves where in a model file, in words, as a picture or as a page."""
+"""`anydml explain`: explain the data movement of a model file as text, picture or HTML page."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from anydml.cli.output import say, warn
 from anydml.text import printable
 
 
-@click.command(short_help="Show what moves where in a model file; run nothing.")
+@click.command(short_help="Explain the data movement of a model file without running it.")
 @click.argument("model", type=click.Path())
 @click.option("--html", metavar="FILE.html", type=click.Path(), help="Write a page with pictures and tables.")
 @click.option("--svg", metavar="FILE.svg", type=click.Path(), help="Write the picture of the first operator.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="A size that an ONNX model only names.")
-@click.option("--allow-outside", is_flag=True, help="Let sourcePath leave the model's folder.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=SIZE", help="Value of a symbolic size of an ONNX model.")
+@click.option("--allow-outside", is_flag=True, help="Allow sourcePath outside the model's folder.")
 def explain(model: str, html: str | None, svg: str | None, sizes: tuple[str, ...], allow_outside: bool) -> None:
-    """Show what moves where in MODEL, a JSON or ONNX file, and run nothing.
+    """Explain the data movement of MODEL, a JSON or ONNX file, without running it.
 
-    Of small tensors every element is shown, of large ones boxes to scale.
-
-    Without --html and --svg it is said in words: tensors, moves, kernels. A page is one file that fetches nothing.
+    Without --html and --svg, print tensors, moves and kernels as text. Pages and pictures show every element of small
+    tensors, and large ones as boxes to scale. A page is a single file without external resources.
     """
     from anydml.errors import ModelError
     from anydml.explain import explain as explained

@@ -50,7 +50,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
-    from anydml.dxdispatch.plan import plan
+    from anydml.dxdispatch.schedule import schedule
     from anydml.errors import ModelError
 
     yield from (_of_file(model, line) for line in model.warnings)
@@ -62,11 +62,11 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         needs = str(problem.needs) if problem.needs else None
         yield Remark(desc, desc, problem.field, problem.operator, problem.message, problem.rule, needs, place.line)
     if next(found, None) is not None:
-        yield _of_file(model, f"and more; {MOST_PROBLEMS} problems are shown")
+        yield _of_file(model, f"and more; only the first {MOST_PROBLEMS} problems are shown")
     if sound:
         try:
             # What is bound is only worth a look once the tensors are sound.
-            plan(model)
+            schedule(model)
         except ModelError as error:
             yield _of_file(model, str(error), error.field or "")
 

@@ -1,4 +1,4 @@
-"""What `anydml check` says of ONNX files: a verdict, a line for each operator, and what it did not look at."""
+"""`anydml check` for ONNX files: a verdict, a line per operator, and the nodes that were not checked."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from anydml.onnx.descs import Finding
 
 SOUND, BROKEN, NOTHING = 0, 1, 3
-"""What `anydml check` ends with; 2 is for files that cannot be read."""
+"""Exit codes of `anydml check`; 2 is for files that cannot be read."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found.
+    """The result of a check.
 
     Attributes:
-        findings: of the model's nodes.
-        remarks: what is wrong, and what was not looked at.
+        findings: findings about the model's nodes.
+        remarks: problems, and nodes that were not checked.
         level: the feature level.
     """
 
@@ -37,28 +37,28 @@ class Checked:
 
     @property
     def problems(self) -> list[Remark]:
-        """What is wrong."""
+        """The remarks that are problems."""
         return [remark for remark in self.remarks if remark.is_problem]
 
     @property
     def conforming(self) -> list[Finding]:
-        """Nodes that DirectML accepts."""
+        """The nodes that DirectML accepts."""
         broken = {remark.node for remark in self.problems}
         return [each for each in self.findings if each.desc is not None and each.node not in broken]
 
     @property
     def code(self) -> int:
-        """What the command ends with."""
+        """The exit code of the command."""
         if self.problems:
             return BROKEN
         return SOUND if self.conforming else NOTHING
 
     def lines(self, model: str, verbose: bool) -> Iterator[str]:
-        """For people.
+        """Yield the report as text.
 
         Args:
-            model: the file's name.
-            verbose: whether there is a line for every node.
+            model: name of the file.
+            verbose: whether to include a line per node.
         """
         from anydml.onnx.scope import left_out, out_of_scope
 
@@ -93,23 +93,23 @@ class Checked:
 
 
 def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked:
-    """What DirectML would not accept of an ONNX file at a feature level, and what was not looked at.
+    """Check an ONNX file against DirectML at a feature level.
 
     Args:
         model: the file.
         level: the feature level.
-        sizes: ``NAME=SIZE`` for names that sizes of inputs have.
+        sizes: ``NAME=SIZE`` for symbolic sizes of inputs.
 
     Raises:
-        ModelError: the file cannot be read, or is not valid, or nothing has a size's name.
-        ClickException: a size is none.
+        ModelError: the file cannot be read or is not valid, or no input has a size of that name.
+        ClickException: an item of `sizes` has another form.
     """
     given = read_sizes(sizes)
 
     def findings(loaded: object) -> list[Finding]:
         from anydml.onnx.descs import describe
 
-        # All at once, so that nothing is said of a file that turns out to be broken.
+        # A list, so that nothing is printed if the file turns out to be broken.
         return list(describe(loaded, given))  # type: ignore[arg-type]
 
     found = load_onnx(model, findings)
@@ -117,15 +117,15 @@ def check_onnx(model: str, level: FeatureLevel, sizes: Sequence[str]) -> Checked
 
 
 def read_sizes(given: Sequence[str]) -> dict[str, int]:
-    """Sizes by name, from ``NAME=SIZE``.
+    """Parse ``NAME=SIZE`` options.
 
     Raises:
-        ClickException: one is written in another way.
+        ClickException: an option has another form.
     """
     sizes: dict[str, int] = {}
     for text in given:
         name, equals, size = text.rpartition("=")
-        # Digits of other scripts are digits to Python, too.
+        # isdigit alone also accepts digits of other scripts.
         if not (name and equals and size.isascii() and size.isdigit() and int(size[:20]) < 2**63):
             raise click.ClickException(f"--size {text}: write --size NAME=SIZE, 0 or more")
         sizes[name] = int(size)

@@ -1,4 +1,4 @@
-"""What `anydml run`, `anydml check` and `anydml onnx` do with ONNX files; JSON models never come here."""
+"""`anydml run` for ONNX files, `anydml onnx`, and helpers for commands that read ONNX files."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 SHOWN = 100
-"""Elements of an output that are printed where nobody asked for a file."""
+"""Elements printed of an output that is not written to a file."""
 
 LONGEST = 200
-"""Characters of each, where they are strings."""
+"""Characters printed of a string element."""
 
 Log = Callable[[str], object]
 T = TypeVar("T")
 
 
 def is_onnx(model: str) -> bool:
-    """Whether a model is an ONNX file, by its name."""
+    """Return whether a file is an ONNX model, judging by its name."""
     return model.lower().endswith(".onnx")
 
 
 def refuse_options(context: click.Context, names: Sequence[str], kind: str) -> None:
-    """Refuse options that mean nothing for a kind of model, rather than ignore them.
+    """Refuse options that do not apply to a kind of model, instead of ignoring them.
+
+    Args:
+        context: context of the command.
+        names: parameter names of the options.
+        kind: the kind of model that they do apply to, for the error.
 
     Raises:
-        ClickException: one of them was given.
+        ClickException: one of the options was given.
     """
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
@@ -50,12 +55,12 @@ def run_onnx(
         model: the file.
         inputs: ``NAME=FILE.npy`` for each input without a default.
         outputs: ``NAME=FILE.npy`` for outputs to write; the others are printed.
-        allow_outside: whether external data may leave the model's folder.
-        log: takes lines for the user.
-        explain: whether to say which nodes became one program, and what each moves.
+        allow_outside: whether external data may lie outside the model's folder.
+        log: called with each line of output.
+        explain: whether to log the nodes and moves of each program.
 
     Raises:
-        ModelError: a file or the graph is not as it should be.
+        ModelError: a file or the graph is invalid, or an input does not match the graph.
     """
     _need_onnx()
     from anydml.files.json_path import JsonPath, names, show
@@ -86,7 +91,7 @@ def run_onnx(
             log(printable(f"Output '{name}' is a sequence of {len(array)}"))
         elif name in targets:
             if array.dtype.hasobject:
-                # A .npy file stores every string as long as the longest; there it is an array, and as bytes.
+                # A .npy file pads every string to the longest: once as an array, and once as the file's bytes.
                 size = 8 * array.size * max(map(len, array.flat), default=0)
                 Budget().ask(f"output {show(name)}", "writing strings of one length", size)
             npy.write(targets[name], array, JsonPath(f"--output {name}"))
@@ -96,10 +101,10 @@ def run_onnx(
 
 
 def load_onnx(model: str, work: Callable[[ModelProto], T]) -> T:
-    """What work makes of an ONNX file, whose external data is not read.
+    """Load an ONNX file without its external data, and return ``work(model)``.
 
     Raises:
-        ModelError: the file cannot be read, or the work refuses it; the message names the file.
+        ModelError: the file cannot be read, or `work` raises ModelError; the message names the file.
     """
     _need_onnx()
     from anydml.files.json_path import JsonPath
@@ -113,14 +118,15 @@ def onnx_group() -> None:
     """Rewrite ONNX files."""
 
 
-@onnx_group.command(short_help="Write a file for runtimes without the training operators.")
+@onnx_group.command(short_help="Replace training operators by standard ones.")
 @click.argument("source", metavar="IN.onnx", type=click.Path())
 @click.argument("target", metavar="OUT.onnx", type=click.Path())
 def portable(source: str, target: str) -> None:
-    """Write IN.onnx for runtimes without SplitTraining and ConcatTraining.
+    """Rewrite IN.onnx for runtimes without SplitTraining and ConcatTraining.
 
-    The two become standard Split, Concat and shape arithmetic. Nothing else changes; a model without them is copied.
-    External data is neither read nor copied: where there is any, OUT.onnx belongs into the folder of IN.onnx.
+    The two operators are replaced by standard Split, Concat and shape arithmetic. Nothing else changes; a model without
+    them is copied. External data is neither read nor copied: if there is any, OUT.onnx must be in the folder of
+    IN.onnx.
     """
     _need_onnx()
     from anydml.files.folder import write_whole
@@ -151,7 +157,7 @@ def _need_onnx() -> None:
 
 
 def _placed(place: Any, work: Callable[[], T]) -> T:
-    """Do work; its errors name the file, unless they do already."""
+    """Return ``work()``; prefix its ModelErrors with the file name, unless they have it already."""
     try:
         return work()
     except ModelError as error:
@@ -161,7 +167,7 @@ def _placed(place: Any, work: Callable[[], T]) -> T:
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, Path]:
-    """``NAME=FILE`` options as a mapping."""
+    """Parse ``NAME=FILE`` options."""
     pairs: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")

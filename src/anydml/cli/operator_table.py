@@ -1,4 +1,4 @@
-"""The table that `anydml ops` prints, made from the operators' own support tables."""
+"""The table of `anydml ops`, generated from the operators' support tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anydml.operators.problem import camel, dimension_text
 from anydml.tensor import MAX_DIMENSIONS, DataType
 
 WIDTH = 60
-"""Characters of a line."""
+"""Characters per line."""
 
 HEADINGS = ("at", "tensors", "dim", "data types")
 
@@ -23,10 +23,10 @@ Row = tuple[str, str, str, str]
 
 
 def operator_table(colour: bool = False) -> str:
-    """Operators × feature levels × tensors × dimension counts × data types, in 60 columns.
+    """Return a table of operators, feature levels, tensors, dimension counts and data types, 60 columns wide.
 
     Args:
-        colour: whether the output is a terminal that can show names in bold.
+        colour: whether to emit escape sequences for bold text.
     """
     sections = {name: list(_rows(kind)) for name, kind in sorted(REGISTRY.items())}
     every = [HEADINGS, *(row for rows in sections.values() for row in rows)]
@@ -39,7 +39,7 @@ def operator_table(colour: bool = False) -> str:
         console.print()
         console.print(name, style="bold")
         console.print(_table(rows, widths))
-    # Rich fills lines up with spaces, which only get in the way of whatever reads them next.
+    # Rich pads lines with spaces.
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
 
 
@@ -53,7 +53,7 @@ def _table(rows: Iterable[Row], widths: Sequence[int]) -> Padding:
 
 
 def _rows(kind: type[OperatorDesc]) -> Iterator[Row]:
-    """Level, tensors, dimension counts and data types; tensors that may be the same share a row."""
+    """Yield level, tensors, dimension counts and data types; tensors with equal support share a row."""
     if not kind.SUPPORT:
         yield "any", "\n".join(camel(field) for field in (*kind.INPUTS, *kind.OUTPUTS)), f"1-{MAX_DIMENSIONS}", "any"
     for row in kind.SUPPORT:
@@ -66,7 +66,7 @@ def _rows(kind: type[OperatorDesc]) -> Iterator[Row]:
 
 
 def _type_text(types: Iterable[DataType]) -> str:
-    """One line a kind: ``FLOAT 64 32 16``."""
+    """Format data types, one line per kind: ``FLOAT 64 32 16``."""
     widths: dict[str, list[int]] = {}
     for data_type in types:
         kind = data_type.name.rstrip("0123456789")

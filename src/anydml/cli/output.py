@@ -1,4 +1,4 @@
-"""What the command says, and on which stream; a stream may be closed or full."""
+"""Output of the command on stdout and stderr, either of which may be closed or full."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, TextIO
 from anydml.text import printable
 
 MOST_CHARACTERS = 2000
-"""Of an error, which may repeat what a file says."""
+"""Largest length of an error message, which may quote a file."""
 
-_STRANGE = re.compile(r"[^\n\t -~]+")
-"""What may command a terminal; tabs and newlines are ours, those of names are escaped where the line is made."""
+_CONTROL = re.compile(r"[^\n\t -~]+")
+"""Characters that may control a terminal, and non-ASCII text. Tabs and newlines in names are escaped by callers."""
 
 
 def say(line: str) -> None:
-    """A line of the output; what may command a terminal is escaped.
+    """Print a line on stdout, with control characters escaped.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the line cannot be written.
     """
     try:
-        print(_STRANGE.sub(lambda match: printable(match[0]), line), flush=True)
+        print(_CONTROL.sub(lambda match: printable(match[0]), line), flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -34,21 +34,21 @@ def say(line: str) -> None:
 
 
 def warn(line: str) -> None:
-    """A warning on standard error, if that is open."""
-    # Standard error may be closed; the work goes on without it.
+    """Print a warning on stderr, if it is open."""
+    # Continue if stderr is closed.
     with contextlib.suppress(OSError):
         print("anydml: warning:", printable(line), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def libraries_warnings() -> Iterator[None]:
-    """Say in a line each, once, what libraries warn of: Python would add places in their sources."""
-    said = set()
+    """Print each warning of a library once, as one line without a source location."""
+    printed = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         line = " ".join(str(message).split())
-        if line not in said:
-            said.add(line)
+        if line not in printed:
+            printed.add(line)
             warn(line)
 
     with warnings.catch_warnings():
@@ -57,7 +57,7 @@ def libraries_warnings() -> Iterator[None]:
 
 
 def fail(message: str) -> int:
-    """An error of the user's, as one line on standard error; the exit code that it has."""
+    """Print an error as one line on stderr; return its exit code."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -73,5 +73,5 @@ def fail(message: str) -> int:
 
 
 def give_up(stream: TextIO) -> None:
-    """Let nothing more be written to a stream that fails; Python would try, and complain, once more at its end."""
+    """Redirect a broken stream to the null device, so that Python does not report an error when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

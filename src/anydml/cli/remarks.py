@@ -10,7 +10,7 @@ from anydml.text import printable
 
 @dataclasses.dataclass(frozen=True)
 class Remark:
-    """One thing that is wrong, or that was not checked.
+    """A problem, or a node that was not checked.
 
     Attributes:
         node: what it is about: a node of a graph, a dispatchable, or a JSON path; empty where it is the whole file.
@@ -34,7 +34,7 @@ class Remark:
 
     @property
     def is_problem(self) -> bool:
-        """Whether it is wrong."""
+        """Whether the remark is a problem."""
         return self.rule is not None
 
     @property
@@ -43,7 +43,7 @@ class Remark:
         return f"{self.needs} allows it" if self.needs else "no feature level allows it"
 
     def lines(self, model: str) -> Iterator[str]:
-        """For people."""
+        """Yield the remark as text."""
         if self.rule is None:
             yield printable(f"{model}: {self.place}: not checked: {self.message}")
             return

@@ -1,4 +1,4 @@
-"""`anydml slim`: an ONNX model that moves fewer bytes, written for any runtime."""
+"""`anydml slim`: rewrite an ONNX model so that it moves fewer bytes, for any runtime."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from anydml.slim import Slimmed
 
 SHOWN = 20
-"""Regions that are named."""
+"""Regions that are listed individually."""
 
 
-@click.command(short_help="Write an ONNX model that moves fewer bytes.")
+@click.command(short_help="Rewrite an ONNX model to move fewer bytes.")
 @click.argument("model", metavar="MODEL.onnx", type=click.Path())
 @click.option("-o", "--output", required=True, metavar="OUT.onnx", type=click.Path(), help="Where to write it.")
-@click.option("--prove", is_flag=True, help="Compare both for more sizes, and run both on ONNX Runtime.")
+@click.option("--prove", is_flag=True, help="Compare both models for more sizes, and run both on ONNX Runtime.")
 @click.option("--report", metavar="PAGE.html", type=click.Path(), help="Write a page with bytes and pictures.")
-@click.option("--allow-outside", is_flag=True, help="Let external data leave the model's folder.")
+@click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
 def slim(model: str, output: str, prove: bool, report: str | None, allow_outside: bool) -> None:
-    """Write MODEL.onnx with movement that is composed: fewer bytes, fewer nodes, the same results.
+    """Rewrite MODEL.onnx with its data movement composed: fewer bytes, fewer nodes, identical results.
 
-    Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are written again as the
-    cheapest standard nodes that do the same. What computes stays, and so do names of inputs and outputs.
+    Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
+    equivalent standard nodes. Nodes that compute, and the names of inputs and outputs, are unchanged.
     """
     if report is not None and Path(report).suffix.lower() != ".html":
         raise click.ClickException(f"--report {report}: its name must end in .html")
@@ -48,9 +48,9 @@ def slim(model: str, output: str, prove: bool, report: str | None, allow_outside
 
         folder = Folder(Path(model).resolve().parent, allow_outside)
         found = slim(loaded, folder)
-        said = proved(loaded, found, folder) if prove else []
+        proof = proved(loaded, found, folder) if prove else []
         write(loaded, found, Path(output), folder)
-        lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *said]
+        lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]
         if report is not None:
             from anydml.slim.report import report as made
 

@@ -1,4 +1,4 @@
-"""The commands over files: stores, reshard, convert, verify and rechunk."""
+"""The commands for array files: stores, reshard, convert, verify and rechunk."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
 
 @click.command(short_help="List the arrays of a file or checkpoint.")
 @click.argument("model", type=click.Path())
-@click.option("--no-follow", is_flag=True, help="Refuse files of a folder that are links out of it.")
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
 def stores(model: str, no_follow: bool) -> None:
     """List the arrays of MODEL.
 
-    It is a .npy, .npz, .safetensors or .gguf file, one of torch.save, an index, a folder of these or of a distributed
-    checkpoint of PyTorch's, or a Zarr array.
+    MODEL is a .npy, .npz, .safetensors, .gguf or torch.save file, an index file, a folder of such files, a distributed
+    checkpoint of PyTorch, or a Zarr array.
     """
     from anydml import stores as api
     from anydml.stores.axes import Axes
@@ -75,30 +75,32 @@ def stores(model: str, no_follow: bool) -> None:
             click.echo(printable(f"  {key}: {value[:200]}"))
 
 
-@click.command(short_help="Consolidate, share or lay out a checkpoint.")
+@click.command(short_help="Consolidate, reshard or re-layout a checkpoint.")
 @click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
 @_for_ranks
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
-@click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
-@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
-@click.option("--no-extras", is_flag=True, help="Leave config.json, a tokenizer's files and other small ones behind.")
-@click.option("--no-follow", is_flag=True, help="Refuse files of IN that are links out of it.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
-@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of each tensor where it would be, with --dry-run.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
+@click.option(
+    "--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Approximate size of an output file."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like.")
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of IN.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
+@click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, memory: str, shard_size: str, scheduler: str | None,
     no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
-    """Write the checkpoint IN as OUT, in safetensors files: consolidated, sharded again, or laid out in another way.
+    """Write the checkpoint IN as OUT in safetensors files: consolidated, resharded, or in another layout.
 
-    IN is a file or a folder: of whole tensors, of a distributed checkpoint of PyTorch's, or of ranks as --tp writes
-    them. Where there are several, each is one tensor-parallel rank, in order.
+    IN is a file or folder of whole tensors, a distributed checkpoint of PyTorch, or a folder of ranks as written by
+    --tp. Several INs are tensor-parallel ranks, in order.
 
-    What was stopped goes on when the same command is given again.
+    An interrupted command resumes when it is repeated.
     """
     from anydml.stores.resharding import reshard as make
 
@@ -111,7 +113,7 @@ def reshard(
 def _run_checkpoint(
     plan: Plan, output: str, scheduler: str | None, dry_run: bool, verbose: bool, quiet: bool
 ) -> None:  # fmt: skip
-    """Run a plan, or list the files that it would write."""
+    """Run a plan, or list the files that it would write if `dry_run`."""
     if not dry_run:
         _run(plan, output, quiet, scheduler)
         return
@@ -123,32 +125,34 @@ def _run_checkpoint(
             _say(quiet, f"    {target.name}: {target.dtype} {[*target.shape]}")
 
 
-@click.command(short_help="Write a model in the layout of transformers, or in its original one.")
+@click.command(short_help="Convert a model between the layout of transformers and its original layout.")
 @click.argument("model", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
 @_for_ranks
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
-@click.option("--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Bytes of a file of OUT, about.")
-@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
-@click.option("--no-extras", is_flag=True, help="Leave config.json, a tokenizer's files and other small ones behind.")
-@click.option("--no-follow", is_flag=True, help="Refuse files of MODEL that are links out of it.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
-@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="Say of each tensor where it would be, with --dry-run.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
+@click.option(
+    "--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Approximate size of an output file."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like.")
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of MODEL.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
+@click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def convert(
     model: str, output: str, to: str, memory: str, shard_size: str, scheduler: str | None, no_extras: bool,
     no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
 ) -> None:  # fmt: skip
     """Write MODEL, a folder with a safetensors checkpoint and its config.json, as OUT in another layout.
 
-    Names and shapes follow the conversion mapping that the installed transformers has for the model. Tensors are moved
-    and never computed: a model whose mapping computes is refused.
+    Names and shapes follow the conversion mapping of the installed transformers for this model. Models whose mapping
+    computes, rather than only moving elements, are refused.
 
-    What was stopped goes on when the same command is given again.
+    An interrupted command resumes when it is repeated.
     """
     from anydml.stores.converting import convert as make
 
@@ -159,19 +163,17 @@ def convert(
 @click.command(short_help="Compare two checkpoints.")
 @click.argument("first", metavar="A", type=click.Path())
 @click.argument("second", metavar="B", type=click.Path())
-@click.option(
-    "--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as reshard has them."
-)
-@click.option("--to", type=click.Choice(LAYOUTS), help="Compare what convert would make of A.")
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
-@click.option("--no-follow", is_flag=True, help="Refuse files that are links out of their folder.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors and the difference.")
+@click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for A, in TOML or Python, as for reshard.")
+@click.option("--to", type=click.Choice(LAYOUTS), help="Convert A to this layout first.")
+@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
+@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of a folder.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors and the difference.")
 def verify(
     first: str, second: str, layout: str | None, to: str | None, memory: str, no_follow: bool, quiet: bool
 ) -> int:
-    """Compare the checkpoints A and B: names, dtypes, shapes and bytes, however files and ranks divide them.
+    """Compare names, dtypes, shapes and bytes of the checkpoints A and B, regardless of their files and ranks.
 
-    Ends with 1 where they differ, and names the first difference.
+    If they differ, print the first difference and exit with code 1.
     """
     from anydml.stores.verifying import verify as compare
 
@@ -183,35 +185,36 @@ def verify(
     return 0
 
 
-@click.command(short_help="Write an array again, in other chunks or another order.")
+@click.command(short_help="Rewrite an array with other chunks or another axis order.")
 @click.argument("source", metavar="IN", type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--chunks", metavar="[NAME=]N,…", multiple=True,
-              help="Sizes of a chunk of OUT, -1 for a whole axis; those of IN if not given. Of a group: those of all "
-              "arrays of so many axes but coordinates, or, once for each, of the array NAME.")  # fmt: skip
-@click.option("--shards", metavar="N,…", help="Sizes of a shard, or none; those of IN if not given, of whole chunks.")
-@click.option("--permute", metavar="AXIS,…", help="The axes of IN in the order in which OUT has them.")
-@click.option("--slice", "slices", metavar="A:B:C,…", help="What to take of each axis of IN, as Python slices.")
-@click.option("--flip", metavar="AXIS,…", help="Axes of IN to turn round.")
-@click.option("--codec", metavar="NAME[:LEVEL]", help="none, zstd, gzip or blosc; that of IN if not given.")
-@click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Bytes of all buffers together.")
-@click.option("--scheduler", metavar="ADDRESS", help="Let a Dask cluster write OUT, such as tcp://10.0.0.1:8786.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
-@click.option("--dry-run", is_flag=True, help="Say what would be read and written, and write nothing.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+              help="Chunk shape of OUT, with -1 for a whole axis; default: that of IN. For a group, it applies to all "
+              "arrays of this rank except coordinates, or to array NAME; may be repeated.")  # fmt: skip
+@click.option("--shards", metavar="N,…", help="Shard shape, or none; default: that of IN, rounded to whole chunks.")
+@click.option("--permute", metavar="AXIS,…", help="Axes of IN in the order of OUT.")
+@click.option("--slice", "slices", metavar="A:B:C,…", help="Python slice of each axis of IN.")
+@click.option("--flip", metavar="AXIS,…", help="Axes of IN to reverse.")
+@click.option("--codec", metavar="NAME[:LEVEL]", help="none, zstd, gzip or blosc; default: that of IN.")
+@click.option("--memory", default="512MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
+@click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 def rechunk(
     source: str, output: str, chunks: tuple[str, ...], permute: str | None, slices: str | None, flip: str | None,
     codec: str | None, memory: str, scheduler: str | None, overwrite: bool, dry_run: bool, quiet: bool,
     shards: str | None,
 ) -> None:  # fmt: skip
-    """Write IN, a Zarr array or a .npy file, as OUT: a .npy file where its name ends so, else a Zarr array.
+    """Write IN, a Zarr array or .npy file, as OUT: a .npy file if its name ends in .npy, otherwise a Zarr array.
 
-    IN may be a Zarr group, such as a dataset of xarray's: OUT is one, too, and what has no other chunks is copied.
+    IN may also be a Zarr group, such as a dataset of xarray. OUT is then a group, too; arrays that keep their chunks
+    are copied.
 
-    An array is sliced, then turned round, then permuted. From Zarr to Zarr all is kept that is not asked for otherwise:
-    codecs, filters, shards, attributes.
+    Arrays are sliced, then flipped, then permuted. From Zarr to Zarr, codecs, filters, shards and attributes are
+    preserved unless an option changes them.
 
-    What was stopped goes on when the same command is given again.
+    An interrupted command resumes when it is repeated.
     """
     from anydml.stores.rechunking import rechunk as make
 
@@ -229,7 +232,7 @@ def rechunk(
 
 
 def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
-    """Sizes, or sizes by the names of arrays."""
+    """Parse --chunks: one chunk shape, or chunk shapes by array name."""
     if len(given) == 1 and "=" not in given[0]:
         return _numbers("--chunks", given[0])
     found = {name: _numbers("--chunks", sizes) or [] for name, _, sizes in (text.rpartition("=") for text in given)}
@@ -239,14 +242,14 @@ def _chunks(given: tuple[str, ...]) -> list[int] | dict[str, list[int]] | None:
 
 
 def _numbers(option: str, text: str | None) -> list[int] | None:
-    """Numbers with commas in between."""
+    """Parse comma-separated integers."""
     if text is None:
         return None
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise click.BadParameter(
-            f"{text[:40]!r} are no numbers with commas in between, such as 1,0", param_hint=option
+            f"{text[:40]!r} is not a list of comma-separated integers, such as 1,0", param_hint=option
         ) from None
 
 
@@ -256,17 +259,17 @@ def _say(quiet: bool, text: str) -> None:
 
 
 def _run(plan: Plan | GridPlan, output: str, quiet: bool, scheduler: str | None) -> None:
-    """Say what a plan does, do it, and say how far it is."""
+    """Describe a plan, run it and report its result."""
     _say(quiet, str(plan))
     plan.run(progress=not quiet, scheduler=scheduler)
     if plan.was_there:
-        _say(quiet, f"'{output}' is whole: this command had written it before, and nothing has changed since")
+        _say(quiet, f"'{output}' is complete: this command wrote it before, and nothing has changed since")
         return
     if plan.resumed:
-        _say(quiet, f"{plan.resumed} of {len(plan.blocks)} blocks had been written before")
+        _say(quiet, f"resumed: {plan.resumed} of {len(plan.blocks)} blocks were already written")
     _say(quiet, f"written to '{output}'")
 
 
 def printable_lines(text: str) -> str:
-    """Several lines as a terminal may show them."""
+    """Escape control characters in each line of a text."""
     return "\n".join(map(printable, text.splitlines()))

@@ -6,8 +6,8 @@
 >>> contents["Out1"].tolist()
 [1.0, 2.0, 3.0, 4.0]
 
-The format is described in the guide of DxDispatch (microsoft/DirectML, DxDispatch/doc/Guide.md); where its parser and
-executor do otherwise, they are followed.
+The format is that of DxDispatch's guide (microsoft/DirectML, DxDispatch/doc/Guide.md). Where DxDispatch's parser or
+executor differs from the guide, this package follows the code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Values of operator descs in JSON that are neither tensors nor integers: enumerations, scalars and small structs."""
+"""Parsers for fields of operator descs other than tensors and integers: enumerations, scalars and small structs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MEMBERS = {
     data_type: data_type.name.replace("UINT", "UInt").replace("INT", "Int").replace("FLOAT", "Float")
     for data_type in DataType
 } | {DataType.FLOAT16: "UInt16"}
-"""Members of DML_SCALAR_UNION; it has a FLOAT16 as the bits of an integer."""
+"""Members of DML_SCALAR_UNION, which stores a FLOAT16 as the bits of a UInt16."""
 
 
 def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
-    """A member by its name, full or abbreviated.
+    """Parse an enumeration member, given by its full or abbreviated name.
 
     Raises:
         ModelError: there is no such member.
@@ -38,7 +38,7 @@ def parse_enum(kind: type[NamedEnum], value: Any, place: JsonPath) -> NamedEnum:
 
 
 def parse_value_type(value: Any, place: JsonPath) -> DataType:
-    """The data type of a DML_SCALAR_UNION.
+    """Parse the data type of a DML_SCALAR_UNION.
 
     Raises:
         ModelError: there is no such type.
@@ -52,10 +52,10 @@ def parse_value_type(value: Any, place: JsonPath) -> DataType:
 
 
 def parse_scalar(value: Any, data_type: DataType, place: JsonPath) -> Scalar:
-    """A DML_SCALAR_UNION: a number, or an object with the member of its data type, as ``{"Float32": 1}``.
+    """Parse a DML_SCALAR_UNION: a number, or an object with the member of its data type, such as ``{"Float32": 1}``.
 
     Raises:
-        ModelError: it has another member, or its number is none of that type.
+        ModelError: the object has another member, or the number does not fit the data type.
     """
     if isinstance(value, dict):
         member = MEMBERS[data_type]
@@ -66,36 +66,36 @@ def parse_scalar(value: Any, data_type: DataType, place: JsonPath) -> Scalar:
             return float(bits.view(np.float16)[0])
         value, place = value[member], place / member
     if data_type.dtype.kind == "u" and type(value) is int and -(1 << 63) <= value < 0:
-        # A sequence may count down; the desc knows where a number below 0 is wrong.
+        # The delta of an unsigned sequence may be negative; the desc checks where it may not.
         return value
     number: Scalar = scalar_of(value, data_type, place)[0].item()
     return number
 
 
 def parse_float(value: Any, place: JsonPath) -> float:
-    """A FLOAT.
+    """Parse a FLOAT.
 
     Raises:
-        ModelError: it is no number.
+        ModelError: the value is not a number.
     """
     return float(scalar_of(value, DataType.FLOAT32, place)[0])
 
 
 def parse_scale_bias(value: Any, place: JsonPath) -> ScaleBias:
-    """DML_SCALE_BIAS: ``{"Scale": 1, "Bias": 0}``.
+    """Parse a DML_SCALE_BIAS, such as ``{"Scale": 1, "Bias": 0}``.
 
     Raises:
-        ModelError: a field is missing or no number.
+        ModelError: a field is missing or is not a number.
     """
     scale, bias = _members(value, ("Scale", "Bias"), place)
     return ScaleBias(parse_float(scale, place / "Scale"), parse_float(bias, place / "Bias"))
 
 
 def parse_size_2d(value: Any, place: JsonPath) -> Size2D:
-    """DML_SIZE_2D: ``{"Width": 2, "Height": 2}``.
+    """Parse a DML_SIZE_2D, such as ``{"Width": 2, "Height": 2}``.
 
     Raises:
-        ModelError: a field is missing or no UINT.
+        ModelError: a field is missing or is not a UINT.
     """
     width, height = _members(value, ("Width", "Height"), place)
     return Size2D(

@@ -1,7 +1,7 @@
-"""Operator descs from JSON, for every operator of the registry: fields, kinds and counts come from the dataclasses.
+"""Parse operator descs from JSON for every operator of the registry, driven by the fields of the desc dataclasses.
 
-``input_tensors: tuple[TensorDesc, ...]`` reads an array ``InputTensors``, and checks ``InputCount`` where the file has
-it; ``offsets: tuple[int, ...]`` reads an array ``Offsets``, and checks ``DimensionCount``.
+``input_tensors: tuple[TensorDesc, ...]`` reads the array ``InputTensors`` and checks ``InputCount`` if present;
+``offsets: tuple[int, ...]`` reads the array ``Offsets`` and checks ``DimensionCount``.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ TENSOR_FIELDS = (
     "DataType", "Flags", "DimensionCount", "Sizes", "Strides", "TotalTensorSizeInBytes",
     "GuaranteedBaseOffsetAlignment",
 )  # fmt: skip
-"""Of DML_BUFFER_TENSOR_DESC (directml.h)."""
+"""Fields of DML_BUFFER_TENSOR_DESC (directml.h)."""
 
 
 LISTED = "`anydml ops` lists the operators"
 
 
 def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
-    """The desc class of a dispatchable's `type`: ``"DML_OPERATOR_SPLIT"``, or ``"SPLIT"``.
+    """Return the desc class for a dispatchable's `type`, such as ``"DML_OPERATOR_SPLIT"`` or ``"SPLIT"``.
 
     Raises:
-        ModelError: another kind of dispatchable, or an operator that is not supported.
+        ModelError: it is another kind of dispatchable, or an unsupported operator.
     """
     if text.lower() in _OTHER_DISPATCHABLES:
         raise place.error(
@@ -64,12 +64,12 @@ def parse_operator_type(text: str, place: JsonPath) -> type[OperatorDesc]:
 
 
 def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> OperatorDesc:
-    """An operator desc from its JSON object.
+    """Parse an operator desc from its JSON object.
 
-    Fields that the operator does not have are ignored, as DxDispatch does. No rule of the operator is checked here.
+    Unknown fields are ignored, as in DxDispatch. The operator's rules are not checked here.
 
     Raises:
-        ModelError: a field is missing or is not of its type, or a count does not agree with its array.
+        ModelError: a field is missing or of the wrong type, or a count differs from the length of its array.
     """
     desc = _object(value, place)
     hints = typing.get_type_hints(kind)
@@ -103,28 +103,28 @@ def parse_desc(kind: type[OperatorDesc], value: Any, place: JsonPath) -> Operato
             data_type = next(known for known in values.values() if isinstance(known, DataType))
             values[field.name] = parse_scalar(desc[name], data_type, at)
         else:
-            values[field.name] = _one(_without_none(hint), desc[name], at)
+            values[field.name] = _single(_without_none(hint), desc[name], at)
     return kind(**values)
 
 
 def _without_none(hint: Any) -> Any:
-    """The type of an optional field's value."""
+    """Return T for ``T | None``, and any other type unchanged."""
     return next((each for each in typing.get_args(hint) if each is not types.NoneType), hint)
 
 
-def _one(hint: Any, value: Any, place: JsonPath) -> Any:
+def _single(hint: Any, value: Any, place: JsonPath) -> Any:
     if issubclass(hint, NamedEnum):
         return parse_enum(hint, value, place)
     return _PARSERS[hint](value, place)
 
 
 def parse_tensor(value: Any, place: JsonPath) -> TensorDesc:
-    """A DML_TENSOR_DESC, as ``{"Type": …, "Desc": {…}}`` or with the fields of DML_BUFFER_TENSOR_DESC inline.
+    """Parse a DML_TENSOR_DESC: ``{"Type": …, "Desc": {…}}``, or the fields of DML_BUFFER_TENSOR_DESC inline.
 
-    As in DxDispatch, empty `Strides` and a `TotalTensorSizeInBytes` of 0 say nothing.
+    As in DxDispatch, empty `Strides` and a `TotalTensorSizeInBytes` of 0 mean that the field is not set.
 
     Raises:
-        ModelError: a field is missing or is not of its type, or DimensionCount is not the number of Sizes.
+        ModelError: a field is missing or of the wrong type, or DimensionCount differs from the length of Sizes.
     """
     fields = _object(value, place)
     kind = fields.get("Type", "BUFFER")
@@ -219,4 +219,4 @@ _PARSERS: dict[Any, Callable[[Any, JsonPath], Any]] = {
     ScaleBias: parse_scale_bias,
     Size2D: parse_size_2d,
 }
-"""How a field is read, by its type."""
+"""Parsers of single values, by field type."""

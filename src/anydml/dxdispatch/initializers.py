@@ -1,6 +1,7 @@
-"""Initial values of a resource: constant, sequence, array, list and file. All is checked before memory is taken.
+"""Initial values of a resource: constant, sequence, array, list and file.
 
-Each initializer knows its type and its size, and fills a buffer of that size when it is asked to.
+Everything is checked before memory is allocated: an initializer has a data type and a size, and fills a buffer of that
+size later.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from anydml.tensor import DataType
 
 @dataclass(frozen=True)
 class Initializer:
-    """What fills a resource.
+    """The initial values of a resource.
 
     Attributes:
-        data_type: the type of the elements; None where they are of several (UNKNOWN).
-        byte_count: bytes that `fill` writes.
-        fill: writes the values into a 1-D uint8 array of `byte_count`; raises what reading a file raises.
+        data_type: the type of the elements; None if they have several types (UNKNOWN).
+        byte_count: number of bytes that `fill` writes.
+        fill: writes the values to a 1-D uint8 array of `byte_count` elements; raises OSError or ModelError if a file
+            cannot be read.
     """
 
     data_type: DataType | None
@@ -36,10 +38,10 @@ class Initializer:
 
 
 def parse_data_type(text: str, place: JsonPath) -> DataType | None:
-    """DML_TENSOR_DATA_TYPE, full or abbreviated; None for UNKNOWN.
+    """Parse a DML_TENSOR_DATA_TYPE, given by its full or abbreviated name; return None for UNKNOWN.
 
     Raises:
-        ModelError: no such type.
+        ModelError: there is no such type.
     """
     if text in ("UNKNOWN", "DML_TENSOR_DATA_TYPE_UNKNOWN"):
         return None
@@ -50,16 +52,17 @@ def parse_data_type(text: str, place: JsonPath) -> DataType | None:
 
 
 def parse_initializer(values: Any, data_type: DataType | None, folder: Folder, place: JsonPath) -> Initializer:
-    """Read `initialValues`.
+    """Parse `initialValues`.
 
     Args:
-        values: what stands in the file.
-        data_type: `initialValuesDataType`, None where it is UNKNOWN or missing.
-        folder: where a `sourcePath` starts.
-        place: the place of `initialValues`.
+        values: the JSON value.
+        data_type: `initialValuesDataType`; None if UNKNOWN or missing.
+        folder: the folder that `sourcePath` is relative to.
+        place: JSON path of `initialValues`.
 
     Raises:
-        ModelError: no such initializer, a value that is not of the type, a file that cannot be used, or no values.
+        ModelError: there is no such initializer, a value does not fit the data type, a file cannot be used, or there
+            are no values.
     """
     if isinstance(values, list):
         made = _list(values, place) if data_type is None else _array(values, data_type, place)
@@ -165,7 +168,7 @@ def _npy(path: Path, data_type: DataType | None, place: JsonPath) -> Initializer
 
 
 def _stored_type(stored: npy.NpyFile, place: JsonPath) -> DataType:
-    """The data type of a .npy file's elements; NumPy's bool is read as INT8, as DxDispatch does."""
+    """Return the data type of a .npy file's elements; bool is read as INT8, as in DxDispatch."""
     dtype = stored.dtype
     kind = ("i", 1) if dtype == np.bool_ else (dtype.kind, dtype.itemsize)
     for data_type in DataType:

@@ -1,7 +1,7 @@
-"""JSON as DxDispatch reads it: comments and trailing commas are legal, and what follows the root value is ignored.
+"""Parse JSON as DxDispatch does: comments and trailing commas are allowed, and text after the root value is ignored.
 
-The text is blanked, never shortened, before Python's own parser reads it, so its line and column numbers hold. Memory
-beside the values is at most three texts, whatever stands in them.
+Comments and trailing commas are replaced by spaces before Python's parser reads the text, so that line and column
+numbers in errors stay correct. Besides the values, parsing takes at most three times the memory of the text.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.files.json_path import JsonPath
 
-# A string comes first, so that nothing inside one is taken for a comment. Every alternative matches to the end of the
-# text when its own end is missing: one pass, whatever the text.
+# Strings are matched first, so that nothing inside a string is taken for a comment. Unterminated tokens match up to the
+# end of the text, so that the scan takes linear time on any input.
 _COMMENT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|//[^\n\r]*|/\*.*?(?:\*/|\Z)|(?<![\w.])-?(?:NaN|Infinity)\b', re.DOTALL)
 _COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|,(?=[ \t\r\n]*[\]}])|[\[{\]}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VISIBLE = re.compile(r"[^\r\n]")
 
 MOST_DEPTH = 100
-"""Arrays and objects in each other; a model needs eight."""
+"""Largest nesting of arrays and objects; a model needs eight levels."""
 
 
-class _Repeated(dict[str, Any]):
-    """An object in which a key stood twice."""
+class _WithDuplicate(dict[str, Any]):
+    """An object with a duplicate key, the first of which is `key`."""
 
     key: str = ""
 
@@ -36,14 +36,14 @@ A_MODEL = "a model must be a JSON object, or an ONNX model whose name ends in .o
 
 
 def plain(text: str, place: JsonPath) -> str:
-    """A text of the same length and lines that has no comments and trailing commas.
+    """Replace comments and trailing commas by spaces; line breaks stay.
 
     Args:
         text: as for `loads`.
         place: the file, for errors.
 
     Raises:
-        ModelError: a comment that does not end, a number that JSON does not have, or nesting beyond `MOST_DEPTH`.
+        ModelError: a comment is unterminated, a number is NaN or Infinity, or nesting exceeds `MOST_DEPTH`.
     """
 
     def blank_comment(match: re.Match[str]) -> str | None:
@@ -69,70 +69,70 @@ def plain(text: str, place: JsonPath) -> str:
         elif token in ("]", "}"):
             depth -= 1
             ended = ended or depth <= 0
-        return " " if token == "," and not _stays(match) else None
+        return " " if token == "," and not _is_stray(match) else None
 
     return _blanked(_blanked(text, _COMMENT, blank_comment), _COMMA, blank_comma)
 
 
 def loads(text: str, place: JsonPath) -> Any:
-    """The value of a JSON text with comments and trailing commas.
+    """Parse a JSON text with comments and trailing commas.
 
     Args:
-        text: the text; after its root value anything may follow, as in DxDispatch.
+        text: the text; anything may follow its root value, as in DxDispatch.
         place: the file, for errors.
 
     Raises:
-        ModelError: a syntax error (with line and column), a repeated key (with its JSON path), or nesting beyond
-            `MOST_DEPTH`.
+        ModelError: the text has a syntax error (reported with line and column) or a duplicate key (reported with its
+            JSON path), or nesting exceeds `MOST_DEPTH`.
     """
     if _SPACE.fullmatch(text):
         raise place.error("the file is empty", rule="a model must be a JSON object")
     blanked = plain(text, place)
-    repeated: list[_Repeated] = []
+    duplicates: list[_WithDuplicate] = []
 
     def make(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) == len(pairs):
             return value
         seen: set[str] = set()
-        marked = _Repeated(value)
+        marked = _WithDuplicate(value)
         marked.key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        repeated.append(marked)
+        duplicates.append(marked)
         return marked
 
     try:
         start = _SPACE.match(blanked)
         root, _ = json.JSONDecoder(object_pairs_hook=make).raw_decode(blanked, start.end() if start else 0)
     except json.JSONDecodeError as error:
-        message = _what_is_wrong(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
+        message = _syntax_message(error.msg, 0 < len(blanked.rstrip()) <= error.pos)
         if error.msg == "Expecting value" and not blanked[: error.pos].strip():
             message += f": this is no JSON, and {A_MODEL}"
         raise _syntax(text, error.pos, message, place) from None
     except ValueError:
-        # Python refuses to convert integers of thousands of digits.
+        # Python does not convert integers of more than 4,300 digits.
         raise place.error("a number has more digits than can be read") from None
-    if repeated:
-        # One that is gone stood at a key that another took, so that the object around them is marked, too.
+    if duplicates:
+        # A marked object may itself have been replaced by a duplicate key, but then its parent is marked.
         where, key = next(_find(root, place))
         raise (where / key).error("this key stands twice in one object; remove one of them")
     return root
 
 
-def _what_is_wrong(message: str, is_at_the_end: bool) -> str:
+def _syntax_message(message: str, is_at_end: bool) -> str:
     if message.startswith("Unterminated string"):
-        return "a string begins here that has no end"
-    said = message[:1].lower() + message[1:]
-    return f"the file ends here: {said}" if is_at_the_end else said
+        return "the string that begins here has no end"
+    lowered = message[:1].lower() + message[1:]
+    return f"the file ends here: {lowered}" if is_at_end else lowered
 
 
 def _blanked(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]], str | None]) -> str:
-    """A text with the matches replaced for which `blank` has something to put there; itself where there are none."""
+    """Replace each match of `pattern` by `blank(match)`, except where that is None."""
     written, end = io.StringIO(), 0
     for match in pattern.finditer(text):
-        instead = blank(match)
-        if instead is not None:
+        replacement = blank(match)
+        if replacement is not None:
             written.write(text[end : match.start()])
-            written.write(instead)
+            written.write(replacement)
             end = match.end()
     if not end:
         return text
@@ -140,8 +140,8 @@ def _blanked(text: str, pattern: re.Pattern[str], blank: Callable[[re.Match[str]
     return written.getvalue()
 
 
-def _stays(comma: re.Match[str]) -> bool:
-    """Whether a comma before a bracket has no value before it: an error, left to JSON."""
+def _is_stray(comma: re.Match[str]) -> bool:
+    """Return whether a comma before a closing bracket follows no value: an error that the JSON parser reports."""
     before = comma.start() - 1
     while before >= 0 and comma.string[before] in " \t\r\n":
         before -= 1
@@ -149,8 +149,8 @@ def _stays(comma: re.Match[str]) -> bool:
 
 
 def _find(root: Any, place: JsonPath) -> Iterator[tuple[JsonPath, str]]:
-    """The objects with a repeated key, in the order of the file."""
-    if isinstance(root, _Repeated):
+    """Yield the objects with a duplicate key and that key, in the order of the file."""
+    if isinstance(root, _WithDuplicate):
         yield place, root.key
     items = root.items() if isinstance(root, dict) else enumerate(root) if isinstance(root, list) else ()
     for key, item in items:

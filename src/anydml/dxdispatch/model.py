@@ -1,7 +1,7 @@
-"""A model file, read and checked: resources, dispatchables and commands that refer to each other by object.
+"""Load and check model files: resources, dispatchables and commands, with references between them resolved.
 
-Nothing here takes memory for a resource or runs anything. The order of work is DxDispatch's: load, then (`runner`)
-allocate, initialise, execute.
+Nothing here allocates a resource or runs anything. As in DxDispatch, a model is first loaded, and then (`runner`)
+allocated, initialised and executed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Resource:
     """A buffer.
 
     Attributes:
-        initializer: its initial values; None where they are "deferred": the dispatch that writes it makes it.
-        data_type: the type that its values are printed in; None where it is UNKNOWN or deferred.
-        size_in_bytes: all of it; a multiple of 4 unless the file says otherwise. 0 where deferred.
+        initializer: its initial values; None if they are "deferred", so that the dispatch that writes the resource
+            allocates it.
+        data_type: the type that its values are printed in; None if it is UNKNOWN or deferred.
+        size_in_bytes: its size, a multiple of 4 unless the file sets another; 0 if deferred.
     """
 
     place: JsonPath
@@ -46,10 +47,10 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A resource from a byte on, bound to one tensor.
+    """A resource, from a byte offset to its end, bound to one tensor.
 
     Attributes:
-        shape: of an ONNX model's tensor; empty where the binding does not say it.
+        shape: shape of an ONNX model's tensor; empty if the binding does not give one.
     """
 
     place: JsonPath
@@ -59,15 +60,15 @@ class Binding:
 
 
 Bindings = Mapping[str, tuple[Binding, ...]]
-"""What is bound to each bind point, by the name of its field: ``{"InputTensors": (a, b)}``."""
+"""Bindings by bind point, which is the name of a desc's field: ``{"InputTensors": (a, b)}``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dispatchable:
-    """An operator, and what is bound to it once, when it is initialised.
+    """An operator, with the bindings that it is initialised with.
 
     Attributes:
-        place: the place of its desc.
+        place: JSON path of its desc.
     """
 
     place: JsonPath
@@ -96,7 +97,7 @@ class Print:
 
 @dataclass(frozen=True)
 class WriteFile:
-    """Write a resource to a file; .npy by its extension, with `dimensions` if there are any."""
+    """Write a resource to a file: with the extension .npy as an array of `dimensions`, otherwise as raw bytes."""
 
     place: JsonPath
     resource: Resource
@@ -112,7 +113,7 @@ class Model:
     """A model file.
 
     Attributes:
-        warnings: lines about fields that nobody reads, such as misspelt ones.
+        warnings: one line per unknown field, for example a misspelt one.
 
     Examples:
         >>> from anydml import dxdispatch
@@ -130,7 +131,7 @@ class Model:
     warnings: tuple[str, ...] = ()
 
     def problems(self, feature_level: FeatureLevel | str = FeatureLevel.LATEST) -> Iterator[tuple[JsonPath, Problem]]:
-        """Every rule that an operator breaks at a feature level, with the place of the field."""
+        """Yield every rule that an operator violates at a feature level, with the JSON path of the field."""
         for dispatchable in self.dispatchables.values():
             if isinstance(dispatchable, OnnxModel):
                 continue
@@ -139,17 +140,16 @@ class Model:
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> Model:
-    """Read a model file in the JSON format of DirectML's DxDispatch (its guide, and its parser where they differ).
+    """Load a model file in the JSON format of DirectML's DxDispatch.
 
-    Comments and trailing commas are legal. `sourcePath` and `targetPath` are relative to the file's own folder.
+    Comments and trailing commas are allowed. `sourcePath` and `targetPath` are relative to the folder of the file.
 
     Args:
         path: the file.
-        allow_outside: whether those paths may leave the folder.
+        allow_outside: whether these paths may lead out of the folder.
 
     Raises:
-        ModelError: the file is not such a model, or too large to be read; the message has the line, or the JSON path,
-            and what is wrong.
+        ModelError: the file is not a valid model, or too large to be read; the message names the line or JSON path.
 
     Examples:
         >>> from anydml import dxdispatch
@@ -188,7 +188,7 @@ def _resource(name: str, value: Any, folder: Folder, place: JsonPath) -> Resourc
     needed = initializer.byte_count + fields.initial_values_offset_in_bytes
     size = fields.size_in_bytes
     if size is None:
-        # DirectML binds multiples of 4 bytes.
+        # DirectML binds buffers of a multiple of 4 bytes.
         size = (initializer.byte_count + 3) & ~3
     if needed > size:
         at = f" at offset {fields.initial_values_offset_in_bytes}" if fields.initial_values_offset_in_bytes else ""

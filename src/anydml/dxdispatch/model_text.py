@@ -1,4 +1,4 @@
-"""The text of a model file: read if it is not too large, and once more where an error asks for a line."""
+"""Read the text of a model file if it is not too large, and again to find the line of an error."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from anydml.memory import limits
 from anydml.text import bytes_text
 
 MOST_BYTES = 256 << 20
-"""Of a model file; larger arrays belong into .npy files."""
+"""Largest model file; larger arrays belong in .npy files."""
 
 BYTES_PER_BYTE = 64
-"""Memory that a byte of a model file may take while it is read: ``[{},{}]`` makes an object of three."""
+"""Memory per byte of a model file while it is read; the worst case is ``[{},{}]``, with an object per three bytes."""
 
 SMALL = 1 << 20
-"""Bytes of a model file that are read however little memory there is."""
+"""Model files below this size are read without checking the available memory."""
 
 
 def lines_of(file: Path) -> JsonLines:
-    """Where the values of a model file stand; it is read once more for the first error only, if it is as it was."""
+    """Return the lines of a model file's values, read lazily for the first error and only if the file is unchanged."""
 
-    def seen() -> tuple[int, int, int]:
+    def version() -> tuple[int, int, int]:
         status = file.stat()
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def read() -> str | None:
         place = JsonPath(str(file))
         try:
-            return jsonc.plain(read_text(file, place), place) if seen() == before else None
+            return jsonc.plain(read_text(file, place), place) if version() == before else None
         except (OSError, ModelError, MemoryError):
             return None
 
     try:
-        before = seen()
+        before = version()
     except (OSError, ValueError):
         before = (0, 0, 0)
     return JsonLines(read)
 
 
 def read_text(file: Path, place: JsonPath) -> str:
-    """A model file's text.
+    """Read a model file's text.
 
     Raises:
-        ModelError: it is no file, cannot be read, is too large, or is not UTF-8.
+        ModelError: the path is not a file, or the file cannot be read, is too large, or is not UTF-8.
     """
     try:
         if not file.is_file():
@@ -57,7 +57,7 @@ def read_text(file: Path, place: JsonPath) -> str:
         with file.open("rb") as opened:
             size = os.fstat(opened.fileno()).st_size
             _check_size(size, place)
-            # Never more than was seen, whatever is written to the file meanwhile.
+            # The size that was checked, in case the file grows in the meantime.
             return opened.read(size).decode("utf-8-sig")
     except OSError as error:
         raise place.error(f"cannot be read: {error.strerror}") from None

@@ -1,7 +1,7 @@
 """Dispatchables of type "onnx": a graph in a file, whose inputs and outputs are bound to resources by name.
 
-Shapes are known as DxDispatch knows them (its guide, "Static and Dynamic Shapes"): by the graph, by overrides of the
-dispatchable, or by the bindings of a dispatch. What is free in an input, and nobody says, is 1.
+As in DxDispatch (its guide, "Static and Dynamic Shapes"), shapes come from the graph, from overrides in the
+dispatchable, or from the bindings of a dispatch. Free dimensions of inputs that none of these sets have size 1.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class GraphTensor:
     """An input or output of a graph.
 
     Attributes:
-        kind: its element type as ONNX writes it.
-        data_type: DirectML's type of the same elements; None where it has none.
-        dtype: NumPy's.
-        sizes: None for each that is free; None where not even their number is known.
+        kind: element type in ONNX's notation.
+        data_type: the corresponding data type of DirectML; None if there is none.
+        dtype: the corresponding NumPy dtype.
+        sizes: sizes of the dimensions, None for free ones; None if the rank is unknown.
     """
 
     name: str
@@ -47,24 +47,24 @@ class GraphTensor:
 
     @property
     def static(self) -> Sizes | None:
-        """The sizes, if all are known."""
+        """The sizes; None unless all are known."""
         sizes = [size for size in self.sizes or () if size is not None]
         return tuple(sizes) if self.sizes is not None and len(sizes) == len(self.sizes) else None
 
     def bytes_of(self, shape: Sizes) -> int:
-        """Bytes of all elements."""
+        """Return the number of bytes of a tensor of `shape`."""
         return math.prod(shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxModel:
-    """A graph of operators that anydml has.
+    """An ONNX model as a dispatchable.
 
     Attributes:
-        place: of the dispatchable.
-        program: what runs it.
-        inputs: those that need a value, by name.
-        outputs: by name.
+        place: JSON path of the dispatchable.
+        program: runs the graph.
+        inputs: inputs without a default, by name.
+        outputs: outputs, by name.
     """
 
     place: JsonPath
@@ -79,10 +79,15 @@ class OnnxModel:
         return len(self.inputs) + len(self.outputs)
 
     def run(self, given: Mapping[str, Array], place: JsonPath, log: Any = None) -> dict[str, Array]:
-        """The outputs, by name.
+        """Run the graph and return its outputs by name.
+
+        Args:
+            given: inputs by name.
+            place: JSON path of the dispatch, for errors.
+            log: called with a line per program.
 
         Raises:
-            ModelError: an input does not fit the graph, or a node's inputs do not fit it; `place` is the dispatch's.
+            ModelError: an input does not match the graph, or a node refuses its inputs.
         """
         try:
             return dict(zip(self.outputs, self.program.run(given, log), strict=True))
@@ -91,11 +96,11 @@ class OnnxModel:
 
 
 def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxModel:
-    """A dispatchable and its graph.
+    """Load a dispatchable and its graph.
 
     Raises:
-        ModelError: a field is missing or wrong, the file cannot be read or is no graph that anydml can run, or the
-            package onnx is not installed.
+        ModelError: a field is missing or wrong, the file cannot be read, anydml cannot run the graph, or the package
+            onnx is not installed.
     """
     fields = schema.parse(schema.OnnxFields, value, place)
     at = place / "sourcePath"
@@ -119,7 +124,7 @@ def load_onnx(name: str, value: Any, folder: Folder, place: JsonPath) -> OnnxMod
 
 
 def _override(model: ModelProto, names: Mapping[str, int], denotations: Mapping[str, int]) -> None:
-    """Sizes for free dimensions of inputs and outputs, by their names or by what they denote."""
+    """Set free dimensions of inputs and outputs by their names or denotations, in place."""
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if not dim.HasField("dim_value"):
@@ -140,10 +145,10 @@ def _tensor(value: ValueInfoProto) -> GraphTensor:
 
 
 def input_shape(tensor: GraphTensor, given: Iterable[int], place: JsonPath) -> Sizes:
-    """The shape of an input: what its binding says, else the graph, with 1 where a size is free.
+    """Return the shape of an input: that of its binding, or else that of the graph with free sizes set to 1.
 
     Raises:
-        ModelError: nobody says how many sizes there are.
+        ModelError: the rank is unknown.
     """
     if shape := tuple(given):
         return shape
@@ -153,15 +158,15 @@ def input_shape(tensor: GraphTensor, given: Iterable[int], place: JsonPath) -> S
 
 
 def output_shape(tensor: GraphTensor, given: Iterable[int]) -> Sizes | None:
-    """The shape of an output: what its binding says, else the graph; None where a size is free."""
+    """Return the shape of an output: that of its binding, or else that of the graph; None if a size is free."""
     return tuple(given) or tensor.static
 
 
 def check_result(tensor: GraphTensor, array: Array, shape: Sizes | None, place: JsonPath) -> None:
-    """A result has the shape that its binding was planned for.
+    """Check that a result has the shape that it is bound with.
 
     Raises:
-        ModelError: it has another.
+        ModelError: its shape differs.
     """
     if shape is not None and array.shape != shape:
         raise place.error(f"output {show(tensor.name)} has shape {list(array.shape)}, but is bound as {list(shape)}")

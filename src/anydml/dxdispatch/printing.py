@@ -1,7 +1,6 @@
-"""Elements as DxDispatch prints them: C++ streams with six significant digits.
+"""Format elements as DxDispatch prints them: with six significant digits, like C++ streams.
 
-One thing differs: to a C++ stream INT8 and UINT8 are characters; here they are numbers, which is what the guide
-promises and what a terminal can show.
+Unlike C++ streams, which write INT8 and UINT8 as characters, numbers are printed for them, as the guide documents.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ from anydml.dxdispatch.values import Array
 from anydml.text import printable
 
 CHUNK = 1 << 14
-"""Elements that become Python's numbers and texts at a time: those take some twenty times the memory."""
+"""Elements converted to Python objects at a time, since these take about twenty times the memory."""
 
 MOST_TEXT = 24
 MOST_VERBOSE_TEXT = 60
-"""Characters of an element's text, at most."""
+"""Largest number of characters per element."""
 
 
 def format_elements(elements: Array) -> str:
-    """A 1-D array as ``"1, 2.5, nan"``."""
+    """Format a 1-D array as ``"1, 2.5, nan"``."""
     return ", ".join(", ".join(_texts(elements[i : i + CHUNK])) for i in range(0, len(elements), CHUNK))
 
 
 def format_verbose(elements: Array) -> str:
-    """A 1-D array, one element a line: ``"[ 9] 2 (0x40000000)"``; hexadecimal digits are not filled up with zeros."""
+    """Format a 1-D array, one element per line, as ``"[ 9] 2 (0x40000000)"``; bits are padded with spaces."""
     width = len(str(max(len(elements), 1)))
     digits = 2 * elements.itemsize
     return "".join(_lines(elements, i, width, digits) for i in range(0, len(elements), CHUNK))
@@ -43,6 +42,6 @@ def _texts(elements: Array) -> list[str]:
         return [printable(str(value)) for value in elements.tolist()]
     texts = [f"{value:g}" for value in elements.tolist()]
     for i in np.flatnonzero(np.isnan(elements) & np.signbit(elements)).tolist():
-        # Python forgets the sign of a nan; C does not.
+        # Unlike C, Python does not print the sign of a nan.
         texts[i] = "-nan"
     return texts

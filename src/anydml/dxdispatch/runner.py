@@ -1,4 +1,4 @@
-"""Running a model: allocate, initialise, execute, with DxDispatch's words."""
+"""Run a model: allocate, initialise and execute, with output in DxDispatch's format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from anydml.binding import has_host_values
 from anydml.dxdispatch.model import Dispatchable, Model, Resource
 from anydml.dxdispatch.onnx_models import OnnxModel, check_result
-from anydml.dxdispatch.onnx_plan import check_dimensions
-from anydml.dxdispatch.plan import Plan, plan
+from anydml.dxdispatch.onnx_steps import check_dimensions
 from anydml.dxdispatch.printing import format_elements, format_verbose
+from anydml.dxdispatch.schedule import Schedule, schedule
 from anydml.dxdispatch.steps import DispatchStep, OnnxStep, PrintStep, Range, WriteStep
 from anydml.dxdispatch.timing import Timing, measure, report
 from anydml.dxdispatch.values import Array
@@ -46,30 +46,30 @@ def run(
     warn: Callable[[str], object] = warnings.warn,
     progress: bool | Callable[[int], None] = False,
 ) -> Mapping[str, Array]:
-    """Run a model's commands in their order.
+    """Run a model's commands in order.
 
-    Everything that can be known beforehand is checked before the first command: rules of the operators, bindings, and
-    memory. Only values that an earlier command makes (the `SplitTensor` of a SplitTraining) are checked in their turn.
+    Operators' rules, bindings and memory are checked before the first command runs. Only values that an earlier command
+    writes, such as the `SplitTensor` of a SplitTraining, are checked when they are used.
 
     Args:
-        model: what `load` returned.
-        device: a device of `anydml.Device`: ``"cpu"`` or ``"reference"``.
+        model: a model from `load`.
+        device: name of an `anydml.Device`, for example ``"cpu"`` or ``"reference"``.
         feature_level: the level that the dispatchables are checked against.
-        timing: how often to dispatch, and what to say about it.
-        explain: whether to say what each dispatchable was compiled to.
-        log: takes each line of output, without its end. Names of the file are made printable in it.
-        warn: takes each of the model's warnings, before anything runs.
-        progress: whether to show on stderr how far each dispatch is, if it takes long; or a function that is called
-            with the samples that were taken, or the milliseconds where `timing` has those.
+        timing: number of dispatches, and verbosity of the timing report.
+        explain: whether to log the program that each dispatchable was compiled to.
+        log: called with each line of output, without a line break and with unprintable characters escaped.
+        warn: called with each of the model's warnings before anything runs.
+        progress: whether to show the progress of long dispatches on stderr; or a function that is called with the
+            number of samples taken since the last call, or of milliseconds if `timing` limits these.
 
     Returns:
-        The resources' contents after the last command, by name: 1-D arrays of their values without padding, in the
-        type of their initial values, or bytes where that is UNKNOWN. Deferred resources that
-        nothing wrote are left out.
+        The contents of the resources after the last command, by name: 1-D arrays of their values without padding, in
+        the data type of their initial values, or bytes if that is UNKNOWN. Deferred resources that were never written
+        are left out.
 
     Raises:
-        ModelError: a rule is broken, a binding does not fit, a file cannot be read or written, or there is not enough
-            memory; with the JSON path.
+        ModelError: a rule is violated, a binding does not fit, a file cannot be read or written, or there is not enough
+            memory; the message has the JSON path.
         ValueError: there is no such device or feature level.
 
     Examples:
@@ -83,14 +83,14 @@ def run(
     if isinstance(model, str | os.PathLike):
         raise TypeError(f"run takes a model: anydml.dxdispatch.load({str(model)!r}) reads one")
     if not isinstance(model, Model):
-        raise TypeError(f"run takes a model, as anydml.dxdispatch.load gives it, not {type(model).__name__}")
+        raise TypeError(f"run takes a model from anydml.dxdispatch.load, not {type(model).__name__}")
     for line in model.warnings:
         warn(line)
     timing = timing or Timing()
     machine = Device(device, feature_level)
     for where, problem in model.problems(machine.feature_level):
         raise where.error(str(problem), problem.operator, problem.rule)
-    todo = plan(model)
+    todo = schedule(model)
     _check_memory(model, todo)
     log(f"Running on '{machine.name}'")
     contents = {resource: _allocate(resource, size) for resource, size in todo.sizes.items()}
@@ -116,7 +116,7 @@ def run(
 def _compiled(
     model: Model, machine: Device, timing: Timing, explain: bool, log: Callable[[str], object]
 ) -> dict[Dispatchable, CompiledOperator]:
-    """The operators of a model; graphs are made ready when they are loaded."""
+    """Compile the operators of a model; ONNX graphs were compiled when they were loaded."""
     operators: dict[Dispatchable, CompiledOperator] = {}
     for name, dispatchable in model.dispatchables.items():
         if isinstance(dispatchable, OnnxModel):
@@ -132,7 +132,7 @@ def _compiled(
     return operators
 
 
-def _check_memory(model: Model, todo: Plan) -> None:
+def _check_memory(model: Model, todo: Schedule) -> None:
     needed, available = todo.bytes_needed, limits.available_memory()
     if available is not None and needed > available:
         amounts = f"{bytes_text(needed)}, but {bytes_text(available)} are available"
@@ -154,8 +154,8 @@ def _allocate(resource: Resource, size: int) -> Array:
     return buffer
 
 
-def _initial(todo: Plan, contents: _Contents) -> _Initial:
-    """Copies of what operators keep from their initialisation, where a command will write over it."""
+def _initial(todo: Schedule, contents: _Contents) -> _Initial:
+    """Copy the resources bound at initialisation that a command overwrites."""
     return {
         (step.dispatchable.name, bound.resource): contents[bound.resource].copy()
         for step in todo.steps
@@ -166,9 +166,9 @@ def _initial(todo: Plan, contents: _Contents) -> _Initial:
 
 
 def _try_bindings(
-    todo: Plan, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
+    todo: Schedule, operators: Mapping[Dispatchable, CompiledOperator], contents: _Contents, initial: _Initial
 ) -> None:
-    """Bind every dispatch once before the first runs, so that a buffer that does not fit stops all of them."""
+    """Bind every dispatch once before the first runs, so that binding errors surface before anything is written."""
     written: set[Resource] = set()
     for step in todo.steps:
         if isinstance(step, DispatchStep):
@@ -180,8 +180,8 @@ def _try_bindings(
 
 def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, initial: _Initial) -> BoundOperator:
     def read(bound: Range) -> Array:
-        kept = initial.get((step.dispatchable.name, bound.resource)) if bound.initial else None
-        return (contents[bound.resource] if kept is None else kept)[bound.start : bound.stop]
+        copy = initial.get((step.dispatchable.name, bound.resource)) if bound.initial else None
+        return (contents[bound.resource] if copy is None else copy)[bound.start : bound.stop]
 
     try:
         outputs = [contents[bound.resource][bound.start : bound.stop] for bound in step.outputs]
@@ -191,7 +191,7 @@ def _bind(step: DispatchStep, operator: CompiledOperator, contents: _Contents, i
 
 
 def _run_graph(step: OnnxStep, contents: _Contents, log: Callable[[str], object] | None) -> None:
-    """Run a graph on what is bound to it; inputs that are not bound are zeros, as nobody says what they are."""
+    """Run a graph on its bound resources; unbound inputs are zeros."""
     given = {}
     for bound in step.inputs:
         shape = bound.shape or ()
@@ -239,7 +239,7 @@ def _write(step: WriteStep, buffer: Array, log: Callable[[str], object]) -> None
     log(f"Resource '{printable(step.resource.name)}' written to '{printable(str(step.target))}'")
 
 
-def _results(todo: Plan, contents: _Contents) -> Mapping[str, Array]:
+def _results(todo: Schedule, contents: _Contents) -> Mapping[str, Array]:
     results = {}
     for resource, (data_type, known, *_) in todo.contents.items():
         dtype = data_type.dtype if data_type else np.dtype(np.uint8)

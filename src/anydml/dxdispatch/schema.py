@@ -1,7 +1,7 @@
-"""The objects of a model file, field by field, as the DxDispatch guide and its parser have them.
+"""Schemas of a model file's objects, following the DxDispatch guide and parser.
 
-Names are the file's own, in snake case. Fields that DxDispatch does not know are ignored, as it does (`unknown` tells
-of them); values are strict: a number is never read from a string, an integer never from ``1.0``.
+Field names are those of the file in snake case. Unknown fields are ignored, as in DxDispatch (`unknown` warns about
+them). Values are not coerced: strings are not read as numbers, nor ``1.0`` as an integer.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Count = Annotated[int, Field(ge=1, le=UINT_MAX)]
 
 
 class Fields(BaseModel):
-    """Base of the file's objects.
+    """Base class of the objects of a model file.
 
     Class attributes:
-        ELSEWHERE: more fields of the object: read in another place, or by DxDispatch alone.
+        ELSEWHERE: further known fields, parsed by another class or used by DxDispatch only.
     """
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ()
@@ -33,7 +33,7 @@ class Fields(BaseModel):
 
 
 class FileFields(Fields):
-    """The root. Each part is read by its own class, so that errors carry its own path."""
+    """The root object. Each part is parsed by its own class, so that errors have its JSON path."""
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("$schema",)
     resources: dict[str, Any]
@@ -44,8 +44,8 @@ class FileFields(Fields):
 class ResourceFields(Fields):
     """A buffer.
 
-    DxDispatch writes initial values at the start whatever `initialValuesOffsetInBytes` says, and so do we; the offset
-    only has to fit. DxDispatch resamples images.
+    As in DxDispatch, initial values are written at the start of the buffer; `initialValuesOffsetInBytes` only counts
+    towards the required size. DxDispatch resamples images; this package does not read them.
     """
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("type", "resampleSize", "resampleMode")
@@ -56,14 +56,14 @@ class ResourceFields(Fields):
 
 
 class ConstantFields(Fields):
-    """One value, `valueCount` times."""
+    """A value repeated `valueCount` times."""
 
     value_count: Count
     value: Any
 
 
 class SequenceFields(Fields):
-    """`valueCount` values from `valueStart`, each `valueDelta` after the one before."""
+    """`valueCount` values, starting at `valueStart` and increasing by `valueDelta`."""
 
     value_count: Count
     value_start: Any
@@ -71,13 +71,13 @@ class SequenceFields(Fields):
 
 
 class FileSourceFields(Fields):
-    """The contents of a .npy file, or the bytes of any other."""
+    """The array of a .npy file, or the bytes of any other file."""
 
     source_path: str
 
 
 class ListElementFields(Fields):
-    """One value of its own type, in a resource of type UNKNOWN. The guide gives it a name, which nobody reads."""
+    """A value with its own data type, in a resource of type UNKNOWN. Its `name` (guide) is not used."""
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("name",)
 
@@ -86,10 +86,10 @@ class ListElementFields(Fields):
 
 
 class BindingFields(Fields):
-    """What is bound: a resource from an element on.
+    """A resource bound from an element offset on.
 
-    `elementCount`, `format` and `shape` say nothing to a DirectML operator, whose tensors know their sizes; `shape` is
-    that of an ONNX model's input or output.
+    `elementCount`, `format` and `shape` do not apply to DirectML operators, whose descs contain the sizes; `shape` sets
+    the shape of an ONNX model's input or output.
     """
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("counterOffsetBytes",)
@@ -119,13 +119,13 @@ def _listed(flags: Any) -> Any:
 
 
 class KindFields(Fields):
-    """What every dispatchable has."""
+    """The common field of all dispatchables."""
 
     type: str = Field(validation_alias=AliasChoices("type", "Type"))
 
 
 class DispatchableFields(Fields):
-    """An operator. Its desc stands in `desc`, in `Desc`, or between these fields; it is read by its own class."""
+    """An operator. Its desc is in `desc`, in `Desc`, or inline among these fields, and is parsed by `descs`."""
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("Type", "desc", "Desc")
     type: str = Field(validation_alias=AliasChoices("type", "Type"))
@@ -135,7 +135,7 @@ class DispatchableFields(Fields):
 
 
 class OnnxFields(Fields):
-    """An ONNX model. Its session's options say nothing about what moves."""
+    """An ONNX model. The session options are accepted, but do not affect results."""
 
     ELSEWHERE: ClassVar[tuple[str, ...]] = ("type", "Type")
     source_path: str
@@ -147,13 +147,13 @@ class OnnxFields(Fields):
 
 
 class CommandFields(Fields):
-    """What every command has."""
+    """The common field of all commands."""
 
     type: str
 
 
 class DispatchFields(Fields):
-    """Run a dispatchable. `threadGroupCount` speaks to HLSL only."""
+    """Run a dispatchable. `threadGroupCount` applies to HLSL dispatchables only."""
 
     dispatchable: str
     bindings: dict[str, Any]
@@ -168,7 +168,7 @@ class PrintFields(Fields):
 
 
 class WriteFileFields(Fields):
-    """Write a resource to a .npy file, or its bytes to any other."""
+    """Write a resource to a file: as an array with the extension .npy, as raw bytes with any other."""
 
     resource: str
     target_path: str
@@ -190,15 +190,15 @@ _WORDS = {
 
 
 def parse(kind: type[F], value: Any, place: JsonPath) -> F:
-    """Read one object of the file.
+    """Parse one object of the file.
 
     Args:
         kind: the class of the object.
-        value: what stands in the file.
-        place: where it stands.
+        value: the JSON value.
+        place: its JSON path.
 
     Raises:
-        ModelError: a field is missing or is not of its type; the path of the first such field, and what it is.
+        ModelError: a field is missing or of the wrong type; the message names the first such field.
     """
     try:
         return kind.model_validate(value)
@@ -209,7 +209,7 @@ def parse(kind: type[F], value: Any, place: JsonPath) -> F:
 def _explain(error: ValidationError, value: Any, place: JsonPath) -> ModelError:
     first = error.errors(include_url=False)[0]
     for key in first["loc"]:
-        # A single flag is read as a list of one; only keys of the file make a path.
+        # pydantic adds location parts that are no keys of the file, for example for a flag read as a list.
         known = key in value if isinstance(value, dict) else isinstance(value, list) and isinstance(key, int)
         if known:
             value = value[key]

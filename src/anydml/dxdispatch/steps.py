@@ -1,4 +1,4 @@
-"""The steps that a model's commands become: which bytes of which resources, in which order."""
+"""The steps of a schedule, over byte ranges of resources."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from anydml.tensor import DataType
 
 
 class Contents(NamedTuple):
-    """What a resource holds.
+    """The contents of a resource.
 
     Attributes:
-        data_type: of its elements; None where there are several types.
-        size: bytes of values without padding; None where that is known only once it is written.
-        sizes: of the tensor, where they are known.
-        total: bytes of the tensor with its padding.
+        data_type: type of its elements; None if there are several types.
+        size: size of its values in bytes, without padding; None if only known at run time.
+        sizes: sizes of the tensor; empty if unknown.
+        total: size of the tensor in bytes, with padding.
     """
 
     data_type: DataType | None
@@ -33,8 +33,8 @@ class Range:
     """The bytes of a resource that a tensor is bound to.
 
     Attributes:
-        name: the tensor's, ``"OutputTensors[1]"``.
-        initial: whether they are read as they were when the operator was initialised, whatever is written later.
+        name: name of the tensor, such as ``"OutputTensors[1]"``.
+        initial: whether the bytes are bound at initialisation, so that later writes do not change what is read.
     """
 
     place: JsonPath
@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True)
 class DispatchStep:
-    """Dispatch an operator, its tensors bound to these ranges, in the desc's order."""
+    """Dispatch an operator, its tensors bound to these ranges in the order of the desc."""
 
     place: JsonPath
     dispatchable: Dispatchable
@@ -57,7 +57,7 @@ class DispatchStep:
 
 @dataclass(frozen=True)
 class PrintStep:
-    """Print the first `count` elements of a resource; None where they are those that it then has."""
+    """Print the first `count` elements of a resource; all of them if `count` is None."""
 
     resource: Resource
     data_type: DataType
@@ -69,7 +69,7 @@ class PrintStep:
 class WriteStep:
     """Write a file: raw bytes up to `stop`, or a .npy file of `data_type` and `dimensions`.
 
-    Where `stop` is None, both are what the resource then has.
+    If `stop` is None, the size of the resource at that time applies.
     """
 
     place: JsonPath
@@ -81,12 +81,12 @@ class WriteStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """An input or output of a graph, and what is bound to it.
+class BoundTensor:
+    """An input or output of a graph, and its binding.
 
     Attributes:
-        shape: None for an output whose shape is known only once it is there.
-        at: the bytes; None where nothing is bound. Of an output without a shape, the resource alone counts.
+        shape: its shape; None for an output whose shape is only known at run time.
+        at: the bytes; None if unbound. For an output without a shape, only the resource applies.
     """
 
     tensor: GraphTensor
@@ -100,8 +100,8 @@ class OnnxStep:
 
     place: JsonPath
     dispatchable: OnnxModel
-    inputs: tuple[Bound, ...]
-    outputs: tuple[Bound, ...]
+    inputs: tuple[BoundTensor, ...]
+    outputs: tuple[BoundTensor, ...]
 
 
 Step = DispatchStep | OnnxStep | PrintStep | WriteStep

@@ -1,4 +1,4 @@
-"""The dispatch loop and its statistics, as DxDispatch's executor has them; its lines for the CPU."""
+"""The dispatch loop and its statistics, following DxDispatch's executor and its output for the CPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class Timing:
 
     Attributes:
         iterations: samples to take (``-i``).
-        repeat: dispatches a sample (``-r``); a sample is their mean.
-        milliseconds: if given, sample until this time is over, whatever `iterations` says (``-t``).
-        interval: least time in milliseconds from one sample to the next (``-I``).
-        warmup: most samples that count as cold (``-w``); at least one always counts as hot.
-        verbosity: 0 for the hot median, 1 for initialisation, cold and hot, 2 for every sample too (``-v``).
+        repeat: dispatches per sample (``-r``); a sample is their mean.
+        milliseconds: if given, sample for this time and ignore `iterations` (``-t``).
+        interval: minimum time in milliseconds between the starts of two samples (``-I``).
+        warmup: maximum number of samples counted as cold (``-w``); at least one always counts as hot.
+        verbosity: 0 for the hot median, 1 for initialisation, cold and hot timings, 2 for every sample as well
+            (``-v``).
 
     Raises:
         ValueError: a number is out of range.
@@ -51,15 +52,15 @@ class Timing:
 def measure(
     dispatch: Callable[[], object], timing: Timing, progress: bool | Callable[[int], None] = False
 ) -> list[float]:
-    """Dispatch until `timing` says it is enough.
+    """Dispatch repeatedly and measure.
 
     Args:
-        dispatch: once.
-        timing: how often.
-        progress: as `anydml.progress.shown` has it; counts are samples, or milliseconds where `timing` has those.
+        dispatch: dispatches once.
+        timing: number of samples, or time to sample.
+        progress: as for `anydml.progress.shown`; counts are samples, or milliseconds if `timing` limits these.
 
     Returns:
-        Milliseconds of each sample.
+        The time of each sample in milliseconds.
     """
     with _shown(timing, progress) as advance:
         return _measured(dispatch, timing, advance)
@@ -97,7 +98,7 @@ def _since(start: float) -> float:
 
 
 def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]:
-    """DxDispatch's lines about the samples of one dispatch command; none where nothing was dispatched."""
+    """Yield DxDispatch's report on the samples of a dispatch command; nothing if there are none."""
     if not samples:
         return
     cold_count = min(len(samples) - 1, timing.warmup)
@@ -117,7 +118,7 @@ def report(name: str, samples: Sequence[float], timing: Timing) -> Iterator[str]
 
 
 def _median(samples: Sequence[float]) -> float:
-    # DxDispatch takes the upper of two middle samples.
+    # Of two middle samples, DxDispatch takes the upper one.
     return sorted(samples)[len(samples) // 2]
 
 

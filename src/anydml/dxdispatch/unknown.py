@@ -1,7 +1,7 @@
-"""Fields of a model file that neither DxDispatch nor anydml reads: most of them are misspelt ones that both ignore.
+"""Find fields of a model file that neither DxDispatch nor anydml reads, most of which are misspelt.
 
-What DxDispatch reads stands in its schema, its guide and its parser (microsoft/DirectML, DxDispatch:
-models/_schema.json, doc/Guide.md, src/model/JsonParsers.cpp). A field that only it has a use for is a known one here.
+DxDispatch's fields are those of its schema, guide and parser (microsoft/DirectML, DxDispatch: models/_schema.json,
+doc/Guide.md, src/model/JsonParsers.cpp). Fields that only DxDispatch uses count as known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anydml.operators.problem import camel
 from anydml.text import did_you_mean
 
 MOST_TOLD = 20
-"""Unknown fields that are told one by one."""
+"""Unknown fields that are reported individually."""
 
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMANDS: dict[str, type[schema.Fields]] = {
@@ -30,18 +30,18 @@ _COMMANDS: dict[str, type[schema.Fields]] = {
 }
 
 _Found = tuple[JsonPath, str, str, Iterable[str]]
-"""Where, what it is ("field", "bind point"), its name, and the names that are known there."""
+"""JSON path of the object, kind of name ("field" or "bind point"), unknown name, and known names."""
 
 
 def unknown_fields(
     root: Mapping[str, Any], place: JsonPath, graphs: Mapping[str, list[str]] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """What to tell the writer of a model file about fields that nobody reads, a line each, at most `MOST_TOLD` and one.
+    """Return a warning per unknown field, at most `MOST_TOLD` and one that counts the others.
 
     Args:
-        root: the file's root, known to be a model.
+        root: root object of a valid model file.
         place: the file.
-        graphs: the bind points of the dispatchables that are ONNX models.
+        graphs: bind points of the dispatchables that are ONNX models, by name.
     """
     lines: list[str] = []
     count = 0

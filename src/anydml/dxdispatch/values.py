@@ -1,4 +1,4 @@
-"""JSON numbers as elements of a data type, rounded as DxDispatch rounds them."""
+"""Convert JSON numbers to elements of a data type, with DxDispatch's rounding."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int], JsonPath]) -> Array:
-    """Elements of `data_type` from JSON numbers, and for floating-point types from "nan", "inf" and "-inf".
+    """Convert JSON numbers, and for floating-point types "nan", "inf" and "-inf", to elements of a data type.
 
     Args:
-        values: what stands in the file.
+        values: the JSON values.
         data_type: the type of the elements.
-        place_of: the place of the i-th value, asked only when it is wrong.
+        place_of: returns the JSON path of the i-th value, for errors.
 
     Returns:
         A 1-D array of ``data_type.dtype``.
 
     Raises:
-        ModelError: a value is not a number, not an integer where one is needed, or out of the type's range.
+        ModelError: a value is not a number, not an integer for an integer type, or out of range.
     """
     dtype = data_type.dtype
     kinds = set(map(type, values))
@@ -50,12 +50,12 @@ def array_of(values: Sequence[Any], data_type: DataType, place_of: Callable[[int
 
 
 def scalar_of(value: Any, data_type: DataType, place: JsonPath) -> Array:
-    """One element, as an array of one; `place` is the value's own. Raises as `array_of` does."""
+    """Convert one JSON number at `place` to an array of one element; raise like `array_of`."""
     return array_of([value], data_type, lambda _: place)
 
 
 def fill_sequence(target: Array, start: Array, delta: Array) -> None:
-    """Write start, start + delta, … into `target`, each sum rounded (or wrapped) to its type before the next."""
+    """Fill `target` with start, start + delta, …, where each sum is rounded or wrapped to the data type."""
     if target.dtype == np.float16:
         _fill_half_sequence(target, start, delta)
         return
@@ -66,7 +66,7 @@ def fill_sequence(target: Array, start: Array, delta: Array) -> None:
 
 
 def _fill_half_sequence(target: Array, start: Array, delta: Array) -> None:
-    """A sum of halves is one of 65,536 values, so its successor is looked up, not computed."""
+    """Fill a sequence of FLOAT16 by a table of the successors of all 65,536 values, which is faster than adding."""
     states = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     with np.errstate(all="ignore"):
         successor = _rounded(states + delta.astype(np.float32), np.dtype(np.float16)).view(np.uint16).tolist()
@@ -82,16 +82,16 @@ def _fill_half_sequence(target: Array, start: Array, delta: Array) -> None:
 
 
 def _rounded(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Numbers in a narrower floating-point type: to nearest, but halves from a float and toward zero.
+    """Round to a floating-point type: to nearest, except FLOAT16, which is rounded via FLOAT32 and towards zero.
 
-    That is how the half.hpp that DxDispatch is built with rounds by default.
+    This is the default of half.hpp, which DxDispatch uses.
     """
     with np.errstate(all="ignore"):
         if dtype != np.float16:
             return values.astype(dtype)
         singles = values.astype(np.float32)
         halves = singles.astype(np.float16)
-        # Below 65536 nothing is rounded up to infinity; the bits of a half, less one, are its neighbour toward zero.
+        # Decrementing the bits of a half gives its neighbour towards zero. Values below 65536 do not overflow.
         away = (np.abs(halves.astype(np.float32)) > np.abs(singles)) & (np.abs(singles) < 65536)
         halves.view(np.uint16)[away] -= 1
         return halves

@@ -18,7 +18,7 @@ from anydml.text import counted
 
 if TYPE_CHECKING:
     from anydml.dxdispatch.model import Model
-    from anydml.dxdispatch.plan import Plan
+    from anydml.dxdispatch.schedule import Schedule
     from anydml.dxdispatch.steps import Range
     from anydml.tracing.fused import Fused
 
@@ -98,12 +98,12 @@ def of_model(model: Model, device: str) -> Iterator[Section | str]:
     Raises:
         ModelError: a rule is broken, or a binding does not fit.
     """
-    from anydml.dxdispatch.plan import plan
+    from anydml.dxdispatch.schedule import schedule
     from anydml.dxdispatch.steps import DispatchStep, OnnxStep
 
     for where, problem in model.problems():
         raise where.error(str(problem), problem.operator, problem.rule)
-    todo = plan(model)
+    todo = schedule(model)
     contents = _first_contents(todo)
     for step in todo.steps:
         if isinstance(step, DispatchStep):
@@ -175,7 +175,7 @@ def _view(buffer: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
     return np.ndarray(layout.sizes, dtype, buffer, 0, layout.strides)
 
 
-def _first_contents(todo: Plan) -> dict[Any, Array]:
+def _first_contents(todo: Schedule) -> dict[Any, Array]:
     """The resources that are so small that they may be shown, before the first dispatch."""
     contents: dict[Any, Array] = {}
     for resource, size in todo.sizes.items():

@@ -1,6 +1,6 @@
-"""A model's commands as steps over byte ranges of resources, with everything checked that needs no memory.
+"""Schedule a model's commands as steps over byte ranges of resources, and check all that can be checked in advance.
 
-What a deferred resource holds is known here already: the dispatch that last wrote it says its type and its sizes.
+The type and sizes of a deferred resource follow from the dispatch that last writes it.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 
 from anydml.dxdispatch.model import Binding, Bindings, Dispatch, Dispatchable, Model, Print, Resource, WriteFile
 from anydml.dxdispatch.onnx_models import OnnxModel
-from anydml.dxdispatch.onnx_plan import check_dimensions, check_known, made_by, onnx_step, size_of
+from anydml.dxdispatch.onnx_steps import check_dimensions, check_known, contents_of, onnx_step, size_of
 from anydml.dxdispatch.printing import MOST_TEXT, MOST_VERBOSE_TEXT
-from anydml.dxdispatch.steps import Bound, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
+from anydml.dxdispatch.steps import BoundTensor, Contents, DispatchStep, OnnxStep, PrintStep, Range, Step, WriteStep
 from anydml.files.folder import extension
 from anydml.files.json_path import JsonPath, names, show
 from anydml.tensor import TensorDesc, TensorFlags
 
 MOST_BOUND = 250_000
-"""Tensors that all commands together may bind: a command of 60 bytes can bind as many as its dispatchable has."""
+"""Largest total of tensors that commands bind: a command of 60 bytes can bind as many as its dispatchable has."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """The steps of a model.
 
     Attributes:
-        sizes: bytes of every resource that has any, the deferred ones included whose sizes are known.
-        contents: what they hold after the last step.
-        written: resources that some dispatch writes.
+        sizes: sizes in bytes of all resources whose sizes are known in advance.
+        contents: their contents after the last step.
+        written: the resources that dispatches write.
     """
 
     steps: tuple[Step, ...]
@@ -38,7 +38,7 @@ class Plan:
 
     @property
     def bytes_needed(self) -> int:
-        """All the memory that running the plan takes, copies of initial contents and the longest print included."""
+        """Peak memory in bytes, including copies of initial contents and the longest printed text."""
         copies = {
             (step.dispatchable.name, bound.resource): self.sizes[bound.resource]
             for step in self.steps
@@ -46,7 +46,7 @@ class Plan:
             for bound in step.inputs
             if bound.initial and bound.resource in self.written
         }
-        # A printed text is there twice while it is written.
+        # A text exists twice while it is printed.
         texts = [
             2 * (step.count or 0) * (MOST_VERBOSE_TEXT if step.verbose else MOST_TEXT)
             for step in self.steps
@@ -55,12 +55,13 @@ class Plan:
         return sum(self.sizes.values()) + sum(copies.values()) + max(texts, default=0)
 
 
-def plan(model: Model) -> Plan:
-    """Lay out the commands of a model whose descs break no rule.
+def schedule(model: Model) -> Schedule:
+    """Schedule the commands of a model whose descs are valid.
 
     Raises:
-        ModelError: nothing, too little or too much is bound, an output shares bytes with another tensor, a resource is
-            used before the dispatch that makes it, or it cannot be printed or written in the way the command asks.
+        ModelError: a bind point has no binding or the wrong number of bindings, a resource is too small, an output
+            overlaps another tensor, a deferred resource is used before it is written, or a resource cannot be printed
+            or written as requested.
     """
     sizes = {resource: resource.size_in_bytes for resource in model.resources.values() if resource.initializer}
     made: dict[Resource, Contents] = {}
@@ -91,11 +92,11 @@ def plan(model: Model) -> Plan:
         operator = "ONNX" if isinstance(step, OnnxStep) else step.dispatchable.desc.OPERATOR
         check_overlap(operator, inputs, outputs, written)
     contents = {resource: _contents(resource, made, resource.place) for resource in dict.fromkeys((*sizes, *made))}
-    return Plan(tuple(steps), sizes, contents, written)
+    return Schedule(tuple(steps), sizes, contents, written)
 
 
-def _ranges(bound: Sequence[Range | Bound]) -> list[Range]:
-    found = [each.at if isinstance(each, Bound) else each for each in bound]
+def _ranges(bound: Sequence[Range | BoundTensor]) -> list[Range]:
+    found = [each.at if isinstance(each, BoundTensor) else each for each in bound]
     return [each for each in found if each is not None]
 
 
@@ -114,7 +115,7 @@ def _bound(
     made: dict[Resource, Contents],
     sizes: dict[Resource, int] | None,
 ) -> list[Range]:
-    """The ranges of the inputs, or (where `sizes` can grow) of the outputs."""
+    """Return the ranges of the inputs, or of the outputs if `sizes` is given, which is then updated."""
     points: dict[str, list[TensorDesc]] = {}
     for name, tensor in tensors:
         points.setdefault(name.partition("[")[0], []).append(tensor)
@@ -125,7 +126,7 @@ def _bound(
             name = f"{point}[{i}]" if len(wanted) > 1 else point
             resource, start, needed = binding.resource, binding.offset_in_bytes, tensor.size_in_bytes
             if sizes is not None and not resource.initializer:
-                # A strided tensor is written out as it lies in memory, a packed one with its sizes.
+                # A packed tensor is written to a file with its sizes, a strided one as the 1-D span that it occupies.
                 packed = tensor.sizes if tensor.strides is None else ()
                 check_known(binding, made, is_known=True)
                 made[resource] = Contents(tensor.data_type, tensor.span_in_bytes, packed, needed)
@@ -144,14 +145,20 @@ def _bound(
 def check_overlap(
     operator: str, inputs: Sequence[Range], outputs: Sequence[Range], written: frozenset[Resource]
 ) -> None:
-    """No output shares a byte with an input or another output, as `bind` demands; kept initial values are copies."""
+    """Check that no output shares a byte with an input or another output, as `bind` requires.
+
+    Inputs bound at initialisation are copied if a dispatch overwrites them, and do not count.
+
+    Raises:
+        ModelError: two ranges overlap.
+    """
     by_resource: dict[Resource, list[tuple[int, bool, Range]]] = {}
     for is_output, ranges in ((False, inputs), (True, outputs)):
         for bound in ranges:
             if is_output or not (bound.initial and bound.resource in written):
                 by_resource.setdefault(bound.resource, []).append((bound.start, is_output, bound))
     for resource, found in by_resource.items():
-        # From left to right, with the one that reaches furthest, and the output that does.
+        # Sweep by start, tracking the range and the output with the highest stop.
         furthest: Range | None = None
         output: Range | None = None
         for start, is_output, bound in sorted(found, key=lambda entry: entry[:2]):
@@ -172,7 +179,7 @@ def check_overlap(
 def _at_point(
     command: Dispatch, run: Dispatchable, point: str, wanted: list[TensorDesc]
 ) -> tuple[tuple[Binding, ...], bool]:
-    """What is bound to a bind point, by the command or at initialisation; and which of the two."""
+    """Return the bindings of a bind point, and whether they were made at initialisation rather than by the command."""
     initial = run.bindings
     owned = any(tensor.flags & TensorFlags.OWNED_BY_DML for tensor in wanted)
     at = command.place / "bindings"
@@ -199,7 +206,7 @@ def _print(command: Print, made: Mapping[Resource, Contents]) -> PrintStep:
         raise (command.place / "resource").error(
             f"{show(resource.name)} has values of several types: write it to a file"
         )
-    # The padding of a resource is not printed.
+    # Padding is not printed.
     count = None if size is None else size // data_type.itemsize
     return PrintStep(resource, data_type, count, command.verbose)
 
@@ -222,4 +229,4 @@ def _write(command: WriteFile, made: Mapping[Resource, Contents]) -> WriteStep:
 def _contents(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
     if resource.initializer:
         return Contents(resource.data_type, resource.initializer.byte_count)
-    return made_by(resource, made, place)
+    return contents_of(resource, made, place)

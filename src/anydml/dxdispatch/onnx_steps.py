@@ -1,4 +1,4 @@
-"""Dispatches of ONNX models as steps, and what is known of resources that a dispatch makes."""
+"""Schedule dispatches of ONNX models, and track the contents of deferred resources."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 
 from anydml.dxdispatch.model import Binding, Dispatch, Resource
 from anydml.dxdispatch.onnx_models import GraphTensor, OnnxModel, Sizes, input_shape, output_shape
-from anydml.dxdispatch.steps import Bound, Contents, OnnxStep, Range
+from anydml.dxdispatch.steps import BoundTensor, Contents, OnnxStep, Range
 from anydml.files.json_path import JsonPath, show
 from anydml.tensor import DataType
 
 
-def made_by(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
-    """What a deferred resource holds.
+def contents_of(resource: Resource, made: Mapping[Resource, Contents], place: JsonPath) -> Contents:
+    """Return the contents of a deferred resource.
 
     Raises:
-        ModelError: nothing has written it yet.
+        ModelError: no dispatch has written it yet.
     """
     if resource not in made:
         raise place.error(f"{show(resource.name)} is deferred, and no dispatch has written it yet")
@@ -24,15 +24,15 @@ def made_by(resource: Resource, made: Mapping[Resource, Contents], place: JsonPa
 
 
 def size_of(binding: Binding, made: Mapping[Resource, Contents]) -> int:
-    """Bytes that a binding's resource has.
+    """Return the size in bytes of a binding's resource.
 
     Raises:
-        ModelError: it is deferred, and nothing has written it yet, or nobody knows how much.
+        ModelError: the resource is deferred, and is not written yet or its size is only known at run time.
     """
     resource = binding.resource
     if resource.initializer:
         return resource.size_in_bytes
-    found = made_by(resource, made, binding.place)
+    found = contents_of(resource, made, binding.place)
     if found.size is None:
         name = show(resource.name)
         raise binding.place.error(f"the size of {name} is known only once it is written; bind it there with a shape")
@@ -40,10 +40,10 @@ def size_of(binding: Binding, made: Mapping[Resource, Contents]) -> int:
 
 
 def check_known(binding: Binding, made: Mapping[Resource, Contents], is_known: bool) -> None:
-    """What a deferred resource holds has a size that is known beforehand every time, or never.
+    """Check that the size of a deferred resource is known in advance for all dispatches that write it, or for none.
 
     Raises:
-        ModelError: it was written otherwise before.
+        ModelError: an earlier dispatch differs.
     """
     found = made.get(binding.resource)
     if found is not None and (found.size is not None) != is_known:
@@ -52,10 +52,10 @@ def check_known(binding: Binding, made: Mapping[Resource, Contents], is_known: b
 
 
 def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, data_type: DataType, stop: int) -> None:
-    """The dimensions of a file are no more than a resource has.
+    """Check that a resource of `stop` bytes holds an array of these dimensions.
 
     Raises:
-        ModelError: they are more.
+        ModelError: the array is larger.
     """
     needed = math.prod(dimensions) * data_type.itemsize
     if needed > stop:
@@ -66,37 +66,37 @@ def check_dimensions(place: JsonPath, resource: Resource, dimensions: Sizes, dat
 def onnx_step(
     command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], made: dict[Resource, Contents]
 ) -> OnnxStep:
-    """A dispatch of an ONNX model.
+    """Schedule a dispatch of an ONNX model.
 
     Args:
         command: the dispatch.
         run: its model.
-        sizes: bytes of resources, to which those come that it makes.
-        made: what deferred resources hold, likewise.
+        sizes: sizes of resources in bytes; updated with the deferred resources that the dispatch writes.
+        made: contents of deferred resources; updated in the same way.
 
     Raises:
-        ModelError: a binding does not fit.
+        ModelError: a binding does not match its tensor.
     """
     inputs = tuple(_inputs(command, run, made))
     return OnnxStep(command.place, run, inputs, tuple(_outputs(command, run, sizes, made)))
 
 
-def _inputs(command: Dispatch, run: OnnxModel, made: Mapping[Resource, Contents]) -> Iterator[Bound]:
+def _inputs(command: Dispatch, run: OnnxModel, made: Mapping[Resource, Contents]) -> Iterator[BoundTensor]:
     for name, tensor in run.inputs.items():
         binding = _binding(command, tensor)
         place = binding.place if binding else command.place / "bindings" / name
         shape = input_shape(tensor, binding.shape if binding else (), place)
         if binding is None:
-            yield Bound(tensor, shape, None)
+            yield BoundTensor(tensor, shape, None)
             continue
         needed, size = tensor.bytes_of(shape), size_of(binding, made)
         _check_room(binding, tensor, shape, size)
-        yield Bound(tensor, shape, Range(binding.place, name, binding.resource, 0, needed))
+        yield BoundTensor(tensor, shape, Range(binding.place, name, binding.resource, 0, needed))
 
 
 def _outputs(
     command: Dispatch, run: OnnxModel, sizes: dict[Resource, int], made: dict[Resource, Contents]
-) -> Iterator[Bound]:
+) -> Iterator[BoundTensor]:
     for name, tensor in run.outputs.items():
         binding = _binding(command, tensor)
         if binding is None:
@@ -113,11 +113,11 @@ def _outputs(
             made[resource] = Contents(tensor.data_type, None if shape is None else needed, shape or (), needed)
             if shape is not None:
                 sizes[resource] = max(sizes.get(resource, 0), needed)
-        yield Bound(tensor, shape, Range(binding.place, name, resource, 0, needed))
+        yield BoundTensor(tensor, shape, Range(binding.place, name, resource, 0, needed))
 
 
 def _binding(command: Dispatch, tensor: GraphTensor) -> Binding | None:
-    """What is bound to a tensor, if anything is: one resource from its first byte on."""
+    """Return the binding of a tensor, which must be one whole resource; None if it is unbound."""
     bindings = command.bindings.get(tensor.name)
     if bindings is None:
         return None
