@@ -28,9 +28,9 @@ def traces(monkeypatch):
 
     def counted(trace):
         made.append(trace)
-        return tracing.Tracing(trace)
+        return tracing.TracingContext(trace)
 
-    monkeypatch.setattr(program, "Tracing", counted)
+    monkeypatch.setattr(program, "TracingContext", counted)
     return made
 
 

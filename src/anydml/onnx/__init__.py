@@ -1,8 +1,8 @@
-"""ONNX: run, judge and rewrite graphs of the operators that anydml has.
+"""ONNX: run, check and rewrite graphs of the operators that anydml implements.
 
-`backend` is a backend in the sense of `onnx.backend.base`; `reference_ops` adds SplitTraining and ConcatTraining to
-onnx's reference evaluator; `make_portable` rewrites those two so that a stock ONNX Runtime runs the graph; `to_descs`
-says what a graph amounts to in DirectML; `load` reads a file that nobody vouches for.
+`backend` implements the interface of `onnx.backend.base`. `reference_ops` adds SplitTraining and ConcatTraining to
+onnx's reference evaluator, and `make_portable` rewrites these two so that any ONNX runtime runs the graph. `to_descs`
+translates a graph to DirectML descs. `load` reads untrusted files.
 
 Needs the package onnx: ``pip install "anydml[onnx]"``.
 """

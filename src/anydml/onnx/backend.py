@@ -1,4 +1,4 @@
-"""A backend in the sense of `onnx.backend.base`: `prepare`, `run_model`, `run_node`, `supports_device`.
+"""An implementation of `onnx.backend.base`: `prepare`, `run_model`, `run_node`, `supports_device`.
 
 Examples:
     >>> import onnx.parser, numpy, anydml.onnx
@@ -32,7 +32,7 @@ from anydml.text import counted, printable
 
 
 class Prepared(onnx.backend.base.BackendRep):
-    """A model that is ready to run, what `prepare` returns."""
+    """A model that is ready to run, as returned by `prepare`."""
 
     def __init__(self, model: ModelProto) -> None:
         self.program = Program(model)
@@ -42,14 +42,14 @@ class Prepared(onnx.backend.base.BackendRep):
         """Run the model.
 
         Args:
-            inputs: arrays by name; or a sequence of arrays, one an input in the graph's order: either all inputs, or
-                those without an initializer; or the array of a single input.
+            inputs: a mapping of arrays by name; a sequence of arrays in the graph's order, either for all inputs or for
+                those without an initializer; or the array of the only input.
 
         Returns:
-            The outputs in order, as a named tuple that also takes names: ``outputs["y"]``.
+            The outputs in order, as a named tuple that can also be indexed by name: ``outputs["y"]``.
 
         Raises:
-            ModelError: an input is missing or does not fit, or a node cannot be run on its inputs.
+            ModelError: an input is missing or does not match the graph, or a node refuses its inputs.
         """
         return self._outputs(*self.program.run(self._by_name(inputs)))
 
@@ -73,7 +73,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **_: Any) -> bool:
-        """Whether every node of a model is of an operator that anydml has."""
+        """Return whether anydml implements the operators of all nodes of a model."""
         try:
             check(model)
             read_nodes(unrolled(inlined(model)))
@@ -83,14 +83,15 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **_: Any) -> Prepared:
-        """Check a model and make it ready to run.
+        """Check a model and prepare it for running.
 
         Args:
-            model: the model, its external data loaded. It is not changed.
+            model: a model with its external data loaded; it is not modified.
             device: ``"CPU"``.
 
         Raises:
-            ModelError: the model is not valid, has an operator that anydml does not have, or the device is another.
+            ModelError: the model is not valid, anydml does not implement one of its operators, or `device` is not the
+                CPU.
         """
         _check_device(device)
         return Prepared(model)
@@ -103,13 +104,13 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
         Args:
             node: the node.
-            inputs: its inputs in order, None for one that is left out.
+            inputs: its inputs in order, None for omitted ones.
             device: ``"CPU"``.
-            outputs_info: ignored; the inputs say all.
-            options: ``opset_version``, by default the newest that onnx knows.
+            outputs_info: ignored.
+            options: ``opset_version``; default: the newest that onnx supports.
 
         Raises:
-            ModelError: the node is not valid, not of an operator that anydml has, or its inputs do not fit.
+            ModelError: the node is not valid, anydml does not implement its operator, or the node refuses its inputs.
         """
         _check_device(device)
         opset = int(options.get("opset_version", onnx.defs.onnx_opset_version()))
@@ -127,7 +128,7 @@ class AnydmlBackend(onnx.backend.base.Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether `device` is ``"CPU"``."""
+        """Return whether `device` is ``"CPU"``, with or without a device number."""
         return device.partition(":")[0] == "CPU"
 
 

@@ -1,6 +1,6 @@
-"""What the values of a graph take in memory, counted while it runs, so that too much is refused before it is allocated.
+"""Memory accounting for the values of a graph, to refuse large allocations before they are made.
 
-Linux promises memory that it does not have: only who counts, and asks the system first, can refuse with words.
+Linux overcommits memory, so that an allocation that is too large does not fail but kills the process later.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from anydml.memory import limits
 from anydml.text import bytes_text
 
 SMALL = 2**22
-"""Bytes that are taken without asking the system once more what it has left: an answer takes it some 0.1 ms."""
+"""Growth in bytes up to which the available memory is not queried again, since a query takes about 0.1 ms."""
 
 ARRAY = 256
-"""Bytes of an array beside its elements: NumPy's object, the allocator's share, an entry in a table."""
+"""Overhead of an array in bytes: NumPy's object, the allocator's bookkeeping, an entry in a table."""
 
 Array = np.ndarray[Any, Any]
 
 
 class Budget:
-    """The bytes that a run holds, and those that this machine has for it.
+    """The memory that a run uses, and a limit from the available memory of the machine.
 
     Attributes:
-        held: bytes of all arrays that were held and not yet released. An array is counted once, whatever its names.
+        held: size in bytes of all arrays that are held. An array held several times is counted once.
     """
 
     def __init__(self) -> None:
@@ -37,16 +37,16 @@ class Budget:
         self._asked_at = 0
 
     def ask(self, label: str, what: str, size: int, arrays: int = 1) -> None:
-        """Refuse what this machine has no memory for, beside all that is held.
+        """Check that an allocation fits into the available memory, in addition to all held arrays.
 
         Args:
-            label: what errors begin with.
-            what: what is to be made, for the error: ``"the result of shape [3]"``.
-            size: its bytes, those that making it takes included.
-            arrays: how many arrays it is.
+            label: prefix of the error message.
+            what: description of the allocation for the error, such as ``"the result of shape [3]"``.
+            size: its size in bytes, including temporary memory.
+            arrays: the number of arrays that it consists of.
 
         Raises:
-            ModelError: it is larger than the memory that is left.
+            ModelError: it is larger than the available memory.
         """
         need = size + arrays * ARRAY
         after = self.held + need
@@ -56,7 +56,7 @@ class Budget:
         self._asked_at = self.held
         if available is None:
             return
-        # What is held is no longer available; and others take memory, too.
+        # Held arrays no longer count as available. Other processes allocate, too, so the limit may only fall.
         limit = available + self.held
         self._limit = limit if self._limit is None else min(limit, self._limit)
         if after > self._limit:
@@ -65,14 +65,14 @@ class Budget:
             raise ModelError(message, rule="what is alive at one time must fit into memory")
 
     def hold(self, array: Array) -> None:
-        """Count an array, once for each name that it gets."""
+        """Hold an array; each call must be matched by a release."""
         count = self._owners.get(id(array), 0)
         self._owners[id(array)] = count + 1
         if not count:
             self.held += array.nbytes + ARRAY
 
     def release(self, arrays: Iterable[Array]) -> None:
-        """Take a name from arrays; one that has none left is no longer counted. Those never held are passed over."""
+        """Release arrays once each. Arrays that are not held are ignored."""
         for array in arrays:
             count = self._owners.get(id(array), 0)
             if count == 1:

@@ -1,4 +1,4 @@
-"""onnx's own checker and inliner, whose C++ is safe with valid models only: everything that uses it asks here first."""
+"""Wrappers of onnx's checker and inliner, which bound their input because the C++ code is unsafe on invalid models."""
 
 from __future__ import annotations
 
@@ -21,33 +21,32 @@ MOST_BYTES = 2**31 - 1
 """The largest message that protobuf serialises."""
 
 MOST_NODES = 100_000
-"""Of a graph after its functions are inlined: a few of them that call each other can come to any number."""
+"""Largest number of nodes after inlining: nested calls of few functions can expand to any number."""
 
 MOST_IMPORTS = 1000
-"""Opsets that a model imports: onnx's checker goes through all of them for each function."""
+"""Largest number of opset imports: onnx's checker scans all of them for each function."""
 
 NODE = 2048
-"""Bytes that a node of a few inputs takes in all the forms in which it is read and checked."""
+"""Memory in bytes of a node with few inputs, in all representations that reading and checking create."""
 
 NAME = 64
-"""Bytes by which a name may grow where a function is inlined, so that it differs in every call."""
+"""Bytes by which inlining a function may lengthen a name to make it unique."""
 
 Name = tuple[str, str, str]
 """A function's domain, name and overload."""
 
 
 def check(model: ModelProto) -> None:
-    """Hold a model against ONNX's own rules. What its external data holds is no part of that.
+    """Check a model with onnx's checker, without its external data.
 
-    One rule is left out: the graph's inputs and outputs may come without a shape, and outputs without a type, as onnx's
-    own evaluator has it.
+    Unlike the checker, allow inputs and outputs without a shape and outputs without a type, as onnx's evaluator does.
 
     Raises:
-        ModelError: onnx's checker refuses it, or there is not enough memory to check it.
+        ModelError: onnx's checker refuses the model, or there is not enough memory to check it.
     """
     size = _byte_size(model)
     if size > MOST_BYTES:
-        # The checker reads serialised models only; those that are larger came here with their external data loaded.
+        # The checker needs a serialised model. Models this large have their external data loaded, and cannot be.
         return
     if len(model.opset_import) > MOST_IMPORTS:
         message = f"the model imports {len(model.opset_import)} opsets, but anydml reads at most {MOST_IMPORTS}"
@@ -60,10 +59,10 @@ def check(model: ModelProto) -> None:
 
 
 def serialized(model: ModelProto) -> bytes:
-    """The bytes of a model.
+    """Serialise a model.
 
     Raises:
-        ModelError: it has 2 GiB or more, or there is not enough memory.
+        ModelError: the model has 2 GiB or more, or there is not enough memory.
     """
     try:
         return bytes(model.SerializeToString())
@@ -73,10 +72,10 @@ def serialized(model: ModelProto) -> bytes:
 
 
 def inlined(model: ModelProto) -> ModelProto:
-    """The model, checked before, without functions: each call replaced by the nodes of its body.
+    """Inline all functions of a checked model.
 
     Raises:
-        ModelError: onnx cannot inline them, or they come to too many nodes or bytes.
+        ModelError: onnx cannot inline a function, or the result would have too many nodes or bytes.
     """
     if not model.functions:
         return model
@@ -90,10 +89,10 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def _check_inlined_size(model: ModelProto) -> None:
-    """Count what there is once each call is replaced by its function's body, without doing it.
+    """Bound the number of nodes and bytes after inlining, and check them against the limits.
 
-    A body's names become those of the call, and its references to attributes the call's attributes: each counts as
-    much as the longest that there is.
+    Inlining replaces names and attribute references in a body; each is assumed to become as long as the longest name or
+    attribute of the model.
     """
     longest = NAME + max(map(_bytes, names(model)), default=0)
     largest = max(map(_bytes, _passed(model)), default=0)
@@ -102,7 +101,7 @@ def _check_inlined_size(model: ModelProto) -> None:
     sizes: dict[Name, tuple[int, int]] = {}
 
     def size(top: Body) -> tuple[int, int]:
-        """Nodes and bytes, as far as they are not too many."""
+        """Return the numbers of nodes and bytes, saturated just above the limits."""
         count = total = 0
         for node in _nodes(top):
             own = node.ByteSize() + (len(node.input) + len(node.output)) * longest
@@ -121,7 +120,7 @@ def _check_inlined_size(model: ModelProto) -> None:
 
 
 def _passed(model: ModelProto) -> Iterator[AttributeProto]:
-    """Attributes that may come into a function: from calls, and its own defaults."""
+    """Yield the attributes that may replace references in functions: those of calls, and defaults."""
     domains = {plain_domain(function.domain) for function in model.functions}
     for function in model.functions:
         yield from function.attribute_proto
@@ -147,15 +146,15 @@ def _called(one: NodeProto | FunctionProto) -> Name:
 
 
 def reason(error: Exception) -> str:
-    """The first line of an error; onnx's own have many, and types that have nothing in common."""
+    """Return the first line of an error, for onnx's multi-line errors of many types."""
     return printable((str(error).strip() or repr(error)).splitlines()[0])
 
 
 def _byte_size(model: ModelProto) -> int:
-    """The bytes of a model; of one that protobuf cannot serialise, those of its tensors.
+    """Return the serialised size of a model, or that of its tensors if protobuf cannot serialise it.
 
     Raises:
-        MemoryError: there is not enough memory to find out.
+        MemoryError: protobuf fails although the model is small enough.
     """
     try:
         return int(model.ByteSize())
@@ -167,7 +166,7 @@ def _byte_size(model: ModelProto) -> int:
 
 
 def _with_shapes(model: ModelProto) -> ModelProto:
-    """The model, its inputs and outputs with the shapes that the checker wants, but never compares."""
+    """Return the model with placeholder shapes and types, which the checker requires but does not compare."""
     fields = ("input", "output")
     if all(_has_shape(value) for field in fields for value in getattr(model.graph, field)):
         return model
@@ -189,7 +188,7 @@ def _has_shape(value: ValueInfoProto) -> bool:
 
 
 def _without_external_data(model: ModelProto) -> ModelProto:
-    """The model with empty tensors where data lies in other files, which the checker seeks in the current folder."""
+    """Return the model with empty external tensors, since the checker looks for their files in the current folder."""
     if not external_tensors(model):
         return model
     copy = ModelProto()

@@ -1,4 +1,4 @@
-"""Programs of regions, compiled once for all regions that move alike."""
+"""Compile the programs of regions, with a cache keyed by their moves."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from anydml.moves.program import Program
 from anydml.onnx.region import Region
 
 MOVE_WEIGHT = 1024
-"""Bytes that a program and its key keep for each move, about."""
+"""Approximate memory in bytes of a program and its key, per move."""
 
 PROGRAMS = ProgramCache()
-"""Programs compiled before, by their moves."""
+"""Compiled programs by the keys of their regions."""
 
 
 class Compiled:
@@ -19,8 +19,8 @@ class Compiled:
 
     Attributes:
         program: the program.
-        own_bytes: of its scratch and its constants.
-        compiled: None where nothing moves.
+        own_bytes: size in bytes of its scratch memory and constants.
+        compiled: the compiled program; None if it has no moves.
     """
 
     __slots__ = ("compiled", "own_bytes", "program")
@@ -32,13 +32,13 @@ class Compiled:
 
     @property
     def weight(self) -> int:
-        """Bytes that are kept, about."""
+        """Approximate memory in bytes while cached."""
         own: int = MOVE_WEIGHT * (1 + 2 * len(self.program.moves)) + self.own_bytes
         return own + (self.compiled.weight if self.compiled else 0)
 
 
 def compiled_of(region: Region) -> Compiled:
-    """A region's program; two are the same where their moves are, and they have no constants."""
+    """Compile a region's program, or return a cached one with equal moves. Programs with constants are not cached."""
     key = region.key()
     made: Compiled | None = None if key is None else PROGRAMS.get(key)
     if made is None:

@@ -1,4 +1,4 @@
-"""If and Loop whose conditions and counts are constants: the nodes of their graphs, as often as they run."""
+"""Unroll If and Loop nodes whose conditions and trip counts are constant."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from anydml.onnx.values import Array
 from anydml.onnx.walk import subgraphs
 
 FOLDED = frozenset((*ARITHMETIC, "Cast", "Constant", "Identity", "Gather", "Reshape", "Squeeze", "Unsqueeze"))
-"""Operators that are followed from constants to conditions."""
+"""Operators that are evaluated to find constant conditions."""
 
 FEW = 64
-"""Elements of such constants, at most."""
+"""Largest number of elements of such constants."""
 
 
 def unrolled(model: ModelProto) -> ModelProto:
-    """The model without the Ifs and Loops of which it is known what they do; others stay as they are.
+    """Return the model with all Ifs and Loops unrolled that have constant conditions; other nodes are unchanged.
 
     Raises:
-        ModelError: there would be too many nodes, or there is not enough memory for them.
+        ModelError: the result would have too many nodes, or there is not enough memory for them.
     """
     if not any(proto.op_type in ("If", "Loop") and not plain_domain(proto.domain) for proto in model.graph.node):
         return model
@@ -58,7 +58,7 @@ class _Unrolling:
             self._known[name] = to_array(tensor, Budget())
 
     def nodes(self, protos: Iterable[NodeProto]) -> list[NodeProto]:
-        """The nodes that stand for some."""
+        """Return the nodes that replace `protos`."""
         made: list[NodeProto] = []
         for proto in protos:
             is_own = not plain_domain(proto.domain)
@@ -84,7 +84,7 @@ class _Unrolling:
             self._asked = needed
 
     def _fold(self, proto: NodeProto) -> None:
-        """Remember what a node gives, where it follows from constants."""
+        """Record the outputs of a node whose inputs are constant."""
         if proto.op_type not in FOLDED or not all(name in self._known for name in proto.input):
             return
         if proto.op_type == "Identity":
@@ -97,7 +97,7 @@ class _Unrolling:
             node = read_node(proto, self._opsets, proto.name)
             found = run_node(node, [self._known[name] for name in proto.input], Budget())
         except ModelError:
-            # Said when the graph is read, or runs.
+            # The error is raised again when the graph is read or run.
             return
         for name, value in zip(proto.output, found, strict=False):
             if isinstance(value, np.ndarray) and value.size <= FEW and not value.dtype.hasobject:
@@ -161,7 +161,7 @@ class _Unrolling:
         return made
 
     def _inlined(self, graph: GraphProto, inputs: Sequence[str], outputs: Sequence[str]) -> list[NodeProto]:
-        """A graph's nodes, with new names, between names around it."""
+        """Inline a subgraph with fresh names, its inputs and outputs connected to the given ones."""
         renamed = dict(zip((value.name for value in graph.input), inputs, strict=False))
         made: list[NodeProto] = []
         for tensor in graph.initializer:
@@ -185,7 +185,7 @@ class _Unrolling:
 
 
 def _rename(proto: NodeProto, renamed: dict[str, str]) -> None:
-    """Other names for values, in a node and in the graphs inside it."""
+    """Rename values in a node and its subgraphs, in place."""
     proto.input[:] = [renamed.get(name, name) for name in proto.input]
     proto.output[:] = [renamed.get(name, name) for name in proto.output]
     for graph in subgraphs(proto):

@@ -1,7 +1,7 @@
-"""ONNX nodes of the domain ``anydml``, version 1: every function of an operator's file, under its name in CamelCase.
+"""ONNX nodes of the domain ``anydml``, version 1: every function of the operators, under its name in CamelCase.
 
-Inputs are the function's arrays in its order, a list of arrays as many inputs; an integer list that is data is an input
-too. Attributes are its other parameters, by their names: INT, INTS, STRING, and FLOAT or INT for an element's value.
+The inputs are the function's arrays in order, where a list of arrays becomes several inputs and a host integer list an
+INT64 input. The other parameters are attributes of the same names: INT, INTS, STRING, or FLOAT or INT for scalars.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from anydml.files.json_path import show
 from anydml.functions.arguments import all_parts, check_word
 from anydml.onnx.directml.described import Described
 from anydml.onnx.graph import Entry, Node
-from anydml.onnx.moving import Moving, NotKnownError
+from anydml.onnx.lowering import LoweringContext, UnknownElementsError
 from anydml.onnx.nodes.arguments import Inputs, optional, required
-from anydml.onnx.values import Array, Flowing, Tensor
+from anydml.onnx.values import Array, GraphValue, Tensor
 from anydml.operators import OperatorDesc
 from anydml.operators.element import Element
 from anydml.operators.function import Function, Parameter
@@ -32,12 +32,12 @@ DOMAIN = "anydml"
 _FUNCTIONS = {camel(name): function for name, function in FUNCTIONS.items()}
 
 
-def run(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """What a function makes of its arrays, which are stored.
+def run(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Call the function on stored arrays.
 
     Raises:
-        ModelError: an input or attribute is missing, unknown or of another type, or there is not enough memory.
-        DescError, IndexError: the call breaks a rule of the function.
+        ModelError: an input or attribute is missing, unknown or of the wrong type, or there is not enough memory.
+        DescError, IndexError: the call violates a rule of the function.
     """
     function = _FUNCTIONS[node.operator]
     known = {each.name for each in function.parameters}
@@ -55,13 +55,13 @@ def run(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             number += 1
         elif parameter.kind == "HostInts | None":
             sizes = optional(node, inputs, number, name)
-            given[name] = None if sizes is None else at.known(node, sizes, name)
+            given[name] = None if sizes is None else ctx.known(node, sizes, name)
             number += 1
         else:
             given[name] = _attribute(node, parameter)
     arrays = [given[each.name] for each in function.arrays]
     tensors: list[Tensor] = arrays[0] if function.is_of_lists else arrays
-    is_stored = at.stored(*tensors)
+    is_stored = ctx.stored(*tensors)
     arguments = _arguments(function, given, tensors)
     label, sizes_of = function.label, [each.shape for each in tensors]
     inferred = function.infer(label, sizes_of, arguments)
@@ -77,27 +77,27 @@ def run(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         return made.pop()
 
     dtype, count = (tensors[0].dtype, sum(map(math.prod, inferred.shapes))) if tensors else (np.dtype(np.uint8), 0)
-    # Where elements are references, NumPy looks up positions first; and all parts are made at once.
+    # Strings are moved by position, which takes index arrays; and all parts are allocated at once.
     more = 8 * (count + 2 * sum(each.size for each in tensors)) if dtype.hasobject else 0
     more += (count - math.prod(inferred.shapes[0])) * dtype.itemsize if inferred.shapes else 0
     for number, shape in enumerate(inferred.shapes):
-        yield at.computed(node, shape, dtype, make, 0 if number else more)
+        yield ctx.computed_result(node, shape, dtype, make, 0 if number else more)
     if function.lengths is not None:
         lengths = function.lengths(sizes_of, inferred.parameters)
-        yield at.given(node, np.array(lengths, np.int64))
+        yield ctx.known_result(node, np.array(lengths, np.int64))
 
 
 def describe(known: Described) -> OperatorDesc | None:
-    """Nothing: DirectML has no such node.
+    """Refuse: DirectML has no such node.
 
     Raises:
-        NotKnownError: always.
+        UnknownElementsError: always.
     """
-    raise NotKnownError(f"a node of the domain {DOMAIN} amounts to no DirectML operator")
+    raise UnknownElementsError(f"a node of the domain {DOMAIN} has no equivalent operator in DirectML")
 
 
 def _decisive(function: Function) -> tuple[int, ...]:
-    """Which inputs are read before anything is moved."""
+    """Return the numbers of the inputs that are read on the host."""
     inputs = [each for each in function.parameters if each.is_array or each.kind == "HostInts | None"]
     return tuple(number for number, each in enumerate(inputs) if not each.is_array)
 
@@ -105,7 +105,7 @@ def _decisive(function: Function) -> tuple[int, ...]:
 NODES: Mapping[tuple[str, str], Entry] = {
     (DOMAIN, name): Entry((1,), run, describe, _decisive(function)) for name, function in _FUNCTIONS.items()
 }
-"""What anydml knows of them, as `anydml.onnx.table` has it."""
+"""Entries for `anydml.onnx.table`."""
 
 
 def _stored(value: Any) -> Any:
@@ -141,7 +141,7 @@ def _attribute(node: Node, parameter: Parameter) -> Any:
 
 
 def _arguments(function: Function, given: Mapping[str, Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
-    """What `Function.infer` takes beside shapes."""
+    """Return the arguments of `Function.infer` besides shapes."""
     rest: list[Any] = []
     for each in function.parameters:
         value = given[each.name]

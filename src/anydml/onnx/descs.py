@@ -1,8 +1,8 @@
-"""What a graph amounts to in DirectML: descs, by node.
+"""Translate the nodes of a graph to DirectML descs.
 
-Sizes and the small integer tensors that decide them (split sizes, starts, ends …) are followed through the graph; no
-other tensor is read, and nothing else is evaluated. Shorter tensors get leading 1s up to 4 dimensions, which the older
-feature levels need; ONNX Runtime's DirectML provider does the same.
+Sizes, and the small integer tensors that they depend on (split sizes, starts, ends …), are propagated through the
+graph; no other tensor is read or evaluated. Tensors are padded with leading 1s to 4 dimensions, which older feature
+levels require, as in ONNX Runtime's DirectML provider.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from anydml.onnx.directml.described import Described, NoTypeError
 from anydml.onnx.directml.following import FOLLOWED, Names, Unknown, can_be_followed, known_tensor, value_of
 from anydml.onnx.directml.inference import inferred
 from anydml.onnx.graph import ComputesError, Node, Opsets, decisive, label, last_use, opsets_of, plain_domain
-from anydml.onnx.moving import Looking, NotKnownError
+from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.nodes.computing import ARITHMETIC
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, sizes_text, tensor_shape, tensor_type, to_array, type_name
-from anydml.onnx.values import Flowing, Tensor, Tensors
+from anydml.onnx.values import GraphValue, Tensor, TensorSequence
 from anydml.operators import OperatorDesc
 from anydml.text import printable
 
@@ -36,16 +36,16 @@ DESCS_HAVE_SIZES = "descs must have known sizes"
 
 @dataclass(frozen=True)
 class Finding:
-    """What there is to say of a node.
+    """The result of translating a node: a desc, an error, or a reason why it was not checked.
 
     Attributes:
-        node: its name.
-        desc: what it is in DirectML, not yet checked against any feature level.
-        error: why it can be nothing there.
-        unchecked: why nothing can be said.
-        sizes: names of sizes that would have to be given for that.
-        computes: whether it is out of scope: anydml moves elements.
-        operator: the node's, as models write it.
+        node: name of the node.
+        desc: the equivalent desc, not checked against any feature level.
+        error: the reason why DirectML has no equivalent.
+        unchecked: the reason why the node was not checked.
+        sizes: symbolic sizes that must be given to check it.
+        computes: whether the node is out of scope because it computes.
+        operator: name of the operator, with its domain.
     """
 
     node: str
@@ -58,22 +58,22 @@ class Finding:
 
 
 def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, OperatorDesc]:
-    """The DirectML descs of a graph, by node name, in order.
+    """Translate a graph to DirectML descs, by node name in the order of the graph.
 
-    Split and SplitTraining amount to SPLIT, Concat and ConcatTraining to JOIN, Slice to SLICE1, Gather to GATHER (which
-    clamps an index that ONNX refuses); the page on ONNX has all of them. Nodes that amount to nothing there, as Reshape
-    does, and those that amount to an operator that anydml has no desc of, as Cast does, are left out.
+    Split and SplitTraining become SPLIT, Concat and ConcatTraining JOIN, Slice SLICE1, and Gather GATHER (which clamps
+    indices that ONNX refuses); the page on ONNX lists all. Nodes without an operator in DirectML, such as Reshape, and
+    nodes whose operator anydml has no desc for, such as Cast, are left out.
 
     Args:
-        model: a model of nodes that anydml has, functions included, whose inputs have known sizes.
-        min_dimensions: tensors of fewer get leading 1s.
+        model: a model of operators that anydml implements, with known input sizes; it may contain functions.
+        min_dimensions: smaller ranks are padded with leading 1s.
 
     Returns:
-        The descs, not yet checked against any feature level.
+        The descs, not checked against any feature level.
 
     Raises:
-        ModelError: the model is not valid, or has another operator; a size, or a value that decides one, is not known;
-            DirectML has no tensors of a type.
+        ModelError: the model is not valid or has another operator, a size or a value that determines one is unknown, or
+            DirectML does not support an element type.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -94,16 +94,16 @@ def to_descs(model: ModelProto, *, min_dimensions: int = 4) -> dict[str, Operato
 
 
 def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dimensions: int = 4) -> Iterator[Finding]:
-    """What there is to say of each node; nodes of which there is nothing to say are left out.
+    """Yield a finding per node; nodes without an equivalent in DirectML are left out.
 
     Args:
-        model: any model that is valid. What depends on operators that anydml does not have, or on sizes that are not
-            known, is not checked, and nodes whose tensors have no elements are skipped.
-        sizes: of the names that inputs' sizes have.
-        min_dimensions: as `to_descs`.
+        model: any valid model. Nodes that depend on unknown operators or sizes are reported as unchecked, and nodes
+            whose tensors are empty are skipped.
+        sizes: values of the inputs' symbolic sizes.
+        min_dimensions: as for `to_descs`.
 
     Raises:
-        ModelError: the model is not valid, no size of an input has a name, or there is not enough memory.
+        ModelError: the model is not valid, `sizes` has an unknown name, or there is not enough memory.
     """
     known = _size_names(model)
     wrong = next((name for name in sizes or () if name not in known), None)
@@ -113,13 +113,13 @@ def describe(model: ModelProto, sizes: Mapping[str, int] | None = None, min_dime
 
 
 def _size_names(model: ModelProto) -> list[str]:
-    """Names that sizes of inputs have, in order."""
+    """Return the names of the inputs' symbolic sizes, in order."""
     dims = (dim for value in model.graph.input for dim in value.type.tensor_type.shape.dim)
     return list(dict.fromkeys(dim.dim_param for dim in dims if dim.dim_param))
 
 
 class _Descriptions:
-    """The nodes of a model, one after the other."""
+    """Translates the nodes of a model in order."""
 
     def __init__(self, model: ModelProto, dimensions: int, sizes: Mapping[str, int], *, is_strict: bool) -> None:
         check(model)
@@ -133,12 +133,12 @@ class _Descriptions:
         self._declared = {value.name: value for value in (*model.graph.value_info, *model.graph.output)}
 
     def findings(self) -> Iterator[Finding]:
-        """What there is to say."""
+        """Yield the findings."""
         protos = [*named(self._model)]
         nodes = [self._read(proto, name) for name, proto in protos]
         ours = [node for node in nodes if isinstance(node, Node)]
         needed = decisive(ours)
-        values: dict[str, Flowing | Unknown] = {
+        values: dict[str, GraphValue | Unknown] = {
             tensor.name: self._initializer(tensor, needed) for tensor in self._model.graph.initializer
         }
         values.update((value.name, self._input(value)) for value in self._model.graph.input)
@@ -152,7 +152,7 @@ class _Descriptions:
                 values.pop(dropped, None)
 
     def _of_node(
-        self, name: str, proto: NodeProto, node: Node | str, values: dict[str, Flowing | Unknown], needed: Set[str]
+        self, name: str, proto: NodeProto, node: Node | str, values: dict[str, GraphValue | Unknown], needed: Set[str]
     ) -> Iterator[Finding]:
         if isinstance(node, str):
             self._foreign(proto, values)
@@ -176,7 +176,7 @@ class _Descriptions:
             why = str(error).removeprefix(f"{label(name, domain, proto.op_type)}: ")
             return printable(f"{f'{domain}:' * bool(domain)}{proto.op_type}: {why}")
 
-    def _initializer(self, tensor: TensorProto, needed: Set[str]) -> Flowing | Unknown:
+    def _initializer(self, tensor: TensorProto, needed: Set[str]) -> GraphValue | Unknown:
         dtype, shape = numpy_type(tensor.data_type), tensor_shape(tensor)
         if dtype is None:
             return Unknown(f"{show(tensor.name)}, which has {type_name(tensor.data_type)}")
@@ -186,7 +186,7 @@ class _Descriptions:
             return known_tensor(found, to_array(tensor, self._budget), self._budget)
         return found
 
-    def _input(self, value: ValueInfoProto) -> Flowing | Unknown:
+    def _input(self, value: ValueInfoProto) -> GraphValue | Unknown:
         if value.type.WhichOneof("value") == "sequence_type" and not self._is_strict:
             return Unknown(f"input {show(value.name)}, a sequence")
         elem_type, sizes = tensor_type(value)
@@ -204,7 +204,7 @@ class _Descriptions:
             raise ModelError(f"input {show(value.name)} has {type_name(elem_type)}", field=value.name)
         return Tensor(dtype, shape)
 
-    def _ours(self, node: Node, values: dict[str, Flowing | Unknown], needed: Set[str]) -> Iterator[Finding]:
+    def _ours(self, node: Node, values: dict[str, GraphValue | Unknown], needed: Set[str]) -> Iterator[Finding]:
         inputs = [value_of(values, node, name) for name in node.inputs]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [value for value in inputs if not isinstance(value, Unknown)]
@@ -215,16 +215,16 @@ class _Descriptions:
                 why = f"its sizes depend on {unknown.why}"
                 yield Finding(node.name, unchecked=why, sizes=unknown.sizes, computes=computes)
             return
-        at = Looking()
+        ctx = ShapeContext()
         try:
-            outputs = self._outputs(node, at, known, needed)
-        except NotKnownError as missing:
+            outputs = self._outputs(node, ctx, known, needed)
+        except UnknownElementsError as missing:
             message = f"{missing} is known only when the graph runs"
             if self._is_strict:
                 message += f"; descs need it as a constant of at most {FOLLOWED} integers"
                 raise node.error(message, str(missing), DESCS_HAVE_SIZES) from None
             self._forget(node, values, Unknown(f"{node.label}, of which {message}"))
-            yield self._by_inputs(Described(node, known, (), self._dimensions, at, True), message)
+            yield self._by_inputs(Described(node, known, (), self._dimensions, ctx, True), message)
             return
         except ComputesError:
             raise
@@ -235,14 +235,14 @@ class _Descriptions:
             yield Finding(node.name, error=error)
             return
         values.update((name, value) for name, value in zip(node.outputs, outputs, strict=False) if name)
-        yield from self._described(Described(node, known, outputs, self._dimensions, at, not self._is_strict), needed)
+        yield from self._described(Described(node, known, outputs, self._dimensions, ctx, not self._is_strict), needed)
 
     def _described(self, known: Described, needed: Set[str]) -> Iterator[Finding]:
         node = known.node
         if node.entry.describe is None:
             return
         outputs = [each for each in known.outputs if isinstance(each, Tensor)]
-        # What sizes are made of stays on the CPU, and what is empty is skipped, as ONNX Runtime's provider has it.
+        # As ONNX Runtime's provider does, leave shape arithmetic on the CPU and skip empty tensors.
         if not self._is_strict and (
             all(not each.size for each in outputs) or all(e.array is not None for e in outputs)
         ):
@@ -251,7 +251,7 @@ class _Descriptions:
             desc = node.entry.describe(known)
         except NoTypeError as error:
             yield Finding(node.name, error=error)
-        except NotKnownError as reason:
+        except UnknownElementsError as reason:
             if needed.isdisjoint(node.outputs):
                 yield Finding(node.name, unchecked=str(reason), computes=True)
         else:
@@ -259,43 +259,47 @@ class _Descriptions:
                 yield Finding(node.name, desc)
 
     def _by_inputs(self, known: Described, missing: str) -> Finding:
-        """A node whose results have sizes that only a run knows: a desc if its inputs are enough for one."""
+        """Describe a node whose result sizes are only known at run time, if its inputs suffice."""
         node = known.node
         try:
             desc = node.entry.describe(known) if node.entry.describe else None
         except NoTypeError as error:
             return Finding(node.name, error=error)
-        except (NotKnownError, IndexError):
+        except (UnknownElementsError, IndexError):
             desc = None
         return Finding(node.name, desc) if desc else Finding(node.name, unchecked=missing)
 
-    def _outputs(self, node: Node, at: Looking, inputs: Sequence[Flowing | None], needed: Set[str]) -> list[Flowing]:
-        outputs = [*at.results(node, inputs)]
+    def _outputs(
+        self, node: Node, ctx: ShapeContext, inputs: Sequence[GraphValue | None], needed: Set[str]
+    ) -> list[GraphValue]:
+        outputs = [*ctx.lower(node, inputs)]
         if needed.isdisjoint(node.outputs) or not can_be_followed(node, inputs, outputs):
             return outputs
-        arrays = [None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, Tensors)]
+        arrays = [
+            None if tensor is None else tensor.array for tensor in inputs if not isinstance(tensor, TensorSequence)
+        ]
         found = run_node(node, arrays, self._budget)
         return [
             known_tensor(tensor, array, self._budget) if isinstance(tensor, Tensor) and tensor.array is None else tensor
             for tensor, array in zip(outputs, found, strict=True)
         ]
 
-    def _foreign(self, proto: NodeProto, values: dict[str, Flowing | Unknown]) -> None:
+    def _foreign(self, proto: NodeProto, values: dict[str, GraphValue | Unknown]) -> None:
         inputs = [values.get(name) for name in proto.input]
         unknown = next((value for value in inputs if isinstance(value, Unknown)), None)
         known = [None if isinstance(value, Unknown) else value for value in inputs]
         for name, tensor in zip(proto.output, inferred(proto, self._opsets, known), strict=True):
             if name:
-                found: Flowing | Unknown | None = tensor or self._as_declared(name)
+                found: GraphValue | Unknown | None = tensor or self._as_declared(name)
                 values[name] = found or unknown or Unknown(f"{show(name)}, whose sizes the model does not say")
 
-    def _as_declared(self, name: str) -> Flowing | None:
+    def _as_declared(self, name: str) -> GraphValue | None:
         value = self._declared.get(name)
         if value is None or value.type.WhichOneof("value") != "tensor_type":
             return None
         found = self._input(value)
         return None if isinstance(found, Unknown) else found
 
-    def _forget(self, node: Node, values: dict[str, Flowing | Unknown], unknown: Unknown) -> None:
+    def _forget(self, node: Node, values: dict[str, GraphValue | Unknown], unknown: Unknown) -> None:
         for name in filter(None, node.outputs):
             values[name] = self._as_declared(name) or unknown

@@ -1,4 +1,4 @@
-"""External data (ONNX, docs/ExternalData.md): tensors whose bytes lie in files beside the model."""
+"""External data (ONNX, docs/ExternalData.md): tensors stored in separate files next to the model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from anydml.text import printable
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """The bytes of a file that hold a tensor, known to be there."""
+class FileRange:
+    """The byte range of a file that stores a tensor, checked against the file's size."""
 
     tensor: TensorProto
     path: Path
@@ -28,7 +28,7 @@ class Stretch:
         """Read the bytes into the tensor.
 
         Raises:
-            ModelError: the file cannot be read, or has become shorter.
+            ModelError: the file cannot be read, or was truncated.
         """
         try:
             with self.path.open("rb") as file:
@@ -44,15 +44,15 @@ class Stretch:
 
 
 def external_tensors(model: ModelProto) -> list[TensorProto]:
-    """Every tensor of a model, subgraphs and functions included, whose data lies in another file."""
+    """Return the tensors of a model with external data, including those in subgraphs and functions."""
     return [tensor for tensor in tensors(model) if tensor.data_location == TensorProto.EXTERNAL]
 
 
-def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> Stretch:
-    """Where a tensor's data lies, checked against the file but not read.
+def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> FileRange:
+    """Locate a tensor's external data without reading it.
 
     Raises:
-        ModelError: the entries make no sense, the file is missing, outside of the folder, or too short.
+        ModelError: an entry is invalid, or the file is missing, outside the folder, or too short.
     """
     at = JsonPath(place.file, f"tensor {show(tensor.name)}")
     entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -69,7 +69,7 @@ def find_external(tensor: TensorProto, folder: Folder, place: JsonPath) -> Stret
     count = max(0, size - start) if length is None else length
     if start + count > size:
         raise at.error(f"its data is {count} bytes from byte {start} on, but {show(location)} has {size} bytes")
-    return Stretch(tensor, path, start, count, at)
+    return FileRange(tensor, path, start, count, at)
 
 
 def _number(entries: Mapping[str, str], key: str, place: JsonPath) -> int | None:

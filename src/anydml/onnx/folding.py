@@ -1,7 +1,7 @@
-"""Shape arithmetic: nodes on few elements that are known, run on Python's integers, among them open sizes.
+"""Constant folding of shape arithmetic: evaluate nodes on few known elements, which may be open sizes.
 
-Exporters write sizes as graphs, of Shape, Gather, Mul, Concat … While a graph is traced such sizes are open (see
-`anydml.tracing.sizes`): no array of machine integers holds them, an array of objects does.
+Exporters compute sizes in the graph by Shape, Gather, Mul, Concat … While a graph is traced, these sizes are open (see
+`anydml.tracing.sizes`), and are stored in arrays of objects rather than of machine integers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from anydml.moves.compose import Composer
 from anydml.moves.move import Access, Fill, Lookup, Move
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, NotKnownError, Write, packed
-from anydml.onnx.values import FEW, Array, Flowing, Sizes, Tensor, known_array
+from anydml.onnx.lowering import LoweringContext, UnknownElementsError, Write, packed
+from anydml.onnx.values import FEW, Array, GraphValue, Sizes, Tensor, known_array
 from anydml.tracing.sizes import is_open
 
 _RESULT = 1 << 40
-"""The operand that stands for a result over which something is written."""
+"""The operand number of a result that is partly overwritten."""
 
 
-class Folding(Moving):
-    """Nodes whose inputs are known, evaluated element by element."""
+class FoldingContext(LoweringContext):
+    """Evaluates nodes with known inputs, element by element."""
 
     runs = True
 
@@ -34,39 +34,39 @@ class Folding(Moving):
         self._composer = Composer("sizes")
         self._elements: dict[int, list[Any]] = {}
 
-    def ask(self, node: Node, size: int) -> None:
-        """As `Moving.ask`: there are few."""
+    def require_memory(self, node: Node, size: int) -> None:
+        """See `LoweringContext.require_memory`; a no-op for few elements."""
 
     @property
     def composer(self) -> Composer:
-        """As `Moving.composer`."""
+        """See `LoweringContext.composer`."""
         return self._composer
 
     def stored(self, *tensors: Tensor) -> bool:
         """They are."""
         return True
 
-    def look(self, *tensors: Tensor) -> bool:
+    def readable(self, *tensors: Tensor) -> bool:
         """They are."""
         return True
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
-        """As `Moving.values`."""
+        """See `LoweringContext.values`."""
         return [self._value(self.known_of(tensor), tensor.dtype) for tensor in tensors]
 
     def source(self, array: Array) -> Value:
-        """As `Moving.source`."""
+        """See `LoweringContext.source`."""
         return self._value(array, array.dtype)
 
     @staticmethod
     def known_of(tensor: Tensor) -> Array:
-        """The elements of a tensor.
+        """Return the elements of a tensor.
 
         Raises:
-            NotKnownError: there are none.
+            UnknownElementsError: they are not known.
         """
         if tensor.array is None:
-            raise NotKnownError(tensor.maker)
+            raise UnknownElementsError(tensor.maker)
         return tensor.array
 
     def _value(self, array: Array, dtype: np.dtype[Any]) -> Value:
@@ -75,13 +75,13 @@ class Folding(Moving):
         return value
 
     def pattern(self, element: Array) -> bytes:
-        """As `Moving.pattern`."""
+        """See `LoweringContext.pattern`."""
         return element.tobytes()
 
-    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         count = math.prod(value.sizes)
         if is_open(value.sizes) or count > FEW:
-            raise NotKnownError(node.label)
+            raise UnknownElementsError(node.label)
         elements = [None] * count
         strides = packed(value.sizes, value.element_size)
         moves = [*value.moves(_RESULT, 0, strides), *(write(_RESULT, strides) if write else ())]
@@ -91,7 +91,7 @@ class Folding(Moving):
         return Tensor(dtype, value.sizes, known_array(elements, dtype, value.sizes), maker=node.label)
 
     def _moved(self, move: Move, dtype: np.dtype[Any]) -> Iterator[tuple[int, Any]]:
-        """What a move brings to which places of the result."""
+        """Yield (element number, element) for each element of the result that a move writes."""
         for at in product(*map(range, move.sizes)):
             to = self._place(move.destination, at)
             if isinstance(move.source, Fill):
@@ -100,7 +100,7 @@ class Folding(Moving):
                 yield to // dtype.itemsize, self._elements[move.source.operand][source // dtype.itemsize]
 
     def _place(self, access: Access, at: Sizes) -> int:
-        """Bytes from an operand's first element; −1 where an index is skipped."""
+        """Return the byte offset of an element in its operand; −1 if its index is skipped."""
         place = access.offset + _along(access.strides, at)
         for lookup in access.lookups:
             index = self._index(lookup, at)
@@ -108,7 +108,7 @@ class Folding(Moving):
             if not 0 <= index < lookup.size:
                 if lookup.outside == "skip":
                     return -1
-                raise NotKnownError("an index is outside")
+                raise UnknownElementsError("an index is outside")
             place += index * lookup.stride
         return place
 
@@ -117,27 +117,27 @@ class Folding(Moving):
         place = lookup.offset + _along(lookup.strides, at)
         return int(elements[place // np.dtype(lookup.dtype).itemsize])
 
-    def computed(
+    def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
-        """As `Moving.computed`."""
+        """See `LoweringContext.computed_result`."""
         if is_open(shape) or math.prod(shape) > FEW:
-            raise NotKnownError(node.label)
+            raise UnknownElementsError(node.label)
         found = make()
         return Tensor(dtype, shape, known_array(found.reshape(-1).tolist(), dtype, shape), maker=node.label)
 
 
-def folded(node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...] | None:
-    """What a node makes of few elements that are known; None where its inputs are others, or its results.
+def folded(node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...] | None:
+    """Evaluate a node whose inputs and results have few, known elements; return None for any other node.
 
     Raises:
-        ModelError: the inputs do not fit the operator.
+        ModelError: the node refuses its inputs.
     """
     if not all(each is None or (isinstance(each, Tensor) and _is_few(each)) for each in inputs):
         return None
     try:
-        return Folding().results(node, inputs)
-    except NotKnownError:
+        return FoldingContext().lower(node, inputs)
+    except UnknownElementsError:
         return None
 
 

@@ -1,4 +1,4 @@
-"""ONNX nodes as the rest of this package reads them: operator, version, attributes, and errors that name the node."""
+"""The representation of ONNX nodes in this package: operator, version, attributes, and errors that name the node."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from anydml.files.json_path import show
 from anydml.text import printable, with_rule
 
 if TYPE_CHECKING:
-    from anydml.onnx.values import Flowing
+    from anydml.onnx.values import GraphValue
     from anydml.operators import OperatorDesc
 
 MICROSOFT = "com.microsoft"
 
 
 class ComputesError(ModelError):
-    """A node computes what anydml does not, though it has the operator."""
+    """A node of a supported operator computes, which anydml does not."""
 
 
 Opsets = Mapping[str, int]
@@ -30,17 +30,17 @@ Opsets = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Entry:
-    """What anydml knows of an operator: a line of the table in `anydml.onnx.table`.
+    """The implementation of an operator, a line of the table in `anydml.onnx.table`.
 
     Attributes:
-        versions: of the operator, those that anydml has.
-        run: takes the node, what it asks for its inputs' elements (`Moving`), and its inputs; gives its results.
-        describe: gives the desc that a `Described` node is in DirectML; None where nothing runs there.
-        decided_by: numbers of the inputs whose elements decide the results' sizes.
+        versions: supported versions of the operator.
+        run: ``run(node, context, inputs)`` lowers a node in a `LoweringContext`, and returns its results.
+        describe: returns the DirectML desc of a `Described` node; None if DirectML has no operator for it.
+        decided_by: numbers of the inputs whose elements determine sizes of results.
     """
 
     versions: tuple[int, ...]
-    run: Callable[[Node, Any, Sequence[Flowing | None]], Iterable[Flowing]]
+    run: Callable[[Node, Any, Sequence[GraphValue | None]], Iterable[GraphValue]]
     describe: Callable[[Any], OperatorDesc | None] | None = None
     decided_by: tuple[int, ...] = ()
 
@@ -50,11 +50,11 @@ class Node:
     """A node of an operator in the table.
 
     Attributes:
-        domain: the operator's; the empty one is ONNX's own.
-        version: the version of the operator, not of the opset: the Split of opset 15 is version 13.
-        inputs, outputs: names; an empty one is left out.
-        attributes: by name.
-        entry: what anydml knows of the operator.
+        domain: domain of the operator; empty for ONNX's own.
+        version: version of the operator, not of the opset: Split in opset 15 has version 13.
+        inputs, outputs: names of values; empty for omitted ones.
+        attributes: attributes by name.
+        entry: the operator's implementation.
     """
 
     name: str
@@ -68,19 +68,19 @@ class Node:
 
     @cached_property
     def label(self) -> str:
-        """What errors call it: ``node "split" (Split)``."""
+        """The node's name in error messages: ``node "split" (Split)``."""
         return label(self.name, self.domain, self.operator)
 
     def error(self, message: str, field: str | None = None, rule: str | None = None) -> ModelError:
-        """The error that says `message` about this node, and the rule."""
+        """Return an error about this node, with a message and the violated rule."""
         return ModelError(f"{self.label}: {with_rule(message, rule)}", self.operator, field, rule)
 
     def computes(self, message: str, field: str | None = None, rule: str | None = None) -> ComputesError:
-        """The error that says `message` about this node, which is no mistake in it."""
+        """Return an error for a valid node that computes."""
         return ComputesError(f"{self.label}: {message}", self.operator, field, rule)
 
     def reworded(self, error: Exception) -> ModelError:
-        """What a function of anydml's says, as an error of this node: the node's label says of which operator."""
+        """Convert an error of an anydml function to an error of this node."""
         name = getattr(error, "operator", None) or self.operator.lower()
         message = str(error).removeprefix(f"{name}: ")
         return ModelError(
@@ -118,7 +118,7 @@ class Node:
         """A STRING attribute, or `default`.
 
         Raises:
-            ModelError: it has another type, or is none of those `known`.
+            ModelError: it has another type, or is not in `known`.
         """
         found = self.attributes.get(name)
         value = default if found is None else self._typed(found, AttributeProto.STRING).s.decode("utf-8", "replace")
@@ -160,38 +160,38 @@ class Node:
 
 
 def label(name: str, domain: str, kind: str) -> str:
-    """What errors call a node."""
+    """Return a node's name in error messages."""
     return f"node {show(name)} ({printable(f'{domain}:{kind}' if domain else kind)})"
 
 
 def opsets_of(imports: Iterable[OperatorSetIdProto]) -> Opsets:
-    """Versions by domain; ``ai.onnx`` is another name of the empty domain (ONNX IR, "Operator Sets")."""
+    """Return versions by domain; ``ai.onnx`` is an alias of the empty domain (ONNX IR, "Operator Sets")."""
     return {plain_domain(entry.domain): entry.version for entry in imports}
 
 
 def plain_domain(domain: str) -> str:
-    """A domain's one name."""
+    """Return the canonical name of a domain."""
     return "" if domain == "ai.onnx" else domain
 
 
 class Named(Protocol):
-    """A node, as far as its names."""
+    """A node with named inputs and outputs; names of omitted ones are empty."""
 
     @property
     def inputs(self) -> Sequence[str]:
-        """An empty one is left out."""
+        """Names of the inputs."""
 
     @property
     def outputs(self) -> Sequence[str]:
-        """Likewise."""
+        """Names of the outputs."""
 
 
 def last_use(nodes: Sequence[Named], kept: Sequence[str]) -> dict[int, list[str]]:
-    """Names that are not needed after each node, by its number, so that their memory can be given back.
+    """Return, by node number, the values that can be freed after each node.
 
     Args:
-        nodes: in order.
-        kept: names that are needed in the end.
+        nodes: nodes in order.
+        kept: values that must not be freed.
     """
     last: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -208,10 +208,10 @@ def last_use(nodes: Sequence[Named], kept: Sequence[str]) -> dict[int, list[str]
 
 
 def decisive(nodes: Sequence[Node]) -> set[str]:
-    """The values that decide sizes, and those that they are made from."""
+    """Return the names of the values that determine sizes, and of the values that these depend on."""
     found: set[str] = set()
     for node in reversed(nodes):
-        # The second output of ConcatTraining follows from sizes alone, as all that Shape and Size make does.
+        # Outputs of Shape and Size, and the second output of ConcatTraining, depend on sizes only.
         made = node.outputs[:1] if node.operator == "ConcatTraining" else node.outputs
         if node.operator in ("Shape", "Size"):
             continue

@@ -1,7 +1,7 @@
-"""Reading .onnx files that nobody vouches for: looked at before they are loaded, loaded before they are believed.
+"""Read untrusted .onnx files.
 
-A file may have at most 2 GiB − 1 bytes, the most that protobuf reads; larger weights are external data. It may take at
-most half of the memory that is available, because it is there twice while it is parsed; so may its external data.
+A file may have at most 2 GiB − 1 bytes, the limit of protobuf; larger weights must be external data. It may have at
+most half the size of the available memory, because parsing holds it twice; the same limit applies to external data.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MOST_BYTES = 2**31 - 1
 """Protobuf's limit for one message."""
 
 MOST_MESSAGES = 1_000_000
-"""Of a file: nodes, attributes, tensors, sizes … An empty one has 2 bytes."""
+"""Largest number of protobuf messages in a file (nodes, attributes, tensors, sizes …), which may have 2 bytes each."""
 
 MESSAGE = 256
-"""Bytes that a message takes in memory, beside its texts and numbers."""
+"""Overhead of a parsed message in bytes, without its strings and numbers."""
 
 
 def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_data: bool = True) -> ModelProto:
@@ -37,12 +37,12 @@ def load(path: str | os.PathLike[str], *, allow_outside: bool = False, external_
 
     Args:
         path: the file, in ONNX's binary format.
-        allow_outside: whether external data may lie outside of the file's own folder.
-        external_data: whether to read external data into the model; otherwise its tensors are left as they are.
+        allow_outside: whether external data may lie outside the file's folder.
+        external_data: whether to read external data into the model.
 
     Raises:
-        ModelError: there is no such file, it is too large, it is truncated or no ONNX model, or its external data is
-            missing, too short, or outside of the folder.
+        ModelError: the file does not exist, is too large, is truncated or is not an ONNX model, or its external data is
+            missing, too short, or outside the folder.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -112,7 +112,7 @@ def _check_messages(data: bytes, place: JsonPath) -> None:
 
 
 def _check_model(model: ModelProto, place: JsonPath) -> None:
-    """Any bytes may happen to be a protobuf message; only a model has all of these."""
+    """Check fields that every model has, since arbitrary bytes may parse as a protobuf message."""
     if not model.HasField("graph") or model.ir_version < 1:
         raise place.error("is no ONNX model, or is truncated: it has no graph or no IR version")
     if model.ir_version > IR_VERSION:
@@ -120,6 +120,6 @@ def _check_model(model: ModelProto, place: JsonPath) -> None:
         raise place.error(f"has IR version {model.ir_version}, but {newest}")
     if not model.opset_import:
         raise place.error("is no ONNX model, or is truncated: it imports no opset")
-    # Protobuf hands on text that is not UTF-8 as bytes.
+    # Protobuf returns strings that are not UTF-8 as bytes.
     if any(isinstance(name, bytes) for name in names(model)):
         raise place.error("is no ONNX model, or is broken: it has a name that is not UTF-8")

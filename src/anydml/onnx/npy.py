@@ -1,7 +1,7 @@
-"""Arrays of a graph's types in .npy files, which know neither ONNX's small floats nor its strings.
+"""Read and write arrays of ONNX's element types as .npy files.
 
-Types that NumPy does not have (bfloat16, float8, the 4-bit types) are stored as their bytes, as NumPy itself stores
-them; strings as NumPy's fixed-length ones. Nothing is ever unpickled.
+Types that NumPy does not have (bfloat16, float8, the 4-bit types) are stored as raw bytes, as NumPy itself does, and
+strings as fixed-length ones. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from anydml.text import bytes_text
 
 
 def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
-    """The array in a .npy file, mapped into memory rather than read; copied where its bytes are in foreign order.
+    """Memory-map the array of a .npy file; copy it if it is not in native byte order.
 
     Args:
         path: the file.
-        dtype: what the graph's input has; bytes of the same size are taken for it where NumPy has no such type.
-        place: for errors.
+        dtype: dtype of the graph's input; if NumPy lacks it, raw bytes of this size are viewed as it.
+        place: prefix of errors.
 
     Raises:
-        ModelError: it is no .npy file, is not as long as its header says, holds Python objects, or does not fit.
+        ModelError: the file is not a .npy file, is shorter or longer than its header says, contains Python objects, or
+            does not fit into memory.
     """
     found = npy.read_header(path, place)
     plain: Array = npy.mapped(found, place)
@@ -44,7 +45,7 @@ def read(path: Path, dtype: np.dtype[Any], place: JsonPath) -> Array:
 
 
 def write(path: Path, array: Array, place: JsonPath) -> None:
-    """Write an array as a .npy file, whole or not at all.
+    """Write an array as a .npy file, atomically.
 
     Raises:
         ModelError: the file cannot be written.

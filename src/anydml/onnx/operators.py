@@ -1,6 +1,7 @@
-"""One node run by itself: arrays in, arrays out.
+"""Run a single node on arrays.
 
-What differs from DirectML is ONNX's: an index outside raises, slice ends clamp, Split 18 may be uneven.
+Semantics are those of ONNX where DirectML differs: indices out of range raise, slice ends are clamped, and Split 18 may
+be uneven.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Any
 from anydml.errors import ModelError
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.running import Running
-from anydml.onnx.values import Array, Flowing, Nothing, Tensor, Tensors
+from anydml.onnx.running import RunningContext
+from anydml.onnx.values import Array, EmptyOptional, GraphValue, Tensor, TensorSequence
 
 
 def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ...]:
@@ -20,42 +21,42 @@ def run_node(node: Node, inputs: Sequence[Any], budget: Budget) -> tuple[Any, ..
 
     Args:
         node: the node.
-        inputs: one a name in ``node.inputs``, None where the name is empty; a sequence of tensors is a list.
-        budget: is asked before anything is allocated; it does not hold the results.
+        inputs: one per name in ``node.inputs``, None for empty names; sequences of tensors are lists.
+        budget: checked before each allocation; it does not hold the results.
 
     Returns:
-        One array an output, or one list, as many as the operator has for this node; inputs are never changed.
+        One array or list per output; inputs are never modified.
 
     Raises:
-        ModelError: the inputs do not fit the operator, or its results do not fit into memory.
+        ModelError: the node refuses its inputs, or the results do not fit into memory.
     """
-    running = Running(budget)
+    running = RunningContext(budget)
     found = running.run(node, [None if value is None else flowing(value) for value in inputs])
     running.flush()
     return tuple(map(arrays_of, found))
 
 
-def flowing(value: Any) -> Flowing:
-    """An array, a list of them, or nothing, as a graph sees it."""
+def flowing(value: Any) -> GraphValue:
+    """Wrap an array, a list of arrays or None."""
     if value is None:
-        return Nothing()
-    return Tensors(map(Tensor.of, value)) if isinstance(value, (list, tuple)) else Tensor.of(value)
+        return EmptyOptional()
+    return TensorSequence(map(Tensor.of, value)) if isinstance(value, (list, tuple)) else Tensor.of(value)
 
 
-def arrays_of(value: Flowing) -> Array | list[Array] | None:
-    """A stored value as an array, or as a list of them; None for an optional value without one."""
-    if isinstance(value, Nothing):
+def arrays_of(value: GraphValue) -> Array | list[Array] | None:
+    """Unwrap a stored value to an array, a list of arrays, or None for an empty optional."""
+    if isinstance(value, EmptyOptional):
         return None
-    if isinstance(value, Tensors):
+    if isinstance(value, TensorSequence):
         return [stored_array(tensor) for tensor in value]
     return stored_array(value)
 
 
 def stored_array(tensor: Tensor) -> Array:
-    """The array of a tensor that is stored.
+    """Return the array of a stored tensor.
 
     Raises:
-        ModelError: it is not.
+        ModelError: the tensor is not stored.
     """
     if tensor.array is None:
         raise ModelError(f"{tensor.maker}: its result is not stored")

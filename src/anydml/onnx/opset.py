@@ -1,4 +1,4 @@
-"""Opset versions: what a model must have before standard nodes replace others in it, and what it then needs no more."""
+"""Raise a model's opset for standard nodes that replace others, and drop imports that are no longer needed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from anydml.onnx.graph import MICROSOFT, opsets_of, plain_domain
 from anydml.onnx.walk import Body, bodies, main_graphs
 
 NEEDED = 13
-"""Split has taken its sizes as an input since this opset."""
+"""The first opset in which Split takes its sizes as an input."""
 
 
 def raise_opset(model: ModelProto) -> ModelProto:
-    """The model with at least opset 13, converted where it uses an older one.
+    """Return the model with at least opset 13, converted if necessary.
 
     Raises:
-        ModelError: the model is not valid, onnx's converter cannot do it, or it would lose something.
+        ModelError: the model is not valid, or onnx's converter cannot convert it without loss.
     """
     version = opsets_of(model.opset_import).get("")
     if version is None:
-        # Only other domains are used; a function's opset is as good as any.
+        # The main graph uses other domains only; follow the functions.
         versions = [opsets_of(function.opset_import).get("", NEEDED) for function in model.functions]
         _set_version(model.opset_import, max([NEEDED, *versions]))
         return model
@@ -48,10 +48,10 @@ def raise_opset(model: ModelProto) -> ModelProto:
 
 
 def raise_function_opsets(functions: Iterable[FunctionProto], model: ModelProto) -> None:
-    """Give functions at least opset 13, in place, and the model an opset where it has none.
+    """Give functions at least opset 13, in place, and the model an opset if it has none.
 
     Raises:
-        ModelError: one uses an older opset, which nothing converts.
+        ModelError: a function uses an older opset, which onnx cannot convert.
     """
     models = opsets_of(model.opset_import).get("")
     for function in functions:
@@ -70,9 +70,9 @@ def raise_function_opsets(functions: Iterable[FunctionProto], model: ModelProto)
 
 
 def drop_import(model: ModelProto, domain: str) -> None:
-    """Remove the opset imports of a domain of which no node is, in place.
+    """Remove unused opset imports of a domain, in place.
 
-    A model imports what its functions import.
+    The model keeps the import while one of its functions has it.
     """
     for function in model.functions:
         if not _uses(domain, [function]):
@@ -101,7 +101,7 @@ def _remove(imports: Any, domain: str) -> None:
     kept = [(entry.domain, entry.version) for entry in imports if entry.domain != domain]
     if len(kept) == len(imports):
         return
-    # At once: to delete one from a list moves all that follow.
+    # Rebuild the list, since deleting single entries takes quadratic time.
     del imports[:]
     for name, version in kept:
         imports.add(domain=name, version=version)

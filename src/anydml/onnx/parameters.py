@@ -1,7 +1,7 @@
-"""What the ONNX operators' attributes and inputs amount to for tensors of known sizes.
+"""Resolve attributes and inputs of Split, Slice and Gather for known sizes, both to run and to describe a graph.
 
 The rules are those of ONNX's operator documents (Operators.md, Changelog.md) for each version, and for SplitTraining
-those of com.microsoft (training_op_defs.cc). Running and describing a graph both read them here.
+those of com.microsoft (training_op_defs.cc).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Sizes = tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """A slice as SLICE1's window: offsets, sizes and strides, one each a dimension, and the result's sizes."""
+    """A slice in terms of SLICE1: offsets, sizes and strides of the window per dimension, and sizes of the result."""
 
     offsets: Sizes
     sizes: Sizes
@@ -28,15 +28,15 @@ class Window(NamedTuple):
 
 
 def split_parts(node: Node, shape: Sizes, split: Sequence[int] | None) -> tuple[int, Sizes]:
-    """Axis and part sizes of Split and SplitTraining.
+    """Return axis and part sizes of Split and SplitTraining.
 
     Args:
-        node: the node; it has as many outputs as there are parts.
+        node: the node, with one output per part.
         shape: sizes of the input.
-        split: the values of the input `split`, or None.
+        split: values of the input `split`, or None.
 
     Raises:
-        ModelError, DescError: sizes that do not add up, are negative, or do not fit the outputs.
+        ModelError, DescError: the sizes do not add up, are negative, or do not match the number of outputs.
     """
     axis, count = node.axis(len(shape)), len(node.outputs)
     whole = shape[axis]
@@ -84,18 +84,18 @@ def slice_window(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> Window:
-    """The window of Slice: starts and ends may be negative and are clamped.
+    """Return the window of Slice; starts and ends may be negative and are clamped.
 
     Args:
-        node: the node; version 1 has all but `steps` as attributes.
+        node: the node; in version 1, all values but `steps` are attributes instead.
         shape: sizes of the input.
-        starts: values of the input, as `ends`, `axes` and `steps`; None where it is not given.
-        ends: not included.
-        axes: by default the first ones.
-        steps: by default 1.
+        starts: values of the input `starts`; None if omitted, as for the following.
+        ends: values of `ends`, exclusive.
+        axes: values of `axes`; default: the first axes.
+        steps: values of `steps`; default: 1.
 
     Raises:
-        ModelError: an input is missing or has another length, an axis repeats or is outside, a step is 0.
+        ModelError: an input is missing or has the wrong length, an axis repeats or is out of range, or a step is 0.
     """
     rank = len(shape)
     if node.version < 10:
@@ -129,7 +129,7 @@ def slice_window(
 
 
 def picked_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
-    """The sizes of Gather's result.
+    """Return the sizes of Gather's result.
 
     Args:
         node: the node.
@@ -138,17 +138,17 @@ def picked_sizes(node: Node, shape: Sizes, indices: Sizes, axis: int) -> Sizes:
         axis: 0 to rank − 1.
 
     Raises:
-        ModelError: there are more than 64.
+        ModelError: the result has more than 64 dimensions.
     """
     check_rank(f"{node.label}: the result", len(shape) - 1 + len(indices))
     return (*shape[:axis], *indices, *shape[axis + 1 :])
 
 
 def _walk(start: int, end: int, step: int, size: int) -> tuple[int, int]:
-    """The first index that a slice takes, and how many (ONNX, Slice version 13).
+    """Return the first index and the number of elements of a slice (ONNX, Slice version 13).
 
-    Python clamps in the same way, but for one case: walking backwards from before the first element, ONNX takes that
-    element, Python none.
+    Clamping is that of Python with one exception: with a negative step and a start before the first element, ONNX takes
+    the first element and Python none.
     """
     low, high = (0, size) if step > 0 else (-1, size - 1)
     first = min(max(start + size if start < 0 else start, 0), high)

@@ -1,8 +1,8 @@
-"""Training graphs for runtimes without com.microsoft's training operators.
+"""Rewrite training graphs for runtimes without com.microsoft's training operators.
 
-SplitTraining and ConcatTraining become standard Split, Concat and shape arithmetic, in place: model-local functions
-have a fixed number of inputs and outputs, so they could not stand for operators that take any. Everything else stays
-as it is. Standard Split takes its sizes as an input since opset 13, so older models are converted first.
+SplitTraining and ConcatTraining are replaced in place by standard Split, Concat and shape arithmetic. (Model-local
+functions have fixed numbers of inputs and outputs, and could not replace them.) Everything else is unchanged. Standard
+Split takes its sizes as an input since opset 13; older models are converted first.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Name = tuple[str, str, str]
 
 
 def make_portable(model: ModelProto) -> ModelProto:
-    """Rewrite SplitTraining and ConcatTraining to operators that every ONNX runtime has.
+    """Replace SplitTraining and ConcatTraining by operators that every ONNX runtime implements.
 
     Args:
-        model: any model, valid in itself. It is not changed; its external data need not be loaded.
+        model: a valid model. It is not modified, and its external data need not be loaded.
 
     Returns:
-        `model` itself where there is nothing to do. Otherwise a new model in which each of the two nodes, also those in
-        subgraphs, functions and training graphs, is replaced by standard nodes with the same outputs. Value names,
-        other nodes and tensors stay as they are; names of new values are new. The opset import of com.microsoft goes
-        where no node needs it. A model below opset 13 is converted by `onnx.version_converter`.
+        `model` itself if it has neither operator. Otherwise a new model in which these nodes, including those in
+        subgraphs, functions and training graphs, are replaced by standard nodes with identical outputs. Existing names,
+        other nodes and tensors are unchanged. The opset import of com.microsoft is removed if no node needs it. Models
+        below opset 13 are converted by `onnx.version_converter`.
 
-        The new nodes do what the old ones did: an empty `split`, known or found at run time, makes equal parts, and
-        sizes that do not add up fail in Split.
+        An empty `split`, known in advance or at run time, still gives equal parts, and sizes that do not add up fail in
+        Split.
 
     Raises:
-        ModelError: a node is not valid, or the model is below opset 13 and cannot be converted; the message says why.
+        ModelError: a node is not valid, or the model is below opset 13 and cannot be converted.
 
     Examples:
         >>> from onnx import TensorProto, helper
@@ -70,18 +70,18 @@ def make_portable(model: ModelProto) -> ModelProto:
 
 
 def training_nodes(model: ModelProto) -> list[NodeProto]:
-    """The nodes that `make_portable` rewrites, wherever they are in a model."""
+    """Return the nodes that `make_portable` replaces, anywhere in a model."""
     own = _own_functions(model)
     return [node for node in _nodes(all_bodies(model)) if _is_training(own, node)]
 
 
 def _own_functions(model: ModelProto) -> frozenset[Name]:
-    """The model's own functions, some of which may have the name of an operator."""
+    """Return the names of the model's functions, which may shadow operators."""
     return frozenset((function.domain, function.name, function.overload) for function in model.functions)
 
 
 def _is_training(own: Set[Name], node: NodeProto) -> bool:
-    """Whether a node is one of the two, and no function of the model's own under their name."""
+    """Return whether a node is one of the two operators rather than a call of a function of this name."""
     if node.domain != MICROSOFT or node.op_type not in ("SplitTraining", "ConcatTraining"):
         return False
     return _called(node) not in own
@@ -99,7 +99,7 @@ class _Rewriter:
         self._fresh = FreshNames(model)
 
     def rewrite(self, body: Body, outer: ChainMap[str, int] | None = None) -> None:
-        # A graph inside another sees the names of that one; copied into each, they would be too many.
+        # Subgraphs see outer names; a ChainMap avoids copying these for each subgraph.
         lengths: ChainMap[str, int] = ChainMap(lengths_in(body), *(outer.maps if outer else ()))
         nodes: list[NodeProto] = []
         changed = False
@@ -125,7 +125,7 @@ class _Rewriter:
 
 
 def _check_axes_are_passed(model: ModelProto, functions: Iterable[FunctionProto]) -> None:
-    """The new nodes read a function's attribute as a tensor, so that it must have a value in every call."""
+    """Check that every call passes the axis attributes that the new nodes of functions read as tensors."""
     own = _own_functions(model)
     referred: dict[Name, set[str]] = {}
     for function in functions:
@@ -151,7 +151,7 @@ def _nodes(every: Iterable[Body]) -> Iterable[NodeProto]:
 
 
 def _copy(node: NodeProto) -> NodeProto:
-    """A message of its own, because clearing a list leaves what it held to nobody."""
+    """Copy a message, because clearing a repeated field invalidates its messages."""
     copy = NodeProto()
     copy.CopyFrom(node)
     return copy

@@ -1,4 +1,4 @@
-"""A graph that is ready to run: checked once, then evaluated as often as it is given inputs."""
+"""A graph that is checked and prepared once, and can then be run repeatedly."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.checks import check, inlined
 from anydml.onnx.control import unrolled
 from anydml.onnx.graph import Node, decisive, last_use
-from anydml.onnx.moving import NotKnownError
+from anydml.onnx.lowering import UnknownElementsError
 from anydml.onnx.operators import flowing, stored_array
 from anydml.onnx.read import read_nodes
-from anydml.onnx.running import Running, tensors_in
+from anydml.onnx.running import RunningContext, tensors_in
 from anydml.onnx.tensors import TEXT, Array, numpy_type, sequence_type, sizes_text, tensor_type, to_array, type_name
-from anydml.onnx.tracing import Tracing
-from anydml.onnx.values import FEW, Flowing, Nothing, Sizes, Tensor, Tensors, known_array
+from anydml.onnx.tracing import TracingContext
+from anydml.onnx.values import FEW, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence, known_array
 from anydml.tracing.fused import Fused, fuse
 from anydml.tracing.structure import leaves
 from anydml.tracing.trace import TracedArray
 
 
 class Program:
-    """A model made of operators that anydml has; its functions are inlined.
+    """A runnable model of operators that anydml implements; its functions are inlined.
 
-    It is one program of moves, made once for all sizes of inputs that its own shape arithmetic lets be (see
-    `anydml.fuse`). Where elements decide what it does, it is composed again in each run, region by region: a region
-    ends where the elements of a result are looked at, or something is written over it.
+    Where possible, the model is fused to one program of moves for all input sizes that its shape arithmetic permits
+    (see `anydml.fuse`). If its control depends on elements, each run composes it again region by region: a region ends
+    where the elements of a result are inspected or overwritten.
 
     Args:
-        model: the model, its external data loaded. It is not changed.
-        is_fused: whether nodes are composed; otherwise each is a program of its own.
+        model: the model, with its external data loaded; it is not modified.
+        is_fused: whether to compose nodes; otherwise each node is a program of its own.
 
     Attributes:
-        inputs: the graph's inputs, in order; those with a default come with it in `defaults`.
+        inputs: the graph's inputs, in order, including those with a default in `defaults`.
         outputs: names of the graph's outputs, in order.
-        programs: how many programs the last run took.
+        programs: the number of programs of the last run.
 
     Raises:
-        ModelError: the model is not valid, or has an operator, a type or a kind of value that anydml does not have.
+        ModelError: the model is not valid, or has an operator, type or kind of value that anydml does not support.
     """
 
     def __init__(self, model: ModelProto, is_fused: bool = True) -> None:
@@ -65,30 +65,29 @@ class Program:
         self._decisive = decisive(self.nodes)
 
     def run(self, given: Mapping[str, Any], log: Callable[[str], object] | None = None) -> tuple[Any, ...]:
-        """Evaluate the graph.
+        """Run the graph.
 
         Args:
-            given: an array for every input that has no default, by name, or a list of arrays for a sequence; others may
-                be given too.
-            log: is told which nodes have become one program, and of what moves: they are composed region by region.
+            given: arrays by name, or lists of arrays for sequences; inputs with a default may be omitted.
+            log: called with the nodes and moves of each program; implies composing region by region.
 
         Returns:
-            The outputs in order, each an array of its own, or a list of them.
+            The outputs in order, each a new array or a list of new arrays.
 
         Raises:
-            ModelError: an input is missing, unknown, or of another type or shape; a node's inputs do not fit it; or the
-                values that are alive at one time do not fit into memory.
+            ModelError: an input is missing, unknown, or of the wrong type or shape; a node refuses its inputs; or the
+                live values do not fit into memory.
         """
         moved = self._moved
         arguments = None if moved is None or log is not None else self._arguments(given)
         if moved is not None and arguments is not None:
             try:
                 found: tuple[Any, ...] = moved(*arguments)
-            except (FuseError, NotKnownError):
-                # Elements decide what the graph does, whatever is given.
+            except (FuseError, UnknownElementsError):
+                # Control depends on elements for any input: do not try again.
                 self._moved = None
             except (IndexError, DescError, BindingError, MemoryError):
-                # Node by node it is known which one refuses.
+                # Run node by node to find the node that refuses.
                 pass
             else:
                 self.programs = 1
@@ -96,9 +95,9 @@ class Program:
         return self._run(given, log)
 
     def _arguments(self, given: Mapping[str, Any]) -> list[Any] | None:
-        """What is given for each input: None where it has a default; None at all where names are wrong.
+        """Return the arguments for `_traced`, with None for omitted inputs; None if names are wrong.
 
-        Numbers that may decide sizes are given as numbers, which `fuse` leaves open, and no arrays.
+        Small inputs that may determine sizes are passed as Python numbers, which `fuse` leaves open.
         """
         if not given.keys() <= self.inputs.keys():
             return None
@@ -119,12 +118,12 @@ class Program:
         return found
 
     def _traced(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs of what `_arguments` gives, composed."""
+        """Trace the graph on the arguments of `_arguments`; the function that is fused."""
         trace = next((each.trace for each in leaves(arguments) if isinstance(each, TracedArray)), None)
         if trace is None:
-            raise NotKnownError("an array")
-        tracing = Tracing(trace)
-        values: dict[str, Flowing] = {name: Tensor.of(array) for name, array in self.defaults.items()}
+            raise UnknownElementsError("an array")
+        tracing = TracingContext(trace)
+        values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
         for (name, own), value in zip(self.inputs.items(), arguments, strict=True):
             if value is None and name in self.defaults:
                 continue
@@ -136,12 +135,12 @@ class Program:
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
         self._check_outputs(values)
-        results = tuple([tracing.result(values[name]) for name in self.outputs])
+        results = tuple([tracing.traced_output(values[name]) for name in self.outputs])
         tracing.check_memory([each for each in leaves(results) if isinstance(each, TracedArray)])
         return results
 
     def _run(self, given: Mapping[str, Any], log: Callable[[str], object] | None) -> tuple[Any, ...]:
-        """The same, composed region by region."""
+        """Run the graph, composing it region by region."""
         unknown = next((name for name in given if name not in self.inputs), None)
         if unknown is not None:
             raise ModelError(f"there is no input {show(unknown)}; the graph has {names(self.inputs)}", field=unknown)
@@ -149,27 +148,29 @@ class Program:
         if missing is not None:
             raise ModelError(f"input {show(missing)} is not given", field=missing, rule="every input must have a value")
         budget = Budget()
-        values: dict[str, Flowing] = {name: Tensor.of(array) for name, array in self.defaults.items()}
+        values: dict[str, GraphValue] = {name: Tensor.of(array) for name, array in self.defaults.items()}
         values.update((name, flowing(self.inputs[name].check(value, budget))) for name, value in given.items())
-        # The arrays, because a number may be given to another array once they are gone.
+        # Keep the arrays alive, so that no other array gets the same id.
         foreign = {id(array): array for array in (tensor.array for tensor in tensors_in([*values.values()]))}
-        running = Running(budget, self._is_fused, log)
+        running = RunningContext(budget, self._is_fused, log)
         for i, node in enumerate(self.nodes):
             inputs = [_value(values, node, name) for name in node.inputs]
             found = running.run(node, inputs, not self._decisive.isdisjoint(node.outputs))
             values.update((name, value) for name, value in zip(node.outputs, found, strict=False) if name)
-            # Not kept until the next node has run.
+            # Free the values before the next node runs.
             del found, inputs
             for name in self._last_use.get(i, ()):
                 values.pop(name, None)
         return self._results(values, foreign, running)
 
-    def _check_outputs(self, values: Mapping[str, Flowing]) -> None:
+    def _check_outputs(self, values: Mapping[str, GraphValue]) -> None:
         missing = next((name for name in self.outputs if name not in values), None)
         if missing is not None:
             raise ModelError(f"no node makes the output {show(missing)}", field=missing)
 
-    def _results(self, values: dict[str, Flowing], foreign: dict[int, Any], running: Running) -> tuple[Any, ...]:
+    def _results(
+        self, values: dict[str, GraphValue], foreign: dict[int, Any], running: RunningContext
+    ) -> tuple[Any, ...]:
         self._check_outputs(values)
         for name in values.keys() - {*self.outputs}:
             del values[name]
@@ -179,13 +180,13 @@ class Program:
         for name in self.outputs:
             value = values[name]
             copies = [_own(name, tensor, foreign, running.budget) for tensor in tensors_in([value])]
-            nothing = None if isinstance(value, Nothing) else copies
-            results.append(nothing if isinstance(value, Tensors) else copies[0])
+            nothing = None if isinstance(value, EmptyOptional) else copies
+            results.append(nothing if isinstance(value, TensorSequence) else copies[0])
         return tuple(results)
 
 
 def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> Array:
-    """A result as an array that nobody else has: Identity hands arrays on as they are."""
+    """Return a result as a new array; copy it if it aliases an input or another result, as Identity's does."""
     array = stored_array(tensor)
     if id(array) in foreign or not array.flags.writeable or not array.flags.owndata:
         budget.ask(f"output {show(name)}", "a copy of its own", array.nbytes)
@@ -196,7 +197,7 @@ def _own(name: str, tensor: Tensor, foreign: dict[int, Any], budget: Budget) -> 
 
 
 def _defaults(graph: GraphProto) -> dict[str, Array]:
-    """The initializers, by name."""
+    """Return the arrays of the initializers, by name."""
     budget = Budget()
     found = {}
     for tensor in graph.initializer:
@@ -206,10 +207,10 @@ def _defaults(graph: GraphProto) -> dict[str, Array]:
 
 
 class Input:
-    """A graph's input: what may be given for it.
+    """An input of a graph, with its type and sizes.
 
     Raises:
-        ModelError: it is no tensor, or of a type that onnx does not know.
+        ModelError: the input is not a tensor, sequence or optional, or onnx does not know its element type.
     """
 
     def __init__(self, value: ValueInfoProto) -> None:
@@ -225,10 +226,10 @@ class Input:
         self.dtype = dtype
 
     def check(self, value: Any, budget: Budget) -> Array | list[Array] | None:
-        """A value as an array of this input's type, or, for a sequence, a list of them; an optional one may be None.
+        """Convert a value to an array, a list of arrays for a sequence, or None for an empty optional.
 
         Raises:
-            ModelError: its type, its rank or one of its sizes differs, or there is not enough memory.
+            ModelError: its type, rank or a size differs from the graph, or there is not enough memory.
         """
         if value is None and self.is_optional:
             return None
@@ -249,10 +250,10 @@ class Input:
         return array
 
     def check_fit(self, dtype: np.dtype[Any], shape: Sizes) -> None:
-        """An array of this input's type, rank and sizes.
+        """Check dtype, rank and sizes of an array.
 
         Raises:
-            ModelError: one differs.
+            ModelError: one of them differs from the graph.
         """
         if dtype != self.dtype:
             message = f"input {show(self.name)} is {dtype}, but the graph has {type_name(self.elem_type)}"
@@ -266,25 +267,25 @@ class Input:
             message = f"input {show(self.name)} has shape {list(shape)}, but the graph has {sizes_text(self.sizes)}"
             raise ModelError(message, field=self.name, rule="inputs must have the graph's sizes")
 
-    def traced(self, value: Any) -> Flowing:
-        """A value as the graph sees it under `fuse`: of traced arrays, or of numbers, which were checked before.
+    def traced(self, value: Any) -> GraphValue:
+        """Convert an argument of `fuse`: traced arrays, or numbers that were checked before.
 
         Raises:
-            ModelError: a type, a rank or a size differs.
+            ModelError: a type, rank or size differs from the graph.
         """
         if value is None:
-            return Nothing()
+            return EmptyOptional()
         if isinstance(value, TracedArray):
             self.check_fit(value.element, value.shape)
             return Tensor(value.element, value.shape, value=value.value)
         if self.is_sequence:
-            return Tensors(self.traced(each) for each in value)  # type: ignore[misc]  # a sequence has tensors
+            return TensorSequence(self.traced(each) for each in value)  # type: ignore[misc]  # a sequence has tensors
         elements = value if isinstance(value, list) else [value]
         shape = (len(elements),) if isinstance(value, list) else ()
         return Tensor(self.dtype, shape, known_array(elements, self.dtype, shape))
 
 
-def _value(values: Mapping[str, Flowing], node: Node, name: str) -> Flowing | None:
+def _value(values: Mapping[str, GraphValue], node: Node, name: str) -> GraphValue | None:
     if not name:
         return None
     if name not in values:

@@ -1,4 +1,4 @@
-"""Nodes read from a model: operator, version and attributes, as far as the table has them."""
+"""Read nodes from a model, and look up their operators and versions in the table."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from anydml.onnx.table import NODES
 
 
 def read_nodes(model: ModelProto) -> list[Node]:
-    """The nodes of the main graph, in order; names are made up where there are none or where they repeat.
+    """Read the nodes of the main graph, in order, with unique names.
 
     Raises:
-        ModelError: a node is of an operator, or of a version of one, that anydml does not have.
+        ModelError: anydml does not support an operator, or its version.
     """
     opsets = opsets_of(model.opset_import)
     return [read_node(proto, opsets, name) for name, proto in named(model)]
 
 
 def named(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
-    """The nodes of the main graph, in order, with names: made up where there are none or where they repeat."""
+    """Yield unique names and nodes of the main graph, in order; missing and repeated names are replaced."""
     taken: set[str] = set()
     for i, proto in enumerate(model.graph.node):
         name = proto.name or f"{proto.op_type}_{i}"
@@ -37,10 +37,10 @@ def named(model: ModelProto) -> Iterator[tuple[str, NodeProto]]:
 
 
 def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
-    """One node.
+    """Read a node.
 
     Raises:
-        ModelError: its operator, its version or one of its attributes is none that anydml has.
+        ModelError: anydml does not support its operator, its version or an attribute.
     """
     domain, kind = plain_domain(proto.domain), proto.op_type
     entry = NODES.get((domain, kind))
@@ -70,7 +70,7 @@ def read_node(proto: NodeProto, opsets: Opsets, name: str) -> Node:
 
 @lru_cache(1024)
 def _version(domain: str, kind: str, opset: int, known: tuple[int, ...]) -> int | None:
-    """The newest known version at or below `opset`, unless onnx knows of one in between."""
+    """Return the newest known version up to `opset`; None if onnx has a newer one in that range."""
     ours = max((version for version in known if version <= opset), default=None)
     if ours is None or domain:
         return ours

@@ -1,10 +1,10 @@
-"""SplitTraining and ConcatTraining for onnx's reference evaluator, which has none of com.microsoft's operators.
+"""SplitTraining and ConcatTraining for onnx's reference evaluator, which lacks com.microsoft's operators.
 
 >>> from onnx.reference import ReferenceEvaluator
 >>> from anydml.onnx import reference_ops
 >>> evaluator = ReferenceEvaluator(model, new_ops=reference_ops)  # doctest: +SKIP
 
-The evaluator does not hand `new_ops` on to a model's functions; inline them first (`onnx.inliner`).
+The evaluator does not pass `new_ops` to a model's functions; inline these first (`onnx.inliner`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anydml.onnx.tensors import Array
 
 
 class SplitTraining(OpRun):
-    """com.microsoft SplitTraining, version 1: an empty `split` makes equal parts."""
+    """com.microsoft SplitTraining, version 1: an empty `split` gives equal parts."""
 
     op_domain = MICROSOFT
 

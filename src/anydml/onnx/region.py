@@ -1,4 +1,4 @@
-"""A region: nodes in a row whose moves are composed, and become one program."""
+"""A region: consecutive nodes whose moves are composed to one program."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from anydml.moves.compose import CONSTANT, OUTPUT, Composer
 from anydml.moves.value import Value
-from anydml.onnx.moving import POSITION, Write, packed
+from anydml.onnx.lowering import POSITION, Write, packed
 from anydml.onnx.values import Array, Held, Tensor
 
 
 class Region(Composer):
-    """Nodes in a row that become one program.
+    """Consecutive nodes that are composed to one program.
 
     Attributes:
-        sources: the arrays that the program reads, by the number of the input.
-        made: the results that are described in it, those that are still needed.
-        written: the results among its outputs, with what is written over them.
-        nodes: what errors call its nodes.
-        scratch: bytes that are stored in between.
-        pieces: of all its values.
-        work: factors that its nodes have composed.
-        held: keeps what nodes have made for it counted.
-        texts: arrays of strings that it moves by position, one after the other.
+        sources: the arrays that the program reads, by input number.
+        made: weak references to the results that are composed in the region.
+        written: results that are partly overwritten, which must be outputs.
+        nodes: labels of its nodes.
+        scratch: size of its scratch memory in bytes.
+        pieces: total number of pieces of its values.
+        work: total number of factors that its nodes composed.
+        held: holds the arrays that nodes created for it in the budget.
+        texts: arrays of strings that it moves by position, in order.
     """
 
     def __init__(self) -> None:
@@ -44,13 +44,13 @@ class Region(Composer):
         self._values: dict[int, tuple[Tensor, Value]] = {}
 
     def stored(self, value: Value, reason: str) -> Value:
-        """The value in scratch of its own."""
+        """Store a value in scratch memory, and count its bytes."""
         stored = super().stored(value, reason)
         self.scratch += math.prod(value.sizes) * value.element_size
         return stored
 
     def value_of(self, tensor: Tensor) -> Value:
-        """What a tensor is made of."""
+        """Return the value of a tensor; a stored tensor becomes an input of the program."""
         if tensor.array is None:
             assert tensor.value is not None, "what is described is part of the region"
             return tensor.value
@@ -59,21 +59,21 @@ class Region(Composer):
         return self._values[id(tensor)][1]
 
     def source(self, array: Array) -> Value:
-        """An array that the program reads."""
+        """Add an array as an input of the program."""
         if array.dtype.hasobject:
             array = self.positions_of(array)
         self.sources.append(array)
         return self.input(f"source {len(self.sources) - 1}", array.shape, array.strides, array.itemsize)
 
     def positions_of(self, texts: Array) -> Array:
-        """Where strings stand among all those of the region."""
+        """Return the positions of strings among all strings of the region, as INT64."""
         first = self._positions
         self.texts.append(texts.reshape(-1))
         self._positions += texts.size
         return np.arange(first, self._positions, dtype=POSITION).reshape(texts.shape)
 
     def overwrite(self, tensor: Tensor, write: Write) -> None:
-        """Store a result now, and write over it."""
+        """Make a result an output of the program, and overwrite parts of it."""
         assert tensor.value is not None, "it is new"
         number = OUTPUT + len(self.written)
         self.output(tensor.maker, tensor.value)
@@ -81,13 +81,13 @@ class Region(Composer):
         self.written.append(tensor)
 
     def key(self) -> Hashable:
-        """What tells its program from others; None where it has constants, whose elements would be part of it."""
+        """Return a cache key of its program; None if it has constants, since the key does not contain elements."""
         if self._counts[CONSTANT]:
             return None
-        # Outputs that nothing is moved to still count.
+        # Include operand counts, since outputs may have no moves.
         return *self._moves, *self._counts.values(), self.scratch
 
     def results(self) -> list[Tensor]:
-        """Its results that are still needed, in the order of the program's outputs."""
+        """Return the live results in the order of the program's outputs."""
         alive = [tensor for reference in self.made if (tensor := reference()) is not None]
         return [*self.written, *(tensor for tensor in alive if tensor.array is None and tensor not in self.written)]

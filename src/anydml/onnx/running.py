@@ -1,4 +1,4 @@
-"""Running nodes: what they move is composed region by region, and each region is one program."""
+"""Run nodes eagerly: their moves are composed region by region, and each region runs as one program."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from anydml.onnx.budget import SMALL, Budget
 from anydml.onnx.compiling import compiled_of
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import MOST_FACTORS, POSITION, Moving, Write, moved_type
+from anydml.onnx.lowering import MOST_FACTORS, POSITION, LoweringContext, Write, moved_type
 from anydml.onnx.region import Region
-from anydml.onnx.values import Array, Flowing, Held, Sizes, Tensor, Tensors
+from anydml.onnx.values import Array, GraphValue, Held, Sizes, Tensor, TensorSequence
 
 MOST_NODES = 256
-"""Nodes of a region."""
+"""Largest number of nodes in a region."""
 
 MOST_PIECES = 8192
-"""Pieces of all values that a region has made: composing takes time for each."""
+"""Largest number of pieces in a region, each of which takes time to compose."""
 
 MOST_WORK = 16 * MOST_FACTORS
-"""Factors of the pieces that all nodes of a region compose."""
+"""Largest number of factors that the nodes of a region compose."""
 
 
-class Running(Moving):
+class RunningContext(LoweringContext):
     """A run of a graph.
 
     Args:
-        budget: is asked before anything is allocated, and holds what is.
-        is_fused: whether nodes become programs region by region; otherwise each is one by itself.
-        log: is told of every program.
+        budget: checked before each allocation; holds the results.
+        is_fused: whether to compose nodes to regions; otherwise each node is a region.
+        log: called with a description of every program.
 
     Attributes:
-        programs: how many have run.
+        programs: the number of programs that have run.
     """
 
     def __init__(self, budget: Budget, is_fused: bool = True, log: Callable[[str], object] | None = None) -> None:
@@ -53,22 +53,22 @@ class Running(Moving):
 
     @property
     def composer(self) -> Region:
-        """The region."""
+        """The current region."""
         return self._region
 
-    def run(self, node: Node, inputs: Sequence[Flowing | None], decides: bool = False) -> tuple[Flowing, ...]:
-        """Run a node, as far as something needs its results now.
+    def run(self, node: Node, inputs: Sequence[GraphValue | None], decides: bool = False) -> tuple[GraphValue, ...]:
+        """Lower a node, and run the region if it is full.
 
         Args:
             node: the node.
-            inputs: one a name in ``node.inputs``, None where the name is empty.
+            inputs: one per name in ``node.inputs``, None for empty names.
             decides: whether sizes may depend on its results.
 
         Returns:
-            One value an output, as many as the operator has for this node; inputs are never changed.
+            One value per output; inputs are never modified.
 
         Raises:
-            ModelError: the inputs do not fit the operator, or its results do not fit into memory.
+            ModelError: the node refuses its inputs, or results do not fit into memory.
         """
         found = folded(node, inputs) if decides else None
         if found is not None:
@@ -76,7 +76,7 @@ class Running(Moving):
                 self._log(f"Alone, because sizes depend on it: {node.label}")
             return found
         try:
-            found = self.results(node, inputs)
+            found = self.lower(node, inputs)
         finally:
             self._is_composing = False
         region = self._region
@@ -92,32 +92,32 @@ class Running(Moving):
         return found
 
     def known(self, node: Node, tensor: Tensor, name: str) -> Array:
-        """As `Moving.known`."""
+        """See `LoweringContext.known`."""
         self.stored(tensor)
         assert tensor.array is not None, "it is stored"
         return tensor.array
 
     def stored(self, *tensors: Tensor) -> bool:
-        """As `Moving.stored`."""
+        """See `LoweringContext.stored`."""
         if any(tensor.array is None for tensor in tensors):
             self.flush()
         return True
 
-    def look(self, *tensors: Tensor) -> bool:
-        """As `Moving.look`."""
+    def readable(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.readable`."""
         return self.stored(*tensors)
 
-    def ask(self, node: Node, size: int) -> None:
-        """As `Moving.ask`."""
+    def require_memory(self, node: Node, size: int) -> None:
+        """See `LoweringContext.require_memory`."""
         self.budget.ask(node.label, "what it looks up", size)
 
-    def direct(self, tensor: Tensor) -> None:
-        """As `Moving.direct`."""
+    def resolve_lookups(self, tensor: Tensor) -> None:
+        """See `LoweringContext.resolve_lookups`."""
         if tensor.value is not None and any(_is_looked_up(piece.source) for piece in tensor.value.pieces):
             self.flush()
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
-        """As `Moving.values`."""
+        """See `LoweringContext.values`."""
         work = times * sum(map(_factors, tensors))
         if work > MOST_FACTORS:
             self.flush()
@@ -131,16 +131,16 @@ class Running(Moving):
         return [self._region.value_of(tensor) for tensor in tensors]
 
     def source(self, array: Array) -> Value:
-        """As `Moving.source`."""
+        """See `LoweringContext.source`."""
         self._region.held.append(Held(self.budget, array))
         return self._region.source(array)
 
     def pattern(self, element: Array) -> bytes:
-        """As `Moving.pattern`."""
+        """See `LoweringContext.pattern`."""
         one = element.reshape(1)
         return (self._region.positions_of(one) if one.dtype.hasobject else one).tobytes()
 
-    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         region = self._region
         tensor = Tensor(dtype, value.sizes, value=value, maker=node.label)
         region.made.append(weakref.ref(tensor))
@@ -151,10 +151,10 @@ class Running(Moving):
             region.overwrite(tensor, write)
         return tensor
 
-    def computed(
+    def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
-        """As `Moving.computed`."""
+        """See `LoweringContext.computed_result`."""
         tensor = Tensor(dtype, shape, maker=node.label)
         self._ask(tensor, more)
         tensor.array = make()
@@ -163,13 +163,13 @@ class Running(Moving):
             self._log(f"Alone, because NumPy makes it: {node.label}")
         return tensor
 
-    def constant(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
-        """As `Moving.constant`."""
+    def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """See `LoweringContext.constant_result`."""
         self.budget.ask(node.label, "reading its value", cost)
-        return self.given(node, make(self.budget))
+        return self.known_result(node, make(self.budget))
 
-    def given(self, node: Node, array: Array) -> Tensor:
-        """As `Moving.given`."""
+    def known_result(self, node: Node, array: Array) -> Tensor:
+        """See `LoweringContext.known_result`."""
         return Tensor(array.dtype, array.shape, array, maker=node.label, held=Held(self.budget, array))
 
     def _ask(self, tensor: Tensor, more: int = 0) -> None:
@@ -177,12 +177,12 @@ class Running(Moving):
         self.budget.ask(tensor.maker, f"the result of shape {list(tensor.shape)}", size)
 
     def flush(self) -> None:
-        """Run the program of the region, and begin a new one: all results that are still needed are stored.
+        """Run the program of the region, which stores all live results, and begin a new region.
 
         Raises:
-            ModelError: they do not fit into memory.
+            ModelError: the results do not fit into memory.
         """
-        assert not self._is_composing, "a node that composes has asked for all that it needs before"
+        assert not self._is_composing, "a node must request elements before it composes values"
         region, self._region = self._region, Region()
         results = region.results()
         if not results:
@@ -215,7 +215,7 @@ class Running(Moving):
             tensor.array, tensor.held, tensor.value = target, hold, None
             if tensor.dtype.hasobject:
                 texts = np.concatenate([*region.texts, np.empty(0, object)])
-                # Of one place alone, NumPy makes no array, but what is there.
+                # A 0-d index array would return a string rather than an array.
                 tensor.array = texts[target.reshape(-1)].reshape(target.shape)
                 tensor.held = Held(self.budget, tensor.array)
         if self._log and made.compiled is not None:
@@ -227,10 +227,10 @@ def _is_looked_up(source: Access | Fill) -> bool:
 
 
 def _factors(tensor: Tensor) -> int:
-    """Factors that a tensor is described by, about; 0 where it is stored."""
+    """Return the approximate number of factors of a composed tensor; 0 for a stored one."""
     return 0 if tensor.value is None else len(tensor.value.pieces) * (1 + len(tensor.shape))
 
 
-def tensors_in(values: Sequence[Flowing]) -> list[Tensor]:
-    """All tensors, those of sequences too."""
-    return [tensor for each in values for tensor in (each if isinstance(each, Tensors) else (each,))]
+def tensors_in(values: Sequence[GraphValue]) -> list[Tensor]:
+    """Return all tensors, including those in sequences."""
+    return [tensor for each in values for tensor in (each if isinstance(each, TensorSequence) else (each,))]

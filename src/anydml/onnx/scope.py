@@ -1,4 +1,4 @@
-"""Nodes of a model that are not looked at, counted: those that compute, and those whose sizes are not known."""
+"""Summaries of the nodes that were not checked: those that compute, and those with unknown sizes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from anydml.text import counted
 
 
 def counts(operators: Iterable[str]) -> str:
-    """Operators and how many nodes have each, most first: ``"MatMul 12, Add 8"``."""
+    """Count operators, most frequent first: ``"MatMul 12, Add 8"``."""
     return ", ".join(f"{operator} {count}" for operator, count in Counter(operators).most_common())
 
 
 def out_of_scope(findings: Sequence[Finding]) -> str:
-    """``"37 nodes compute and are out of scope: MatMul 12, …"``; nothing where none does."""
+    """Return ``"37 nodes compute and are out of scope: MatMul 12, …"``; an empty string if there are none."""
     computing = [finding.operator for finding in findings if finding.unchecked is not None and finding.computes]
     if not computing:
         return ""
@@ -24,7 +24,7 @@ def out_of_scope(findings: Sequence[Finding]) -> str:
 
 
 def left_out(findings: Sequence[Finding]) -> Iterator[str]:
-    """Movement that is not looked at: a line for all that waits for sizes, and one for what else is not known."""
+    """Yield a line on movement nodes with symbolic sizes, and a line on those with unknown sizes, if any."""
     left = [finding for finding in findings if finding.unchecked is not None and not finding.computes]
     waiting, others = ([each for each in left if bool(each.sizes) is waits] for waits in (True, False))
     if waiting:

@@ -1,10 +1,10 @@
-"""The ONNX operators that anydml has, a line for each: what a newcomer reads first, and adds a line to.
+"""The table of supported ONNX operators. Start here to read this package, or to add an operator.
 
-    domain, type: Entry(versions, what runs it, what describes it in DirectML, inputs whose elements decide sizes)
+    (domain, type): Entry(versions, run, describe, decided_by)
 
-Versions are those in which onnx says that the operator changed (Changelog.md); one that is missing is refused. What
-runs a node says what moves, and is in `anydml.onnx.nodes`; what describes it is in `anydml.onnx.directml`, and is left
-out where DirectML's provider runs nothing: it renames a buffer, or the CPU does the work.
+Versions are those in which the operator changed according to onnx (Changelog.md); missing ones are refused. `run`
+lowers a node to moves (`anydml.onnx.nodes`). `describe` translates it to a DirectML desc (`anydml.onnx.directml`); it
+is None where ONNX Runtime's DirectML provider runs no operator, because it renames a buffer or works on the CPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ONNX tensors as NumPy arrays, without believing what they say about themselves.
+"""Convert ONNX tensors to NumPy arrays, without trusting their metadata.
 
-Element types are those of the onnx package: bfloat16, float8 and the 4-bit types are ml_dtypes' (one byte an element
-for the 4-bit ones), strings are objects.
+Element types map to dtypes as in the onnx package: bfloat16, float8 and the 4-bit types to those of ml_dtypes (with one
+byte per element for the 4-bit types), strings to objects.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from anydml.text import printable
 Array = np.ndarray[Any, Any]
 
 VALUE = 48
-"""Bytes that one number of a repeated field takes while NumPy reads it: as Python's, and in a list."""
+"""Memory in bytes per number of a repeated field while NumPy reads it, via a list of Python objects."""
 
 TEXT = 72
-"""Bytes that a Python string takes beside its characters, which are of up to 4 bytes."""
+"""Overhead of a Python string in bytes, without its characters of up to 4 bytes each."""
 
 _PACKED = frozenset(("INT2", "UINT2", "INT4", "UINT4", "FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"))
-"""Types of which a byte holds more than one element, or parts of them."""
+"""Types whose elements are not stored in whole bytes."""
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
@@ -45,7 +45,7 @@ _DIRECTML: dict[int, DataType] = {
 
 
 def type_name(elem_type: int) -> str:
-    """An element type as ONNX writes it: ``"FLOAT16"``."""
+    """Return the name of an element type in ONNX, such as ``"FLOAT16"``."""
     kinds: Any = TensorProto.DataType
     try:
         return str(kinds.Name(elem_type))
@@ -54,12 +54,12 @@ def type_name(elem_type: int) -> str:
 
 
 def directml_type(elem_type: int) -> DataType | None:
-    """DirectML's type of the same elements, or None where it has none."""
+    """Return the corresponding DirectML type; None if there is none."""
     return _DIRECTML.get(elem_type)
 
 
 def numpy_type(elem_type: int) -> np.dtype[Any] | None:
-    """The dtype that arrays of an element type have, or None for a type that onnx does not know."""
+    """Return the dtype of an element type; None if onnx does not know the type."""
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(elem_type))
     except (KeyError, TypeError, ValueError):
@@ -67,14 +67,14 @@ def numpy_type(elem_type: int) -> np.dtype[Any] | None:
 
 
 def to_array(tensor: TensorProto, budget: Budget) -> Array:
-    """The elements of a tensor, read-only where they need no copy.
+    """Return the elements of a tensor; the array is read-only if no copy is needed.
 
     Args:
         tensor: the tensor.
-        budget: is asked before anything is allocated; it does not hold the array.
+        budget: checked before each allocation; it does not hold the array.
 
     Raises:
-        ModelError: its sizes do not fit its data, its type is unknown, its data lies in another file, it has more than
+        ModelError: its sizes do not match its data, its type is unknown, its data is in another file, it has more than
             64 dimensions, or there is not enough memory.
     """
     label = f"tensor {show(tensor.name)}"
@@ -88,7 +88,7 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
     except MemoryError:
         raise
     except Exception as error:
-        # onnx lets the errors of all that it uses pass through; whatever they are, the tensor is to blame.
+        # onnx raises errors of many types for invalid tensors.
         reason = printable((str(error) or repr(error)).splitlines()[0])
         kind = type_name(tensor.data_type)
         message = f"{label} ({kind}, sizes {list(shape)}) cannot be read: {reason}"
@@ -96,10 +96,10 @@ def to_array(tensor: TensorProto, budget: Budget) -> Array:
 
 
 def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
-    """The sizes that a tensor declares.
+    """Return the sizes that a tensor declares.
 
     Raises:
-        ModelError: one is negative, or there are more than 64.
+        ModelError: a size is negative, or there are more than 64.
     """
     label = f"tensor {show(tensor.name)}"
     check_rank(label, len(tensor.dims), tensor.name)
@@ -109,10 +109,10 @@ def tensor_shape(tensor: TensorProto) -> tuple[int, ...]:
 
 
 def check_rank(label: str, rank: int, field: str | None = None) -> None:
-    """Refuse more dimensions than NumPy's arrays have, before NumPy sees them.
+    """Check a rank against NumPy's limit.
 
     Raises:
-        ModelError: there are more than 64.
+        ModelError: it is larger than 64.
     """
     if rank > MOST_DIMENSIONS:
         message = f"{label} has {rank} dimensions, but anydml moves tensors of at most {MOST_DIMENSIONS}"
@@ -120,36 +120,36 @@ def check_rank(label: str, rank: int, field: str | None = None) -> None:
 
 
 def _cost(tensor: TensorProto, shape: tuple[int, ...]) -> int:
-    """Bytes that reading a tensor takes, at most."""
+    """Return an upper bound of the memory in bytes that reading a tensor takes."""
     if tensor.data_type == TensorProto.STRING:
         return sum(8 + TEXT + 4 * len(text) for text in tensor.string_data)
     itemsize = getattr(numpy_type(tensor.data_type), "itemsize", 1)
     if tensor.HasField("raw_data"):
-        # What is packed is unpacked in steps.
+        # Packed types are unpacked in several steps.
         return math.prod(shape) * (4 if type_name(tensor.data_type) in _PACKED else itemsize)
     return VALUE * sum(len(getattr(tensor, field)) for field in _FIELDS)
 
 
 def _texts(tensor: TensorProto, shape: tuple[int, ...]) -> Array:
-    """Strings one by one: in between, onnx has an array whose every element is as long as the longest string."""
+    """Decode strings one by one, because onnx creates an array that pads all strings to the longest."""
     texts = np.empty(len(tensor.string_data), np.object_)
     texts[:] = [text.decode("utf-8") for text in tensor.string_data]
     return texts.reshape(shape)
 
 
 def bits_of(dtype: np.dtype[Any]) -> int:
-    """Bits of an element as ONNX counts them: NumPy keeps those of 2 and 4 bits in a byte each."""
+    """Return the number of bits of an element in ONNX; dtypes of fewer than 8 bits take a byte in NumPy."""
     small = re.fullmatch(r"(?:u?int|float)([246])(?:_\w+)?", dtype.name)
     return int(small[1]) if small else 8 * dtype.itemsize
 
 
 def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:
-    """Element type and sizes of a graph's input or output; a size that is not known is its name or None.
+    """Return element type and sizes of a graph's input or output.
 
-    Without a shape, not even the rank is known: the sizes are None.
+    Unknown sizes are their names, or None if unnamed. If the rank is unknown, the sizes are None.
 
     Raises:
-        ModelError: it is no tensor, or it has more than 64 dimensions.
+        ModelError: the value is not a tensor, or has more than 64 dimensions.
     """
     label = f"{show(value.name)}"
     kind = value.type.WhichOneof("value")
@@ -166,14 +166,14 @@ def tensor_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | No
 
 
 def sequence_type(value: ValueInfoProto) -> tuple[int, list[int | str | None] | None]:
-    """Element type and sizes of the tensors of a sequence.
+    """Return element type and sizes of the tensors of a sequence, as `tensor_type` does.
 
     Raises:
-        ModelError: it is a sequence of something else, or of tensors of more than 64 dimensions.
+        ModelError: its items are not tensors, or have more than 64 dimensions.
     """
     return tensor_type(ValueInfoProto(name=value.name, type=value.type.sequence_type.elem_type))
 
 
 def sizes_text(sizes: Iterable[int | str | None]) -> str:
-    """Sizes for an error message: ``"[2, N, ?]"``."""
+    """Format sizes for an error message: ``"[2, N, ?]"``."""
     return f"[{', '.join('?' if size is None else printable(str(size)) for size in sizes)}]"

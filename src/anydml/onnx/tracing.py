@@ -1,4 +1,4 @@
-"""A graph under `anydml.fuse`: its nodes are composed once, for inputs of all sizes that its shape arithmetic takes."""
+"""Trace a graph under `anydml.fuse`, so that it is composed once for all sizes that its shape arithmetic permits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.folding import folded
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import MOST_FACTORS, Moving, NotKnownError, Write
-from anydml.onnx.values import INT64, Array, Flowing, Nothing, Sizes, Tensor, Tensors
+from anydml.onnx.lowering import MOST_FACTORS, LoweringContext, UnknownElementsError, Write
+from anydml.onnx.values import INT64, Array, EmptyOptional, GraphValue, Sizes, Tensor, TensorSequence
 from anydml.tracing.trace import Trace, TracedArray
 
 
-class Tracing(Moving):
-    """Nodes on tensors that are traced, or known: those that sizes and the model decide.
+class TracingContext(LoweringContext):
+    """Lowers nodes on traced tensors, and on tensors whose elements follow from sizes and the model.
 
     Args:
-        trace: of the graph.
+        trace: records the graph.
     """
 
     runs = True
@@ -33,56 +33,56 @@ class Tracing(Moving):
         self._trace = trace
         self._values: dict[int, tuple[Tensor, Value]] = {}
 
-    def run(self, node: Node, inputs: Sequence[Flowing | None]) -> tuple[Flowing, ...]:
-        """A node's results.
+    def run(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
+        """Fold or lower a node; return its results.
 
         Raises:
-            ModelError: the inputs do not fit the operator.
-            NotKnownError: elements decide what the graph does.
+            ModelError: the node refuses its inputs.
+            UnknownElementsError: a result depends on elements in ways that moves cannot express.
         """
         found = folded(node, inputs)
-        return self.results(node, inputs) if found is None else found
+        return self.lower(node, inputs) if found is None else found
 
-    def result(self, value: Flowing) -> Any:
-        """A value, as `fuse` sees it."""
-        if isinstance(value, Nothing):
+    def traced_output(self, value: GraphValue) -> Any:
+        """Convert a value to an output of the fused function."""
+        if isinstance(value, EmptyOptional):
             return None
-        if isinstance(value, Tensors):
-            return [self.result(tensor) for tensor in value]
+        if isinstance(value, TensorSequence):
+            return [self.traced_output(tensor) for tensor in value]
         return self._trace.made(self.composer.without_counting(self._value_of(value)), value.dtype)
 
     def check_memory(self, results: Sequence[TracedArray]) -> None:
-        """Refuse results, and what is stored before them, for which there is no memory: a guard as all comparisons.
+        """Check that there is memory for the results and scratch; the comparison becomes a guard of the trace.
 
         Raises:
-            MemoryError: there is none.
+            MemoryError: there is not enough memory.
         """
         available = limits.available_memory()
         need = self.composer.bytes_stored() + sum(result.nbytes for result in results)
         if available is not None and need > available:
             raise MemoryError
 
-    def ask(self, node: Node, size: int) -> None:
-        """As `Moving.ask`."""
+    def require_memory(self, node: Node, size: int) -> None:
+        """See `LoweringContext.require_memory`."""
         Budget().ask(node.label, "what it looks up", int(size))
 
     @property
     def composer(self) -> Composer:
-        """The trace's."""
+        """The composer of the trace."""
         return self._trace.composer
 
     def stored(self, *tensors: Tensor) -> bool:
-        """As `Moving.stored`."""
+        """See `LoweringContext.stored`."""
         if any(tensor.array is None for tensor in tensors):
-            raise NotKnownError("elements")
+            raise UnknownElementsError("elements")
         return True
 
-    def look(self, *tensors: Tensor) -> bool:
-        """As `Moving.look`."""
+    def readable(self, *tensors: Tensor) -> bool:
+        """See `LoweringContext.readable`."""
         return all(tensor.array is not None for tensor in tensors)
 
     def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
-        """As `Moving.values`."""
+        """See `LoweringContext.values`."""
         found = [*map(self._value_of, tensors)]
         if times * sum(len(value.pieces) * (1 + len(value.sizes)) for value in found) > MOST_FACTORS:
             return [self.composer.stored(value, "many pieces are composed") for value in found]
@@ -97,13 +97,13 @@ class Tracing(Moving):
         return self._values[id(tensor)][1]
 
     def source(self, array: Array) -> Value:
-        """As `Moving.source`: part of the program, where they lie."""
+        """See `LoweringContext.source`."""
         if array.dtype.hasobject:
-            raise NotKnownError("strings")
+            raise UnknownElementsError("strings")
         return self.composer.constant("a constant", array)
 
     def access(self, value: Value) -> Access | Fill:
-        """As `Moving.access`."""
+        """See `LoweringContext.access`."""
         value = self.composer.without_counting(value)
         found = strided(value)
         if found is None:
@@ -113,12 +113,12 @@ class Tracing(Moving):
         return found[0]._replace(strides=found[1].strides)
 
     def pattern(self, element: Array) -> bytes:
-        """As `Moving.pattern`."""
+        """See `LoweringContext.pattern`."""
         if element.dtype.hasobject:
-            raise NotKnownError("strings")
+            raise UnknownElementsError("strings")
         return element.tobytes()
 
-    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         if write is not None:
 
             def checked(operand: int, strides: Sizes) -> Sequence[Move]:
@@ -131,28 +131,28 @@ class Tracing(Moving):
         _check_lookups(lookup for source in sources for lookup in every_lookup(source.lookups))
         return Tensor(dtype, value.sizes, value=value, maker=node.label)
 
-    def computed(
+    def computed_result(
         self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
     ) -> Tensor:
-        """As `Moving.computed`."""
+        """See `LoweringContext.computed_result`."""
         size = math.prod(map(int, shape)) * max(1, dtype.itemsize)
         Budget().ask(node.label, f"the result of shape {list(shape)}", size + more)
         return Tensor(dtype, shape, make(), maker=node.label)
 
-    def counted(
+    def counted_result(
         self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
     ) -> Tensor:
-        """As `Moving.counted`."""
+        """See `LoweringContext.counted_result`."""
         if dtype != INT64:
-            return self.computed(node, (count,), dtype, make)
+            return self.computed_result(node, (count,), dtype, make)
         return Tensor(dtype, (count,), value=self.composer.counting(start, count, step), maker=node.label)
 
 
 def _check_lookups(lookups: Iterable[Lookup]) -> None:
-    """Indices that may be refused are there before anything moves.
+    """Check that indices with a range check are available before anything moves.
 
     Raises:
-        NotKnownError: the program itself puts them where they are read.
+        UnknownElementsError: the program itself writes them.
     """
     if any(lookup.outside == "refuse" and lookup.operand >= SCRATCH for lookup in lookups):
-        raise NotKnownError("whether indices are in range")
+        raise UnknownElementsError("whether indices are in range")

@@ -1,8 +1,8 @@
-"""The standard ONNX nodes (opset 13 and later) that do what SplitTraining and ConcatTraining do.
+"""Standard ONNX nodes (opset 13 and later) that are equivalent to SplitTraining and ConcatTraining.
 
-``SplitTraining(x, split)`` of n parts is ``Split(x, sizes)``. Where `split` may be empty, the sizes are
-``Concat(split, Expand(Shape(x)[axis] / n, [n · (Shape(split) == 0)]))``: `split` itself, or else n equal parts, whose
-sum falls short of the axis, which Split refuses, where the axis does not divide.
+``SplitTraining(x, split)`` with n parts becomes ``Split(x, sizes)``. If `split` may be empty, the sizes are
+``Concat(split, Expand(Shape(x)[axis] / n, [n · (Shape(split) == 0)]))``: `split` itself, or n equal parts. If n does
+not divide the axis, these do not add up, and Split fails.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Lengths = MutableMapping[str, int]
 """Known lengths of one-dimensional values, by name."""
 
 LONGEST_BASE = 100
-"""Characters of a name that are repeated in new ones: a node of n inputs makes 2n of them."""
+"""Length to which base names are truncated, since a node of n inputs needs 2n new names."""
 
 
 class FreshNames:
-    """Names that nothing in a model has."""
+    """Generates names that are not used in a model."""
 
     def __init__(self, model: ModelProto) -> None:
         self._taken = set(names(model))
         self._counts: dict[str, int] = {}
 
     def new(self, base: str, what: str) -> str:
-        """A name such as ``parts/split_sizes``."""
+        """Return an unused name such as ``parts/split_sizes``."""
         wanted = name = f"{base[:LONGEST_BASE]}/{what}"
-        # All below were tried before: a thousand functions may have values of one name.
+        # Continue from the last number, since a thousand functions may share a name.
         count = self._counts.get(wanted, 1)
         while name in self._taken:
             count += 1
@@ -44,7 +44,7 @@ class FreshNames:
 
 
 class _Nodes:
-    """New nodes in order, each with one new value that is named after what it is."""
+    """Collects new nodes in order, each with one output that has a descriptive name."""
 
     def __init__(self, base: str, fresh: FreshNames) -> None:
         self.base = base
@@ -65,7 +65,7 @@ class _Nodes:
         """Add the axis as a tensor of one element."""
         if attribute is None or not attribute.ref_attr_name:
             return self.integers("axis", attribute.i if attribute else 0)
-        # In a function the axis is known where it is called; only an attribute of another node can refer to it.
+        # In a function, the axis is an attribute of the call, which only an attribute of a node can refer to.
         scalar = self.add("axis_attribute", "Constant")
         self.made[-1].attribute.append(
             AttributeProto(name="value_int", ref_attr_name=attribute.ref_attr_name, type=AttributeProto.INT)
@@ -78,15 +78,15 @@ class _Nodes:
 
 
 def split_nodes(node: NodeProto, lengths: Lengths, fresh: FreshNames) -> list[NodeProto]:
-    """The nodes that stand for a SplitTraining.
+    """Return the nodes that replace a SplitTraining.
 
     Args:
-        node: the node. An output without a name gets one.
-        lengths: what is known of the length of its input `split`.
-        fresh: makes the names of new values.
+        node: the node; unnamed outputs get a name.
+        lengths: known lengths of values, used for its input `split`.
+        fresh: generates names of new values.
 
     Raises:
-        ModelError: the node has no input, no output, or an axis that is no INT.
+        ModelError: the node has no input or no output, or its axis is not an INT.
     """
     if not node.input or not node.input[0] or not node.output:
         raise _error(node, "has no input or no output")
@@ -101,7 +101,7 @@ def split_nodes(node: NodeProto, lengths: Lengths, fresh: FreshNames) -> list[No
 
 
 def _sizes(nodes: _Nodes, x: str, split: str, axis: AttributeProto | None, parts: int, length: int | None) -> str:
-    """Equal sizes where `split` is known to be empty, else an expression that decides it at run time."""
+    """Add equal sizes if `split` is known to be empty, otherwise an expression that chooses at run time."""
     count = nodes.integers("part_count", parts)
     part = nodes.add("part_size", "Div", nodes.length("whole", x, nodes.axis(axis)), count)
     if length is not None:
@@ -112,7 +112,7 @@ def _sizes(nodes: _Nodes, x: str, split: str, axis: AttributeProto | None, parts
 
 
 def concat_nodes(node: NodeProto, fresh: FreshNames) -> list[NodeProto]:
-    """The nodes that stand for a ConcatTraining.
+    """Return the nodes that replace a ConcatTraining.
 
     Raises:
         ModelError: the node has no input, no output, or no axis.
@@ -134,13 +134,13 @@ def concat_nodes(node: NodeProto, fresh: FreshNames) -> list[NodeProto]:
 
 
 def lengths_in(body: Body) -> dict[str, int]:
-    """Lengths that a graph's or function's own declarations tell."""
+    """Return the lengths that a graph or function declares."""
     values: list[ValueInfoProto] = [*body.value_info]
     lengths: dict[str, int] = {}
     if isinstance(body, GraphProto):
         values += [*body.input, *body.output]
         lengths = {tensor.name: tensor.dims[0] for tensor in body.initializer if len(tensor.dims) == 1}
-        # An initializer that is an input too is only its default.
+        # For an input, an initializer is only a default.
         for value in body.input:
             lengths.pop(value.name, None)
     for value in values:
@@ -151,7 +151,7 @@ def lengths_in(body: Body) -> dict[str, int]:
 
 
 def note_lengths(node: NodeProto, is_training: bool, lengths: Lengths) -> None:
-    """Remember the lengths of what a node makes, where the node alone tells them."""
+    """Record the lengths of a node's outputs, where they follow from the node alone."""
     if is_training and node.op_type == "ConcatTraining" and len(node.output) > 1:
         lengths[node.output[1]] = len(node.input)
     if node.op_type == "Constant" and not node.domain and node.output and len(node.attribute) == 1:
@@ -165,7 +165,7 @@ def note_lengths(node: NodeProto, is_training: bool, lengths: Lengths) -> None:
 def _successor(
     node: NodeProto, kind: str, inputs: Sequence[str], outputs: Sequence[str], axis: AttributeProto | None
 ) -> NodeProto:
-    """A standard node with what the old one has: name, axis, documentation, metadata."""
+    """Create a standard node with the name, documentation and metadata of the old one."""
     new = NodeProto()
     new.CopyFrom(node)
     new.op_type = kind

@@ -1,4 +1,4 @@
-"""What flows through a graph: tensors, which are stored or described as moves of others, and sequences of them."""
+"""Values in a graph: tensors, either stored or composed of moves from other tensors, and sequences of tensors."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Sizes = tuple[int, ...]
 INT64 = np.dtype(np.int64)
 
 FEW = 64
-"""Elements of shape arithmetic, at most."""
+"""Largest number of elements of tensors in shape arithmetic."""
 
 
 def known_array(elements: Sequence[Any], dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
-    """Elements as an array of their dtype; of objects, where one of them is an open size."""
+    """Return an array of elements; its dtype is object if one of them is an open size."""
     array = np.array(elements, object if is_open(elements) else dtype)
     return array.reshape(tuple(shape))
 
 
 def integers(values: Sequence[int]) -> Array:
-    """Sizes as INT64 numbers of one dimension (see `known_array`)."""
+    """Return sizes as a 1-D INT64 array (see `known_array`)."""
     return known_array(values, INT64, (len(values),))
 
 
 class Held:
-    """Bytes of an array that a budget counts for as long as this is alive."""
+    """Holds an array in a budget for as long as this object is alive."""
 
     __slots__ = ("_array", "_budget")
 
@@ -45,15 +45,15 @@ class Held:
 
 
 class Tensor:
-    """A tensor while a graph runs, or before it does.
+    """A tensor of a graph that runs or is analysed.
 
     Attributes:
-        dtype: NumPy's; strings are objects.
+        dtype: its dtype; object for strings.
         shape: its sizes.
-        array: its elements, objects where some are open sizes; None where they are not stored, or not known.
-        value: where its elements come from, in the region that is being composed; None where they are stored.
-        maker: what errors call the node that makes it.
-        held: keeps the array counted; None for arrays of others.
+        array: its elements, of dtype object if some are open sizes; None if not stored or unknown.
+        value: the source of its elements in the current region; None if stored.
+        maker: label of the node that creates it, for errors.
+        held: holds the array in the budget; None for arrays of the caller.
     """
 
     __slots__ = ("__weakref__", "array", "dtype", "held", "maker", "shape", "value")
@@ -76,12 +76,12 @@ class Tensor:
 
     @classmethod
     def of(cls, array: Array) -> Tensor:
-        """Somebody else's array."""
+        """Wrap an array of the caller."""
         return cls(array.dtype, array.shape, array)
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         count = 1
         for size in self.shape:
             count *= size
@@ -89,21 +89,21 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """The size of all elements in bytes."""
         return self.size * self.dtype.itemsize
 
 
-class Tensors(tuple["Tensor", ...]):
-    """A sequence of tensors, all of one type."""
+class TensorSequence(tuple["Tensor", ...]):
+    """A sequence of tensors of one type."""
 
     __slots__ = ()
 
 
-class Nothing(Tensors):
-    """An optional value that has no element."""
+class EmptyOptional(TensorSequence):
+    """An optional value without an element."""
 
     __slots__ = ()
 
 
-Flowing = Tensor | Tensors
-"""What a name in a graph may stand for."""
+GraphValue = Tensor | TensorSequence
+"""The value of a name in a graph."""

@@ -1,4 +1,4 @@
-"""Every list of nodes in a model: the main graph, training graphs, functions, and the graphs in attributes of nodes."""
+"""Iterate over the graphs of a model: main graph, training graphs, functions and subgraphs of nodes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 Body = GraphProto | FunctionProto
-"""What has nodes."""
+"""A container of nodes."""
 
 
 def main_graphs(model: ModelProto) -> list[GraphProto]:
-    """The graphs whose operators are of the model's own opsets: the main one, and those for training."""
+    """Return the graphs that use the model's opset imports: the main graph, and those for training."""
     training = ((info.initialization, info.algorithm) for info in model.training_info)
     return [model.graph, *(graph for pair in training for graph in pair)]
 
 
 def bodies(tops: Iterable[Body]) -> Iterator[Body]:
-    """Graphs and functions, and the graphs inside them, outer ones first."""
+    """Yield graphs and functions and their subgraphs, outer ones first."""
     for top in tops:
         yield top
         for node in top.node:
@@ -25,12 +25,12 @@ def bodies(tops: Iterable[Body]) -> Iterator[Body]:
 
 
 def all_bodies(model: ModelProto) -> Iterator[Body]:
-    """Everything in a model that has nodes."""
+    """Yield all graphs and functions of a model."""
     return bodies([*main_graphs(model), *model.functions])
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs in a node's attributes, but not those inside them."""
+    """Yield the graphs in a node's attributes, not recursively."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g
@@ -38,7 +38,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Every tensor that a model holds, in initializers and attributes."""
+    """Yield all tensors of a model, in initializers and attributes."""
     for body in all_bodies(model):
         if isinstance(body, GraphProto):
             yield from body.initializer
@@ -55,7 +55,7 @@ def tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def names(model: ModelProto) -> Iterator[str]:
-    """Every name in a model: of values, nodes, tensors, attributes, sizes, operators and domains."""
+    """Yield all names in a model: of values, nodes, tensors, attributes, sizes, operators and domains."""
     for entry in model.opset_import:
         yield entry.domain
     for function in model.functions:

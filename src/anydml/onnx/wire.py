@@ -1,6 +1,6 @@
-"""How many messages a protobuf file holds, found without parsing it: an empty one has 2 bytes, and hundreds in memory.
+"""Count the messages of a protobuf file without parsing it, because 2 bytes can expand to hundreds in memory.
 
-The format is that of protobuf.dev/programming-guides/encoding. What is broken is left to protobuf to refuse.
+The format is documented at protobuf.dev/programming-guides/encoding. Invalid data is left to protobuf to refuse.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ def count_messages(data: bytes, descriptor: Any, most: int) -> int:
     Args:
         data: the serialised message.
         descriptor: its protobuf descriptor.
-        most: where counting ends.
+        most: stop counting above this number.
 
     Returns:
-        The number, or `most` + 1 if there are more. Of data that is broken, those before the break.
+        The number of messages, or `most` + 1 if there are more; in invalid data, the number before the error.
     """
     count = 0
     stack = [(0, len(data), _inner(descriptor))]
@@ -55,12 +55,12 @@ def count_messages(data: bytes, descriptor: Any, most: int) -> int:
 
 
 def _inner(descriptor: Any) -> dict[int, Any]:
-    """The fields that hold messages, by number."""
+    """Return the message types of a message's fields, by field number."""
     return {field.number: field.message_type for field in descriptor.fields if field.message_type is not None}
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A number and where it ends; a number that is cut off ends the data."""
+    """Decode a varint; return its value and the offset of its end, which is `end` if it is truncated."""
     value = shift = 0
     while at < end:
         byte = data[at]

@@ -12,7 +12,7 @@ from anydml.moves.move import Outside
 from anydml.moves.pieces import NotComposableError
 from anydml.moves.value import Value, join
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Looking, Write
+from anydml.onnx.lowering import ShapeContext, Write
 from anydml.onnx.values import Array, Tensor
 
 MOST_PIECES = 256
@@ -35,15 +35,15 @@ class _Composer(Composer):
         return value
 
     def stored(self, value: Value, reason: str) -> Value:
-        """Nothing is."""
+        """EmptyOptional is."""
         raise NotComposableError(reason)
 
     def moved(self, *_: Any, **__: Any) -> list[Value]:
-        """Nothing is."""
+        """EmptyOptional is."""
         raise NotComposableError("it is written in several steps")
 
     def overwritten(self, *_: Any) -> Value:
-        """Nothing is."""
+        """EmptyOptional is."""
         raise NotComposableError("it is written over")
 
     def pick(self, value: Value, indices: Value, dtype: str, axis: int, outside: Outside = "clamp") -> Value:
@@ -77,7 +77,7 @@ def _rows(indices: Sequence[int]) -> Iterable[tuple[int, int, int]]:
         first = end
 
 
-class Composing(Looking):
+class Composing(ShapeContext):
     """Nodes get values by forms, and what they make of them is composed."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class Composing(Looking):
         """An element's bytes."""
         return element.reshape(1).tobytes()
 
-    def _kept(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
         if write is not None:
             raise NotComposableError("it is written over")
         return Tensor(dtype, value.sizes, None, value)

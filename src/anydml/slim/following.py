@@ -16,7 +16,7 @@ from anydml.onnx.budget import Budget
 from anydml.onnx.directml.following import FOLLOWED, can_be_followed
 from anydml.onnx.directml.inference import inferred
 from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
-from anydml.onnx.moving import Looking, NotKnownError, packed
+from anydml.onnx.lowering import ShapeContext, UnknownElementsError, packed
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
@@ -204,11 +204,11 @@ class Following:
     def _run(self, node: Node, tensors: Sequence[Tensor | None]) -> list[Tensor] | None:
         """What a node makes: its sizes, and its elements where they are few and known."""
         try:
-            outputs = [*node.entry.run(node, Looking(), tensors)]
+            outputs = [*node.entry.run(node, ShapeContext(), tensors)]
             if not all(isinstance(each, Tensor) for each in outputs):
                 return None
             return self._known(node, tensors, outputs)
-        except (NotKnownError, ComputesError, DescError, BindingError, IndexError, ModelError, ValueError):
+        except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError, ValueError):
             # Also of a shape that no array has, as with an axis of 2⁶² and one of 0.
             return None
 
@@ -244,7 +244,7 @@ class Following:
                 made: list[Any] = [*node.entry.run(node, self._composing, given)]
             except NotComposableError:
                 continue
-            except (NotKnownError, ComputesError, DescError, BindingError, IndexError, ModelError):
+            except (UnknownElementsError, ComputesError, DescError, BindingError, IndexError, ModelError):
                 return False
             found.append(made)
         plain = self._run(node, tensors)

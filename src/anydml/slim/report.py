@@ -9,7 +9,7 @@ from anydml.explain.section import Section, Shape, section
 from anydml.moves.compose import Composer
 from anydml.moves.move import Access
 from anydml.moves.value import Value
-from anydml.onnx.moving import packed
+from anydml.onnx.lowering import packed
 from anydml.slim.following import Following
 from anydml.slim.planning import Region
 from anydml.slim.slimming import Slimmed, listed, total

@@ -1,1 +1,1 @@
-"""What nodes are in DirectML: the desc that ONNX Runtime's DirectML provider would make, by groups of operators."""
+"""Translate nodes to the descs that ONNX Runtime's DirectML provider creates, one file per group of operators."""

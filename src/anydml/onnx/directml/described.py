@@ -1,4 +1,4 @@
-"""A node whose sizes are known, for what says what it is in DirectML."""
+"""A node with known sizes, from which descs are created."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from onnx import helper
 
 from anydml.errors import ModelError
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Looking, NotKnownError
+from anydml.onnx.lowering import ShapeContext, UnknownElementsError
 from anydml.onnx.tensors import directml_type, type_name
-from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.onnx.values import GraphValue, Sizes, Tensor
 from anydml.operators import OperatorDesc
 from anydml.tensor import DataType, TensorDesc
 
 
 class NoTypeError(ModelError):
-    """DirectML has no tensors of a type."""
+    """DirectML does not support an element type."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """A node, and what is known of its inputs and outputs.
+    """A node with its inputs and outputs.
 
     Attributes:
         node: the node.
-        inputs: one a name, None where it is left out.
-        outputs: as many as the operator has.
-        dimensions: that tensors have at least; shorter ones get leading 1s, as ONNX Runtime's provider does it.
-        at: reads elements that are known.
-        skips_empty: whether tensors without elements are left out, as that provider does it.
+        inputs: one per name, None for omitted ones.
+        outputs: the operator's outputs.
+        dimensions: minimum rank of descs; smaller ranks get leading 1s, as in ONNX Runtime's provider.
+        ctx: reads known elements.
+        skips_empty: whether tensors without elements are left out, as in that provider.
     """
 
     node: Node
-    inputs: Sequence[Flowing | None]
-    outputs: Sequence[Flowing]
+    inputs: Sequence[GraphValue | None]
+    outputs: Sequence[GraphValue]
     dimensions: int
-    at: Looking
+    ctx: ShapeContext
     skips_empty: bool = False
 
     @property
@@ -48,25 +48,25 @@ class Described:
         return first
 
     def input(self, index: int) -> Tensor:
-        """An input that is there."""
+        """Return a required input."""
         given = self.inputs[index]
-        assert isinstance(given, Tensor), "the node was looked at before"
+        assert isinstance(given, Tensor), "the node has been checked"
         return given
 
     def given(self, index: int) -> Tensor | None:
-        """An input that may not be there."""
+        """Return an optional input; None if it is omitted."""
         given = self.inputs[index] if index < len(self.inputs) else None
         return given if isinstance(given, Tensor) else None
 
     def count(self, *tensors: Tensor) -> int:
-        """Dimensions of descs in which these tensors are: the largest rank, and at least `dimensions`."""
+        """Return the common rank of the tensors' descs: their largest rank, and at least `dimensions`."""
         return max(1, self.dimensions, *(len(tensor.shape) for tensor in tensors))
 
     def type_of(self, tensor: Tensor) -> DataType:
-        """DirectML's type of the same elements.
+        """Return the data type of a tensor.
 
         Raises:
-            NoTypeError: it has none.
+            NoTypeError: DirectML does not support it.
         """
         elem_type = helper.np_dtype_to_tensor_dtype(tensor.dtype)
         found = directml_type(elem_type)
@@ -77,32 +77,32 @@ class Described:
         return found
 
     def desc(self, tensor: Tensor, count: int) -> TensorDesc:
-        """A packed tensor of `count` dimensions.
+        """Return the desc of a packed tensor with `count` dimensions.
 
         Raises:
-            NoTypeError: DirectML has none of its type.
+            NoTypeError: DirectML does not support its type.
         """
         return TensorDesc(self.type_of(tensor), filled_up(tensor.shape, count))
 
     def descs(self, *tensors: Tensor) -> list[TensorDesc]:
-        """Packed tensors of one dimension count.
+        """Return descs of packed tensors with a common number of dimensions.
 
         Raises:
-            NoTypeError: DirectML has none of a type.
+            NoTypeError: DirectML does not support a type.
         """
         count = self.count(*tensors)
         return [self.desc(tensor, count) for tensor in tensors]
 
 
 def filled_up(sizes: Sizes, count: int) -> Sizes:
-    """Sizes with leading 1s."""
+    """Pad sizes with leading 1s to `count` dimensions."""
     return (1,) * (count - len(sizes)) + sizes
 
 
 def not_ours(name: str) -> OperatorDesc | None:
-    """What a node would be in DirectML, of which anydml has no desc.
+    """Refuse a node whose DirectML operator anydml has no desc for.
 
     Raises:
-        NotKnownError: always.
+        UnknownElementsError: always.
     """
-    raise NotKnownError(f"DirectML runs {name} there, which anydml does not check")
+    raise UnknownElementsError(f"DirectML runs {name} there, which anydml does not check")

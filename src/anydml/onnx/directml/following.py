@@ -1,4 +1,4 @@
-"""What is known of values while sizes, and the small tensors that decide them, are followed through a graph."""
+"""Propagation of sizes, and of the small tensors that determine them, through a graph."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from onnx import NodeProto, TensorProto
 from anydml.files.json_path import show
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.values import Array, Flowing, Held, Tensor
+from anydml.onnx.values import Array, GraphValue, Held, Tensor
 
 FOLLOWED = 4096
-"""Elements of an integer tensor whose values are followed through the graph."""
+"""Largest number of elements of a tensor whose values are propagated."""
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value of which nothing is known.
+    """A value of unknown sizes.
 
     Attributes:
-        why: what its sizes depend on.
-        sizes: names of sizes that would have to be given.
+        why: what its sizes depend on, for messages.
+        sizes: symbolic sizes that must be given to know it.
     """
 
     why: str
@@ -30,22 +30,22 @@ class Unknown:
 
 
 class Names:
-    """A node as `last_use` needs it."""
+    """The names of a NodeProto, for `last_use`."""
 
     def __init__(self, proto: NodeProto) -> None:
         self.inputs, self.outputs = proto.input, proto.output
 
 
 def known_tensor(tensor: Tensor, array: Array, budget: Budget) -> Tensor:
-    """A tensor whose elements are known."""
+    """Return a copy of a tensor with known elements."""
     return Tensor(tensor.dtype, tensor.shape, array, held=Held(budget, array))
 
 
-def value_of(values: Mapping[str, Flowing | Unknown], node: Node, name: str) -> Flowing | Unknown | None:
-    """What a name stands for; None where it is empty.
+def value_of(values: Mapping[str, GraphValue | Unknown], node: Node, name: str) -> GraphValue | Unknown | None:
+    """Return the value of a name; None if the name is empty.
 
     Raises:
-        ModelError: nothing makes it before.
+        ModelError: no earlier node creates it.
     """
     if not name:
         return None
@@ -54,8 +54,8 @@ def value_of(values: Mapping[str, Flowing | Unknown], node: Node, name: str) -> 
     return values[name]
 
 
-def can_be_followed(node: Node, inputs: Sequence[Flowing | None], outputs: Sequence[Flowing]) -> bool:
-    """Whether a node's results are so few and so known that they are worked out."""
+def can_be_followed(node: Node, inputs: Sequence[GraphValue | None], outputs: Sequence[GraphValue]) -> bool:
+    """Return whether to evaluate a node: its inputs are known, and its results few and not known yet."""
     if node.operator == "Constant" and any(
         attribute.t.data_location == TensorProto.EXTERNAL for attribute in node.attributes.values()
     ):

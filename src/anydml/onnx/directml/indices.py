@@ -44,7 +44,7 @@ def pick_points(known: Described) -> OperatorDesc | None:
 
 
 def scatter_elements(known: Described) -> OperatorDesc | None:
-    """SCATTER; ELEMENT_WISE_IDENTITY is what is left without indices."""
+    """SCATTER."""
     x = known.input(0)
     source, index, updates, output = known.descs(x, known.input(1), known.input(2), known.output)
     axis = known.node.axis(len(x.shape)) + len(source.sizes) - len(x.shape)
@@ -72,7 +72,7 @@ def one_hot(known: Described) -> OperatorDesc | None:
 
 
 def reverse_sequence(known: Described) -> OperatorDesc | None:
-    """REVERSE_SUBSEQUENCES; its lengths are unsigned, INT64 ones are read as they are, once for each row."""
+    """REVERSE_SUBSEQUENCES; INT64 lengths are reinterpreted as UINT64, and broadcast to all rows by strides of 0."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
     time = known.node.integer("time_axis", 0)

@@ -1,4 +1,4 @@
-"""What nodes make that anydml does not have: element type and sizes, as onnx infers them."""
+"""Infer element types and sizes of operators that anydml does not implement, by onnx."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 from anydml.errors import ModelError
 from anydml.onnx.graph import Opsets, plain_domain
 from anydml.onnx.tensors import numpy_type, tensor_type
-from anydml.onnx.values import Flowing, Tensor
+from anydml.onnx.values import GraphValue, Tensor
 
 
-def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[Flowing | None]) -> Iterator[Tensor | None]:
-    """A tensor for each output, None for what onnx cannot tell.
+def inferred(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Iterator[Tensor | None]:
+    """Yield a tensor per output; None if onnx cannot infer it.
 
     Args:
-        node: of any operator, valid.
-        opsets: the model's.
-        inputs: one a name; None where the name is empty, and where nothing is known.
+        node: a valid node of any operator.
+        opsets: opset versions of the model.
+        inputs: one per name; None for empty names and unknown values.
     """
     try:
         types = _types(node, opsets, inputs)
-    except Exception:  # onnx lets errors of all kinds pass through: what it cannot say stays unknown.
+    except Exception:  # onnx raises errors of many types if it cannot infer something.
         types = {}
     for name in node.output:
         yield _tensor(types[name]) if name in types else None
 
 
-def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[Flowing | None]) -> Mapping[str, TypeProto]:
+def _types(node: NodeProto, opsets: Opsets, inputs: Sequence[GraphValue | None]) -> Mapping[str, TypeProto]:
     if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
         return {}
     domain = plain_domain(node.domain)

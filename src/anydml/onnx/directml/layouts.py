@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anydml.onnx.directml.described import Described
-from anydml.onnx.moving import NotKnownError, packed
+from anydml.onnx.lowering import UnknownElementsError, packed
 from anydml.onnx.nodes.blocks import Scaled, block_order, coordinates, resized_axes, rounding, whole_scales
 from anydml.onnx.nodes.shaping import permutation
 from anydml.onnx.values import Tensor
@@ -44,7 +44,7 @@ def where(known: Described) -> OperatorDesc | None:
 
 
 def _broadcast(known: Described, tensor: Tensor, output: TensorDesc) -> TensorDesc:
-    """A tensor of the output's sizes that stands still along what it does not have."""
+    """Return the desc of a tensor broadcast to the output's sizes by strides of 0."""
     steps = packed(tensor.shape, 1)
     strides = tuple(0 if size == 1 else step for size, step in zip(tensor.shape, steps, strict=True))
     own = (0,) * (len(output.sizes) - len(strides)) + strides
@@ -69,9 +69,9 @@ def space_to_depth(known: Described) -> OperatorDesc | None:
 
 
 def upsample(known: Described) -> OperatorDesc | None:
-    """UPSAMPLE_2D where whole rows and columns of images are repeated, else RESAMPLE2."""
+    """UPSAMPLE_2D if rows and columns of images are repeated by integer factors, otherwise RESAMPLE2."""
     x = known.input(0)
-    axes = resized_axes(known.node, known.at, x, known.inputs)
+    axes = resized_axes(known.node, known.ctx, x, known.inputs)
     times = whole_scales(known.node, x.shape, axes)
     source, output = known.descs(x, known.output)
     if times is not None and len(times) >= 2 and all(n == 1 for n in times[:-2]):
@@ -90,20 +90,22 @@ ROUNDED = {
     "floor": ("DECREASING", 0.0),
     "ceil": ("INCREASING", 0.0),
 }
-"""RESAMPLE2's direction, and what is added to its InputPixelOffsets, as ONNX Runtime's provider has them."""
+"""Rounding direction of RESAMPLE2, and shift of its InputPixelOffsets, as in ONNX Runtime's provider."""
 
 
 def _place(mode: str, axis: Scaled, size: int) -> tuple[float, float, float]:
-    """Scale, InputPixelOffset and OutputPixelOffset of an axis: (y − Output) / Scale − Input is its place in the input.
+    """Return scale, InputPixelOffset and OutputPixelOffset of an axis.
+
+    Coordinate y of the result is read at (y − OutputPixelOffset) / scale − InputPixelOffset in the input.
 
     Raises:
-        NotKnownError: places may lie outside, where another value stands.
+        UnknownElementsError: the region may lie outside the input, which RESAMPLE2 does not support.
     """
     if axis == Scaled(size, 1.0):
-        # As it is, whatever the mode would make of it.
+        # An axis that is not resized is copied, whatever the mode.
         return 1.0, 0.0, 0.0
     if axis.region != (0.0, 1.0):
-        raise NotKnownError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
+        raise UnknownElementsError("DirectML has no operator that crops and resizes, which tf_crop_and_resize does")
     if mode == "align_corners":
         whole = axis.scale * size - 1
         return (whole / (size - 1) if whole and size > 1 else 1.0), 0.0, 0.0

@@ -46,7 +46,7 @@ def _not_empty(known: Described, tensors: Sequence[object]) -> list[Tensor]:
 def slice_(known: Described) -> OperatorDesc | None:
     """SLICE1."""
     x = known.input(0)
-    window = window_of(known.node, known.at, x, known.inputs)
+    window = window_of(known.node, known.ctx, x, known.inputs)
     source, output = known.descs(x, known.output)
     count = len(source.sizes)
     zeros = (0,) * (count - len(x.shape))
@@ -58,7 +58,7 @@ def tile(known: Described) -> OperatorDesc | None:
     """TILE."""
     x = known.input(0)
     source, output = known.descs(x, known.output)
-    repeats = integer_list(known.node, known.at, known.input(1), "repeats")
+    repeats = integer_list(known.node, known.ctx, known.input(1), "repeats")
     return TileOperatorDesc(source, output, filled_up(tuple(repeats), len(source.sizes)))
 
 
@@ -66,9 +66,9 @@ MODES = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap"
 
 
 def pad(known: Described) -> OperatorDesc | None:
-    """PADDING1, or, where something is cut off, SLICE1 first: then there is no one desc, and none is given."""
+    """PADDING1, or SLICE1 if all counts crop; None if both are needed, since a node has one desc."""
     x, node = known.input(0), known.node
-    before, after = pad_counts(node, known.at, x, known.inputs, pad_mode(node))
+    before, after = pad_counts(node, known.ctx, x, known.inputs, pad_mode(node))
     source, output = known.descs(x, known.output)
     zeros = (0,) * (len(source.sizes) - len(x.shape))
     if min((*before, *after, 0)) < 0:
@@ -79,7 +79,7 @@ def pad(known: Described) -> OperatorDesc | None:
     value = node.number("value", 0.0) if node.version < 11 else 0
     given = known.given(2) if node.version >= 11 else None
     if given is not None and pad_mode(node) == "constant":
-        value = known.at.known(node, given, "constant_value").reshape(()).item()
+        value = known.ctx.known(node, given, "constant_value").reshape(()).item()
     kind = known.type_of(x)
     value = float(value) if kind.dtype.kind == "f" else int(value)
     begin, end = zeros + tuple(before), zeros + tuple(after)

@@ -1,4 +1,4 @@
-"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX1, NONZERO_COORDINATES; and what anydml has no desc of."""
+"""FILL_VALUE_CONSTANT, FILL_VALUE_SEQUENCE, DIAGONAL_MATRIX1, NONZERO_COORDINATES, and operators without a desc."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anydml.operators import (
 from anydml.tensor import DataType, TensorDesc
 
 LEAST, MOST = -(2**31), 2**31 - 1
-"""Of an INT."""
+"""The range of an INT."""
 
 
 def constant_of_shape(known: Described) -> OperatorDesc | None:
@@ -28,7 +28,7 @@ def constant_of_shape(known: Described) -> OperatorDesc | None:
 def range_(known: Described) -> OperatorDesc | None:
     """FILL_VALUE_SEQUENCE."""
     (output,) = known.descs(known.output)
-    start, delta = (known.at.known(known.node, known.input(k), "start").reshape(()).item() for k in (0, 2))
+    start, delta = (known.ctx.known(known.node, known.input(k), "start").reshape(()).item() for k in (0, 2))
     return FillValueSequenceOperatorDesc(output, output.data_type, start, delta)
 
 
@@ -41,16 +41,16 @@ def eye_like(known: Described) -> OperatorDesc | None:
 
 
 def trilu(known: Described) -> OperatorDesc | None:
-    """DIAGONAL_MATRIX1 that puts zeros into the other triangle."""
+    """DIAGONAL_MATRIX1 that writes zeros to the other triangle."""
     source, output = known.descs(known.input(0), known.output)
     given = known.given(1)
-    k = 0 if given is None else int(known.at.known(known.node, given, "k").reshape(()).item())
+    k = 0 if given is None else int(known.ctx.known(known.node, given, "k").reshape(()).item())
     begin, end = (LEAST, k) if known.node.integer("upper", 1) else (k + 1, MOST)
     return DiagonalMatrix1OperatorDesc(source, output, output.data_type, 0, begin, end)
 
 
 def non_zero(known: Described) -> OperatorDesc | None:
-    """NONZERO_COORDINATES, as ONNX Runtime's provider has it: one count, and a row an element."""
+    """NONZERO_COORDINATES as in ONNX Runtime's provider: one count, and one row per element."""
     x = known.input(0)
     (source,) = known.descs(x)
     rows = filled_up((x.size, max(1, len(x.shape))), known.count())
@@ -59,5 +59,5 @@ def non_zero(known: Described) -> OperatorDesc | None:
 
 
 def other(name: str) -> Callable[[Described], OperatorDesc | None]:
-    """What says of a node that DirectML runs an operator there of which anydml has no desc."""
+    """Return a `describe` function for nodes whose DirectML operator anydml has no desc for."""
     return lambda known: not_ours(name)

@@ -1,5 +1,5 @@
-"""What each ONNX operator does, a file for each group of them; `anydml.onnx.table` lists them all.
+"""Implementations of the ONNX operators, one file per group; `anydml.onnx.table` lists all of them.
 
-A function here takes the node, what it asks for its inputs' elements (`Moving`), and its inputs. It checks them against
-ONNX's document of the operator, and says what moves. It does not know whether the graph runs.
+Each function takes a node, a `LoweringContext` and the inputs. It checks the inputs against ONNX's document of the
+operator, and composes the results. The context determines whether the graph runs, is traced, or is only analysed.
 """

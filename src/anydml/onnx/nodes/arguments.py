@@ -1,4 +1,4 @@
-"""Inputs of nodes: those that must be there, and those whose elements are sizes, axes or other numbers."""
+"""Read and check inputs of nodes: required and optional tensors, sequences, sizes, axes, scalars and indices."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from anydml.moves.move import Outside
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor, Tensors
+from anydml.onnx.lowering import LoweringContext
+from anydml.onnx.values import Array, GraphValue, Sizes, Tensor, TensorSequence
 from anydml.tracing.sizes import is_open
 
-Inputs = Sequence[Flowing | None]
+Inputs = Sequence[GraphValue | None]
 
 
 def required(node: Node, inputs: Inputs, index: int, name: str) -> Tensor:
-    """An input that must be there.
+    """Return a required input.
 
     Raises:
-        ModelError: it is not, or it is a sequence.
+        ModelError: the input is missing, or is a sequence.
     """
     value = optional(node, inputs, index, name)
     if value is None:
@@ -30,80 +30,80 @@ def required(node: Node, inputs: Inputs, index: int, name: str) -> Tensor:
 
 
 def optional(node: Node, inputs: Inputs, index: int, name: str) -> Tensor | None:
-    """An input that need not be there.
+    """Return an optional input; None if it is omitted.
 
     Raises:
-        ModelError: it is a sequence.
+        ModelError: the input is a sequence.
     """
     value = inputs[index] if index < len(inputs) else None
-    if isinstance(value, Tensors):
+    if isinstance(value, TensorSequence):
         raise node.error(f"input {index} ({name}) is a sequence", name, f"{name} must be a tensor")
     return value
 
 
-def sequence(node: Node, inputs: Inputs, index: int, name: str) -> Tensors:
-    """An input that is a sequence.
+def sequence(node: Node, inputs: Inputs, index: int, name: str) -> TensorSequence:
+    """Return a required input that is a sequence.
 
     Raises:
-        ModelError: it is missing, or a tensor.
+        ModelError: the input is missing, or is a tensor.
     """
     value = inputs[index] if index < len(inputs) else None
-    if not isinstance(value, Tensors):
+    if not isinstance(value, TensorSequence):
         raise node.error(f"input {index} ({name}) is no sequence", name, f"{name} must be a sequence")
     return value
 
 
-def vector(node: Node, at: Moving, inputs: Inputs, index: int, name: str) -> list[int] | None:
-    """The elements of an input that is one-dimensional, INT32 or INT64; None where it is not given.
+def vector(node: Node, ctx: LoweringContext, inputs: Inputs, index: int, name: str) -> list[int] | None:
+    """Return the elements of an optional 1-D input of INT32 or INT64; None if it is omitted.
 
     Raises:
-        ModelError: it has another type or rank.
+        ModelError: the input has another type or rank.
     """
     tensor = optional(node, inputs, index, name)
-    return None if tensor is None else integer_list(node, at, tensor, name)
+    return None if tensor is None else integer_list(node, ctx, tensor, name)
 
 
-def integer_list(node: Node, at: Moving, tensor: Tensor, name: str) -> list[int]:
-    """The elements of a one-dimensional integer tensor.
+def integer_list(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> list[int]:
+    """Return the elements of a 1-D tensor of INT32 or INT64.
 
     Raises:
-        ModelError: it has another type or rank.
+        ModelError: the tensor has another type or rank.
     """
     if tensor.dtype not in (np.int32, np.int64) or len(tensor.shape) != 1:
         what = f"{name} is {tensor.dtype} of shape {list(tensor.shape)}"
         raise node.error(what, name, f"{name} must be one-dimensional, INT32 or INT64")
-    found: list[int] = at.known(node, tensor, name).tolist()
+    found: list[int] = ctx.known(node, tensor, name).tolist()
     return found
 
 
-def scalar(node: Node, at: Moving, tensor: Tensor, name: str) -> Any:
-    """The element of an input that has one.
+def scalar(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> Any:
+    """Return the element of a tensor with one element.
 
     Raises:
-        ModelError: it has none, or several.
+        ModelError: the tensor has none, or several.
     """
     if tensor.size != 1:
         raise node.error(f"{name} has shape {list(tensor.shape)}", name, f"{name} must be a scalar")
-    return at.known(node, tensor, name).reshape(()).item()
+    return ctx.known(node, tensor, name).reshape(()).item()
 
 
-def whole(node: Node, at: Moving, tensor: Tensor, name: str) -> int:
-    """The element of an integer input that has one.
+def whole(node: Node, ctx: LoweringContext, tensor: Tensor, name: str) -> int:
+    """Return the element of an integer tensor with one element.
 
     Raises:
-        ModelError: it has none, several, or is of another type.
+        ModelError: the tensor has none, several, or another type.
     """
-    value = scalar(node, at, tensor, name)
+    value = scalar(node, ctx, tensor, name)
     if tensor.dtype.kind not in "iu":
         raise node.error(f"{name} is {tensor.dtype}", name, f"{name} must be an integer")
     return value if is_open((value,)) else operator.index(value)
 
 
 def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes", may_repeat: bool = False) -> list[int]:
-    """Axes from 0 to rank − 1, in the order given.
+    """Normalise axes to 0 … rank − 1, in the given order.
 
     Raises:
-        ModelError: one is outside, or there twice and may not be.
+        ModelError: an axis is out of range, or repeats although `may_repeat` is False.
     """
     found: list[int] = []
     for axis in axes:
@@ -117,10 +117,10 @@ def axes_of(node: Node, axes: Sequence[int], rank: int, name: str = "axes", may_
 
 
 def same_type(node: Node, first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
-    """Inputs of one type.
+    """Check that inputs, given with their names, have one type.
 
     Raises:
-        ModelError: one differs.
+        ModelError: a type differs.
     """
     for name, tensor in others:
         if tensor.dtype != first[1].dtype:
@@ -129,20 +129,20 @@ def same_type(node: Node, first: tuple[str, Tensor], *others: tuple[str, Tensor]
 
 
 def index_type(node: Node, tensor: Tensor, name: str = "indices") -> None:
-    """Indices of a type that ONNX has for them.
+    """Check that indices are INT32 or INT64.
 
     Raises:
-        ModelError: they are of another one.
+        ModelError: they have another type.
     """
     if tensor.dtype not in (np.int32, np.int64):
         raise node.error(f"{name} are {tensor.dtype}", name, f"{name} must be INT32 or INT64")
 
 
 def check_range(node: Node, indices: Array, size: int, axis: int, name: str = "indices") -> None:
-    """Indices inside an axis; negative ones count from its end.
+    """Check that indices are in the range of an axis, where negative ones count from its end.
 
     Raises:
-        ModelError: one is outside.
+        ModelError: an index is out of range.
     """
     if not indices.size:
         return
@@ -153,15 +153,15 @@ def check_range(node: Node, indices: Array, size: int, axis: int, name: str = "i
 
 
 def outside(indices: Tensor, otherwise: Outside = "clamp") -> Outside:
-    """What happens at an index outside: it is refused, unless all have been looked at (see `check_range`)."""
+    """Return how lookups treat indices out of range: refuse them, unless `check_range` has checked them already."""
     return "refuse" if indices.array is None else otherwise
 
 
 def sizes_of(node: Node, values: Sequence[int], name: str) -> Sizes:
-    """Sizes of a result.
+    """Return sizes of a result as a tuple.
 
     Raises:
-        ModelError: one is negative.
+        ModelError: a size is negative.
     """
     if any(size < 0 for size in values):
         raise node.error(f"{name} is {list(values)}", name, "sizes must be 0 or more")

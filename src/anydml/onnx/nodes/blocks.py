@@ -1,4 +1,4 @@
-"""Blocks of pixels: DepthToSpace, SpaceToDepth, Resize and Upsample to the nearest neighbour."""
+"""Blocks of pixels: DepthToSpace, SpaceToDepth, and Resize and Upsample by nearest neighbour."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, sizes_of, vector
 from anydml.onnx.nodes.picking import INDEX_BYTES, picked
 from anydml.onnx.nodes.shaping import repeated
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor
+from anydml.onnx.values import Array, GraphValue, Sizes, Tensor
 from anydml.text import counted
 
 ORDERS = ("DCR", "CRD")
@@ -35,8 +35,8 @@ def block_order(node: Node) -> str:
     return node.text("mode", "DCR", ORDERS)
 
 
-def depth_to_space(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Channels become blocks of pixels."""
+def depth_to_space(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """DepthToSpace: rearrange channels into blocks of pixels."""
     x, size = _image(node, inputs)
     n, c, h, w = x.shape
     if c % size**2:
@@ -44,19 +44,19 @@ def depth_to_space(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             f"{c} channels do not divide into blocks of {size}²", "input", "channels must divide by blocksize²"
         )
     depth = c // size**2
-    # Where rows and columns of a block stand among the channels.
+    # The channel axis consists of block rows, block columns and depth, in an order that depends on the mode.
     if block_order(node) == "DCR":
         apart, order = (n, size, size, depth, h, w), (0, 3, 4, 1, 5, 2)
     else:
         apart, order = (n, depth, size, size, h, w), (0, 1, 4, 2, 5, 3)
-    (value,) = at.values(x)
-    value = at.composer.reshape(value, apart).permute(order)
-    value = at.composer.reshape(value, (n, depth, h * size, w * size))
-    return (at.moved(node, value, x.dtype),)
+    (value,) = ctx.values(x)
+    value = ctx.composer.reshape(value, apart).permute(order)
+    value = ctx.composer.reshape(value, (n, depth, h * size, w * size))
+    return (ctx.result(node, value, x.dtype),)
 
 
-def space_to_depth(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Blocks of pixels become channels."""
+def space_to_depth(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """SpaceToDepth: rearrange blocks of pixels into channels."""
     x, size = _image(node, inputs)
     n, c, h, w = x.shape
     if h % size or w % size:
@@ -66,19 +66,19 @@ def space_to_depth(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             "both must divide by blocksize",
         )
     order = (0, 3, 5, 1, 2, 4) if block_order(node) == "DCR" else (0, 1, 3, 5, 2, 4)
-    (value,) = at.values(x)
-    value = at.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
-    value = at.composer.reshape(value, (n, c * size**2, h // size, w // size))
-    return (at.moved(node, value, x.dtype),)
+    (value,) = ctx.values(x)
+    value = ctx.composer.reshape(value, (n, c, h // size, size, w // size, size)).permute(order)
+    value = ctx.composer.reshape(value, (n, c * size**2, h // size, w // size))
+    return (ctx.result(node, value, x.dtype),)
 
 
 class Scaled(NamedTuple):
-    """An axis that is resized.
+    """A resized axis.
 
     Attributes:
-        size: the result's.
-        scale: the result's size to the input's, before it is rounded.
-        region: of interest, from 0 to 1.
+        size: size of the result.
+        scale: ratio of the result's size to the input's, before rounding.
+        region: region of interest, in the range 0 to 1.
     """
 
     size: int
@@ -86,37 +86,37 @@ class Scaled(NamedTuple):
     region: tuple[float, float] = (0.0, 1.0)
 
 
-def resize(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Resize and Upsample; the nearest neighbour is moved, other modes compute."""
+def resize(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Resize and Upsample in mode nearest; other modes compute and are refused."""
     x = required(node, inputs, 0, "X")
-    axes = resized_axes(node, at, x, inputs)
+    axes = resized_axes(node, ctx, x, inputs)
     result = tuple(axis.size for axis in axes)
     check_bytes(node, result, x.dtype.itemsize)
-    at.direct(x)
+    ctx.resolve_lookups(x)
     fill = _outside(node, x)
-    (value,) = at.values(x)
-    if 0 in result or not at.runs:
-        return (at.moved(node, Value(result, value.element_size, ()), x.dtype),)
+    (value,) = ctx.values(x)
+    if 0 in result or not ctx.runs:
+        return (ctx.result(node, Value(result, value.element_size, ()), x.dtype),)
     times = whole_scales(node, x.shape, axes)
     if times is not None:
-        return (at.moved(node, repeated(node, at, value, times, is_inner=True), x.dtype),)
-    at.ask(node, 3 * INDEX_BYTES * sum(result))
+        return (ctx.result(node, repeated(node, ctx, value, times, is_inner=True), x.dtype),)
+    ctx.require_memory(node, 3 * INDEX_BYTES * sum(result))
     for k, axis in enumerate(axes):
         size = value.sizes[k]
         if axis.size == size and axis.scale == 1 and axis.region == (0.0, 1.0):
             continue
         indices, first, last = _neighbours(node, axis, size)
-        value = picked(at, value, k, indices)
+        value = picked(ctx, value, k, indices)
         if first or last:
             around = [0] * len(result)
             before, after = [*around], [*around]
             before[k], after[k] = first, last
-            value = at.composer.pad(value, before, after, at.pattern(fill))
-    return (at.moved(node, value, x.dtype),)
+            value = ctx.composer.pad(value, before, after, ctx.pattern(fill))
+    return (ctx.result(node, value, x.dtype),)
 
 
 def whole_scales(node: Node, shape: Sizes, axes: Sequence[Scaled]) -> list[int] | None:
-    """How often each element is repeated, where that is all that is done."""
+    """Return the number of repetitions per axis, if resizing only repeats elements; otherwise None."""
     if coordinates(node) != "asymmetric" or rounding(node) != "floor":
         return None
     if any(not axis.scale.is_integer() or axis.size != old * axis.scale for old, axis in zip(shape, axes, strict=True)):
@@ -136,22 +136,22 @@ def _is_old(node: Node) -> bool:
 
 
 def coordinates(node: Node) -> str:
-    """How places of results are those of the input."""
+    """Return the mode that maps coordinates of the result to the input."""
     if _is_old(node):
         return "asymmetric"
     return node.text("coordinate_transformation_mode", "half_pixel", COORDINATES)
 
 
 def rounding(node: Node) -> str:
-    """Which neighbour is the nearest."""
+    """Return the mode that rounds coordinates to the nearest neighbour."""
     return "floor" if _is_old(node) else node.text("nearest_mode", "round_prefer_floor", ROUNDINGS)
 
 
 def check_nearest(node: Node) -> None:
-    """Nothing is computed.
+    """Check that the attribute `mode` is nearest.
 
     Raises:
-        ModelError: the attribute `mode` is another than nearest.
+        ModelError: it is another mode, which computes.
     """
     mode = node.text("mode", "nearest", ("nearest", "linear", "bilinear", "cubic"))
     if mode != "nearest":
@@ -159,18 +159,18 @@ def check_nearest(node: Node) -> None:
         raise node.computes(message, "mode", "mode must be nearest")
 
 
-def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scaled]:
-    """Every axis, resized or not.
+def resized_axes(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs) -> list[Scaled]:
+    """Return the scaling of every axis, including those that are not resized.
 
     Raises:
-        ModelError: a scale or a size is wrong, both or none is given, or the mode is another than nearest.
+        ModelError: a scale or size is invalid, both or neither are given, or the mode is not nearest.
     """
     check_nearest(node)
     rank = len(x.shape)
     given = node.integers("axes") if node.version >= 18 else None
     axes = [*range(rank)] if given is None else axes_of(node, given, rank)
     old = [x.shape[axis] for axis in axes]
-    scales, sizes = _wanted(node, at, inputs)
+    scales, sizes = _wanted(node, ctx, inputs)
     if (scales is None) == (sizes is None):
         raise node.error("has both or none of scales and sizes", "scales", "one of them must be given")
     count = len(scales if sizes is None else sizes)  # type: ignore[arg-type]  # one of them is given
@@ -192,27 +192,27 @@ def resized_axes(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> list[Scal
         sizes = [math.floor(size * scale) for size, scale in zip(old, scales, strict=True)]
     if any(new and not size for new, size in zip(sizes, old, strict=True)):
         raise node.error(f"X has shape {list(x.shape)}", "X", "there must be an element to read")
-    regions = _regions(node, at, inputs, len(axes))
+    regions = _regions(node, ctx, inputs, len(axes))
     found = [Scaled(size, 1.0) for size in x.shape]
     for k, axis in enumerate(axes):
         found[axis] = Scaled(sizes[k], scales[k], regions[k])
     return found
 
 
-def _wanted(node: Node, at: Moving, inputs: Inputs) -> tuple[list[float] | None, list[int] | None]:
+def _wanted(node: Node, ctx: LoweringContext, inputs: Inputs) -> tuple[list[float] | None, list[int] | None]:
     if node.operator == "Upsample" and node.version < 9:
         if node.version < 7:
             height, width = node.number("height_scale", 0), node.number("width_scale", 0)
             return [1.0, 1.0, height, width], None
         return node.numbers("scales"), None
     tensor = optional(node, inputs, 1 if _is_old(node) else 2, "scales")
-    sizes = None if _is_old(node) else vector(node, at, inputs, 3, "sizes")
+    sizes = None if _is_old(node) else vector(node, ctx, inputs, 3, "sizes")
     if tensor is None or (not tensor.size and sizes is not None):
         return None, sizes
     if tensor.dtype != np.float32 or len(tensor.shape) != 1:
         what = f"scales is {tensor.dtype} of shape {list(tensor.shape)}"
         raise node.error(what, "scales", "scales must be FLOAT and one-dimensional")
-    return [float(scale) for scale in at.known(node, tensor, "scales").tolist()], sizes
+    return [float(scale) for scale in ctx.known(node, tensor, "scales").tolist()], sizes
 
 
 POLICIES = ("stretch", "not_larger", "not_smaller")
@@ -228,31 +228,31 @@ def _kept_ratio(
     return [math.floor(scale * size + 0.5) for size in old], [scale] * len(old)
 
 
-def _regions(node: Node, at: Moving, inputs: Inputs, count: int) -> list[tuple[float, float]]:
+def _regions(node: Node, ctx: LoweringContext, inputs: Inputs, count: int) -> list[tuple[float, float]]:
     if coordinates(node) != "tf_crop_and_resize":
         return [(0.0, 1.0)] * count
     roi = required(node, inputs, 1, "roi")
     if roi.shape != (2 * count,) or roi.dtype.kind != "f":
         what = f"roi is {roi.dtype} of shape {list(roi.shape)}"
         raise node.error(what, "roi", "roi must have a first and a last place for each axis")
-    places = [float(place) for place in at.known(node, roi, "roi").tolist()]
+    places = [float(place) for place in ctx.known(node, roi, "roi").tolist()]
     if not all(map(math.isfinite, places)):
         raise node.error(f"roi is {places}", "roi", "places must be finite")
     return [*zip(places[:count], places[count:], strict=True)]
 
 
 def _outside(node: Node, x: Tensor) -> Array:
-    """What stands outside the input, as an array of one element."""
+    """Return the element for coordinates outside the input, as a 0-d array."""
     number: Any = "" if x.dtype.hasobject else 0 if _is_old(node) else node.number("extrapolation_value", 0.0)
     with np.errstate(all="ignore"):
         return np.array(number).astype(x.dtype)
 
 
 def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
-    """The indices of the nearest neighbours, and how many at both ends have none inside."""
+    """Return the indices of the nearest neighbours, and the numbers of elements outside at the start and the end."""
     mode = coordinates(node)
     y, scale = np.arange(axis.size, dtype=np.float64), axis.scale
-    # Exact where the scale is that of the sizes: a place halfway between two neighbours stays there.
+    # Divide exactly if the scale is the ratio of sizes, so that ties between two neighbours stay ties.
     is_exact = scale == axis.size / size
 
     def scaled(places: Array) -> Array:
@@ -289,5 +289,5 @@ def _neighbours(node: Node, axis: Scaled, size: int) -> tuple[Array, int, int]:
     inside = np.flatnonzero(~outside)
     if not inside.size:
         return indices[:0], axis.size, 0
-    # Places go in one direction: those outside are at the ends.
+    # Coordinates are monotonic, so those outside are at the ends.
     return indices[inside[0] : inside[-1] + 1], int(inside[0]), axis.size - 1 - int(inside[-1])

@@ -8,13 +8,13 @@ import numpy as np
 
 from anydml.moves.move import Access, Lookup, Move
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import Inputs, optional, required, same_type
-from anydml.onnx.values import Flowing, Sizes
+from anydml.onnx.values import GraphValue, Sizes
 
 
-def tensor_scatter(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """A cache with an update along an axis, from an index of its own on in each sample; circular ones go round."""
+def tensor_scatter(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Write an update into a cache along an axis, at one start index per sample; circular caches wrap around."""
     x, update = required(node, inputs, 0, "past_cache"), required(node, inputs, 1, "update")
     given = optional(node, inputs, 2, "write_indices")
     same_type(node, ("past_cache", x), ("update", update))
@@ -31,19 +31,19 @@ def tensor_scatter(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if given is not None and (given.shape != x.shape[:1] or given.dtype != np.int64):
         message = f"write_indices is {given.dtype} of shape {list(given.shape)}"
         raise node.error(message, "write_indices", "write_indices must be INT64, one a sample")
-    known = at.stored(update, *(() if given is None else (given,)))
+    known = ctx.stored(update, *(() if given is None else (given,)))
     first = np.zeros(x.shape[:1], np.int64) if given is None else given.array
     if not known or first is None or 0 in update.shape:
-        (value,) = at.values(x)
-        return (at.moved(node, value, x.dtype),)
+        (value,) = ctx.values(x)
+        return (ctx.result(node, value, x.dtype),)
     outside = (first < 0) | (first + count > most)
     if not is_circular and outside.any():
         message = f"an index is {first[outside][0]}, but an update of {count} goes into {most}"
         raise node.error(message, "write_indices", "what is written must lie in past_cache")
-    at.ask(node, 8 * len(first) * count)
-    value, new = at.values(x, update)
-    index = at.source((first[:, None] + np.arange(count)) % most)
-    by, source = at.access(index), at.access(new)
+    ctx.require_memory(node, 8 * len(first) * count)
+    value, new = ctx.values(x, update)
+    index = ctx.source((first[:, None] + np.arange(count)) % most)
+    by, source = ctx.access(index), ctx.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         assert isinstance(by, Access), "indices are stored"
@@ -52,4 +52,4 @@ def tensor_scatter(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         still = (*strides[:axis], 0, *strides[axis + 1 :])
         return (Move(update.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
 
-    return (at.overwritten(node, value, x.dtype, write),)
+    return (ctx.overwritten_result(node, value, x.dtype, write),)

@@ -1,7 +1,7 @@
-"""The few nodes that NumPy computes: Cast, CastLike, and arithmetic on shapes.
+"""The few nodes that NumPy computes: Cast, CastLike, and shape arithmetic.
 
-Exporters write sizes as graphs: of Shape, Gather, Mul, Concat … A graph would stop at each of them, so that arithmetic
-on at most `FEW` elements is folded: 64-bit integers and booleans, and lists of floats, as scales are.
+Exporters compute sizes in the graph by Shape, Gather, Mul, Concat … To support such graphs, arithmetic is evaluated on
+at most `FEW` elements: 64-bit integers and booleans, and 1-D floats such as scales.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving
+from anydml.onnx.lowering import LoweringContext
 from anydml.onnx.nodes.arguments import Inputs, axes_of, required, vector
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import TEXT, numpy_type, type_name
-from anydml.onnx.values import FEW, Array, Flowing, Tensor
+from anydml.onnx.values import FEW, Array, GraphValue, Tensor
 
 CAST_BYTES = 24
-"""Bytes that casting an element takes beside the result: through floats, and masks of what saturates."""
+"""Temporary memory in bytes per element of a cast: intermediate floats, and masks for saturation."""
 
 ROUNDINGS = ("up", "down", "nearest")
 
 
-def cast(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The elements as another type, by NumPy and ml_dtypes."""
+def cast(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Cast: convert elements by NumPy and ml_dtypes."""
     x = required(node, inputs, 0, "input")
-    return (_cast(node, at, x, _target(node)),)
+    return (_cast(node, ctx, x, _target(node)),)
 
 
-def cast_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """As the type of the second input."""
+def cast_like(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """CastLike: convert elements to the type of the second input."""
     x, like = required(node, inputs, 0, "input"), required(node, inputs, 1, "target_type")
-    return (_cast(node, at, x, helper.np_dtype_to_tensor_dtype(like.dtype)),)
+    return (_cast(node, ctx, x, helper.np_dtype_to_tensor_dtype(like.dtype)),)
 
 
 def _target(node: Node) -> int:
@@ -50,20 +50,20 @@ def _target(node: Node) -> int:
     return kind
 
 
-def _cast(node: Node, at: Moving, x: Tensor, kind: int) -> Tensor:
+def _cast(node: Node, ctx: LoweringContext, x: Tensor, kind: int) -> Tensor:
     dtype = numpy_type(kind)
     assert dtype is not None, "it is a type"
     if dtype == x.dtype:
         return x
     saturates = bool(node.integer("saturate", 1)) if node.version >= 19 else True
     rounding = node.text("round_mode", "up", ROUNDINGS) if node.version >= 24 else "up"
-    if not at.stored(x) or x.array is None:
-        return at.computed(node, x.shape, dtype, lambda: np.empty(0))
+    if not ctx.stored(x) or x.array is None:
+        return ctx.computed_result(node, x.shape, dtype, lambda: np.empty(0))
     array = x.array
     if array.dtype != x.dtype:
         if dtype == np.int64 and x.dtype == np.int32:
-            # Open sizes of less than 32 bits.
-            return at.computed(node, x.shape, dtype, lambda: array)
+            # Open sizes: INT32 objects become INT64 objects unchanged.
+            return ctx.computed_result(node, x.shape, dtype, lambda: array)
         array = array.astype(x.dtype)
 
     def make() -> Array:
@@ -75,7 +75,7 @@ def _cast(node: Node, at: Moving, x: Tensor, kind: int) -> Tensor:
             raise node.error(message, "to", "every element must have a value of the other type") from None
 
     more = CAST_BYTES * x.size + (8 + TEXT + 4 * 32) * x.size * dtype.hasobject
-    return at.computed(node, x.shape, dtype, make, more)
+    return ctx.computed_result(node, x.shape, dtype, make, more)
 
 
 def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array:
@@ -84,7 +84,7 @@ def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array
     if kind == TensorProto.STRING:
         return np.array([str(item) for item in array.reshape(-1)], object).reshape(array.shape)
     if array.dtype.hasobject:
-        # Text is read as numbers are written, floats before integers: "3" and "3.0", "-inf", "1e3".
+        # Integer types parse integers, all others floats such as "3.0", "-inf" and "1e3".
         whole = numpy_type(kind)
         reads = int if whole is not None and whole.kind in "iu" else float
         array = np.array([reads(item) for item in array.reshape(-1)]).reshape(array.shape)
@@ -93,7 +93,7 @@ def _converted(array: Array, kind: int, saturates: bool, rounding: str) -> Array
 
 
 def _divided(a: Array, b: Array) -> Array:
-    """Integers are divided towards zero."""
+    """Divide; integers are rounded towards zero."""
     if a.dtype.kind == "f":
         return np.divide(a, b)
     quotient = np.abs(a) // np.abs(b)
@@ -113,13 +113,13 @@ UNARY: Mapping[str, Callable[[Array], Array]] = {
     "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Abs": np.abs, "Not": np.logical_not,
 }  # fmt: skip
 ARITHMETIC = frozenset((*BINARY, *UNARY, "Mod", "ReduceProd"))
-"""Operators that compute on anything but shapes."""
+"""Arithmetic operators, supported on shapes only."""
 
 _LOGIC = ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Not")
 
 
-def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """An operator of one, two or more inputs on few elements."""
+def arithmetic(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Evaluate an elementwise operator on few elements."""
     count = 1 if node.operator in UNARY else max(1, len(inputs))
     tensors = [required(node, inputs, k, f"input {k}") for k in range(count)]
     shape = broadcast_sizes(node, *(tensor.shape for tensor in tensors))
@@ -129,8 +129,8 @@ def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             message = f"inputs are {tensors[0].dtype} and {tensor.dtype}"
             raise node.error(message, "inputs", "inputs must have one type")
     dtype = np.dtype(bool) if node.operator in _LOGIC else tensors[0].dtype
-    if not at.stored(*tensors):
-        return (at.computed(node, shape, dtype, lambda: np.empty(0)),)
+    if not ctx.stored(*tensors):
+        return (ctx.computed_result(node, shape, dtype, lambda: np.empty(0)),)
     arrays = [tensor.array for tensor in tensors if tensor.array is not None]
     if node.operator in ("Div", "Mod") and dtype.kind in "iu" and not np.all(arrays[1]):
         raise node.error("divides by 0", "B", "integers must not be divided by 0")
@@ -147,7 +147,7 @@ def arithmetic(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         is_open = dtype.kind == "i" and any(array.dtype.hasobject for array in arrays)
         return np.array(found, object if is_open else dtype).reshape(shape)
 
-    return (at.computed(node, shape, dtype, make, 8 * FEW),)
+    return (ctx.computed_result(node, shape, dtype, make, 8 * FEW),)
 
 
 def _check_few(node: Node, tensor: Tensor, count: int) -> None:
@@ -157,23 +157,23 @@ def _check_few(node: Node, tensor: Tensor, count: int) -> None:
         raise node.computes(message, None, f"only arithmetic on shapes is folded: {FEW} 64-bit integers at most")
 
 
-def reduce_prod(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The product of few elements, along axes."""
+def reduce_prod(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """ReduceProd: multiply few elements along axes."""
     x = required(node, inputs, 0, "data")
     _check_few(node, x, x.size)
     rank = len(x.shape)
-    given = node.integers("axes") if node.version < 18 else vector(node, at, inputs, 1, "axes")
+    given = node.integers("axes") if node.version < 18 else vector(node, ctx, inputs, 1, "axes")
     keeps = bool(node.integer("keepdims", 1))
     axes = [*range(rank)] if not given else axes_of(node, given, rank)
     if not given and node.version >= 18 and node.integer("noop_with_empty_axes", 0):
         axes = []
     sizes = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keeps or k not in axes)
-    if not at.stored(x) or x.array is None:
-        return (at.computed(node, sizes, x.dtype, lambda: np.empty(0)),)
+    if not ctx.stored(x) or x.array is None:
+        return (ctx.computed_result(node, sizes, x.dtype, lambda: np.empty(0)),)
     array = x.array
 
     def make() -> Array:
         with np.errstate(all="ignore"):
             return np.array(np.prod(array, axis=tuple(axes), keepdims=keeps, dtype=array.dtype), array.dtype)
 
-    return (at.computed(node, sizes, x.dtype, make, 8 * FEW),)
+    return (ctx.computed_result(node, sizes, x.dtype, make, 8 * FEW),)

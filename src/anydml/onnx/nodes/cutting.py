@@ -1,4 +1,4 @@
-"""Parts and wholes: Split, Slice, Concat, SplitTraining, ConcatTraining, Pad, CenterCropPad, Compress."""
+"""Split, Slice, Concat, SplitTraining, ConcatTraining, Pad, CenterCropPad and Compress."""
 
 from __future__ import annotations
 
@@ -8,59 +8,59 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, sizes_of, vector
 from anydml.onnx.nodes.picking import extended, picked
 from anydml.onnx.parameters import Window, slice_window, split_parts
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor, integers
+from anydml.onnx.values import Array, GraphValue, Sizes, Tensor, integers
 from anydml.operators.join import joined_shape
 from anydml.text import counted
 
 
-def split(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def split(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """Split and SplitTraining."""
     x = required(node, inputs, 0, "input")
-    axis, sizes = split_parts(node, x.shape, vector(node, at, inputs, 1, "split"))
-    (value,) = at.values(x, times=len(sizes))
-    return [at.moved(node, part, x.dtype) for part in cut(at, value, axis, sizes)]
+    axis, sizes = split_parts(node, x.shape, vector(node, ctx, inputs, 1, "split"))
+    (value,) = ctx.values(x, times=len(sizes))
+    return [ctx.result(node, part, x.dtype) for part in cut(ctx, value, axis, sizes)]
 
 
-def cut(at: Moving, value: Value, axis: int, sizes: Sequence[int]) -> Iterable[Value]:
-    """Parts of a value along an axis, one after the other."""
+def cut(ctx: LoweringContext, value: Value, axis: int, sizes: Sequence[int]) -> Iterable[Value]:
+    """Yield consecutive parts of a value along an axis."""
     start, rank = 0, len(value.sizes)
     for size in sizes:
         starts, shape = [0] * rank, [*value.sizes]
         starts[axis], shape[axis] = start, size
-        yield at.composer.slice(value, starts, shape, [1] * rank)
+        yield ctx.composer.slice(value, starts, shape, [1] * rank)
         start += size
 
 
-def slice_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def slice_(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """Slice."""
     x = required(node, inputs, 0, "data")
-    window = window_of(node, at, x, inputs)
+    window = window_of(node, ctx, x, inputs)
     starts = [
         offset + (size - 1 if stride < 0 and size else 0)
         for offset, size, stride in zip(window.offsets, window.sizes, window.strides, strict=True)
     ]
-    (value,) = at.values(x)
-    return (at.moved(node, at.composer.slice(value, starts, window.taken, window.strides), x.dtype),)
+    (value,) = ctx.values(x)
+    return (ctx.result(node, ctx.composer.slice(value, starts, window.taken, window.strides), x.dtype),)
 
 
-def window_of(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> Window:
-    """The window of Slice."""
+def window_of(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs) -> Window:
+    """Return the window of a Slice node."""
     names = enumerate(("starts", "ends", "axes", "steps"), 1)
-    return slice_window(node, x.shape, *(vector(node, at, inputs, i, name) for i, name in names))
+    return slice_window(node, x.shape, *(vector(node, ctx, inputs, i, name) for i, name in names))
 
 
-def concat(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def concat(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """Concat and ConcatTraining."""
     parts = [required(node, inputs, i, f"inputs[{i}]") for i in range(max(len(inputs), 1))]
     axis, lengths, _ = joined_axis(node, parts)
-    joined = at.moved(node, at.composer.join(at.values(*parts), axis), parts[0].dtype)
+    joined = ctx.result(node, ctx.composer.join(ctx.values(*parts), axis), parts[0].dtype)
     if node.operator == "Concat":
         return (joined,)
-    return joined, at.given(node, integers(lengths))
+    return joined, ctx.known_result(node, integers(lengths))
 
 
 def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]:
@@ -76,47 +76,47 @@ def joined_axis(node: Node, parts: Sequence[Tensor]) -> tuple[int, Sizes, Sizes]
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
-def pad(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """More around, or, where counts are negative, less: that is cut off first."""
+def pad(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Pad: negative counts crop, which is done first."""
     x = required(node, inputs, 0, "data")
     mode = pad_mode(node)
-    before, after = pad_counts(node, at, x, inputs, mode)
-    element = _padding(node, at, x, inputs) if mode == "constant" else None
+    before, after = pad_counts(node, ctx, x, inputs, mode)
+    element = _padding(node, ctx, x, inputs) if mode == "constant" else None
     sizes = tuple(map(sum, zip(x.shape, before, after, strict=True)))
     check_bytes(node, sizes_of(node, sizes, "pads"), x.dtype.itemsize)
-    (value,) = at.values(x)
-    value = cropped(at, value, [max(0, -n) for n in before], [max(0, -n) for n in after])
+    (value,) = ctx.values(x)
+    value = cropped(ctx, value, [max(0, -n) for n in before], [max(0, -n) for n in after])
     before, after = [max(0, n) for n in before], [max(0, n) for n in after]
     if 0 in sizes:
         value = Value(sizes, value.element_size, ())
     elif element is not None:
-        value = at.composer.pad(value, before, after, at.pattern(element))
+        value = ctx.composer.pad(value, before, after, ctx.pattern(element))
     else:
         for axis, (first, last) in enumerate(zip(before, after, strict=True)):
             if (first or last) and not value.sizes[axis]:
                 raise node.error(f"axis {axis} is empty", "mode", f"mode {mode} repeats elements that are there")
-            value = extended(node, at, value, axis, (first, last), mode)
-    return (at.moved(node, value, x.dtype),)
+            value = extended(node, ctx, value, axis, (first, last), mode)
+    return (ctx.result(node, value, x.dtype),)
 
 
 def pad_mode(node: Node) -> str:
-    """The attribute `mode`; wrap is new in version 19."""
+    """Return the attribute `mode`; wrap requires version 19."""
     return node.text("mode", "constant", MODES if node.version >= 19 else MODES[:3])
 
 
-def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs, mode: str) -> tuple[list[int], list[int]]:
-    """Counts before and after each axis.
+def pad_counts(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs, mode: str) -> tuple[list[int], list[int]]:
+    """Return the numbers of elements to add before and after each axis; negative ones crop.
 
     Raises:
-        ModelError: they are not two for each axis, or cut off more than there is. What constants are put around may
-            lose more than it has, where as much is put there.
+        ModelError: there are not two counts per axis, or they crop more elements than the axis has. In mode constant,
+            one end may crop more if the other end adds as many elements.
     """
     rank = len(x.shape)
     if node.version < 11:
         pads = node.integers("paddings" if node.version < 2 else "pads")
     else:
-        pads = vector(node, at, inputs, 1, "pads")
-    given = vector(node, at, inputs, 3, "axes") if node.version >= 18 else None
+        pads = vector(node, ctx, inputs, 1, "pads")
+    given = vector(node, ctx, inputs, 3, "axes") if node.version >= 18 else None
     axes = [*range(rank)] if given is None else axes_of(node, given, rank)
     if pads is None or len(pads) != 2 * len(axes):
         count = 0 if pads is None else len(pads)
@@ -132,13 +132,13 @@ def pad_counts(node: Node, at: Moving, x: Tensor, inputs: Inputs, mode: str) -> 
             if mode != "constant" or result < 0:
                 message = f"pads cut {before[axis]} and {after[axis]} from axis {axis}, which has size {size}"
                 raise node.error(message, "pads", "no more may be cut off than there is")
-            # Nothing of the axis is left: all of it is what is put there.
+            # The whole axis is cropped; the result is all padding.
             before[axis], after[axis] = -size, result
     return before, after
 
 
-def _padding(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> Array:
-    """The element that is put around, as an array of one."""
+def _padding(node: Node, ctx: LoweringContext, x: Tensor, inputs: Inputs) -> Array:
+    """Return the padding element as a 0-d array."""
     if node.version < 11:
         return np.array(node.number("value", 0.0)).astype(x.dtype)
     given = optional(node, inputs, 2, "constant_value")
@@ -147,19 +147,19 @@ def _padding(node: Node, at: Moving, x: Tensor, inputs: Inputs) -> Array:
     if given.dtype != x.dtype or given.size != 1:
         what = f"constant_value is {given.dtype} of shape {list(given.shape)}, but data is {x.dtype}"
         raise node.error(what, "constant_value", "constant_value must be a scalar of the data's type")
-    return given.array.reshape(()) if at.stored(given) and given.array is not None else np.zeros((), x.dtype)
+    return given.array.reshape(()) if ctx.stored(given) and given.array is not None else np.zeros((), x.dtype)
 
 
-def cropped(at: Moving, value: Value, before: Sequence[int], after: Sequence[int]) -> Value:
-    """A value without so many elements at both ends of each axis."""
+def cropped(ctx: LoweringContext, value: Value, before: Sequence[int], after: Sequence[int]) -> Value:
+    """Remove elements at both ends of each axis."""
     sizes = [size - first - last for size, first, last in zip(value.sizes, before, after, strict=True)]
-    return at.composer.slice(value, before, sizes, [1] * len(sizes))
+    return ctx.composer.slice(value, before, sizes, [1] * len(sizes))
 
 
-def center_crop_pad(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The middle of axes that are too long, zeros on both sides of those that are too short."""
+def center_crop_pad(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """CenterCropPad: crop axes that are too long to their middle, and pad those that are too short with zeros."""
     x = required(node, inputs, 0, "input_data")
-    wanted = vector(node, at, inputs, 1, "shape")
+    wanted = vector(node, ctx, inputs, 1, "shape")
     given = node.integers("axes")
     axes = [*range(len(x.shape))] if given is None else axes_of(node, given, len(x.shape))
     if wanted is None or len(wanted) != len(axes):
@@ -173,19 +173,19 @@ def center_crop_pad(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]
         sizes[axis] = size
     check_bytes(node, tuple(sizes), x.dtype.itemsize)
     more = [size - old for size, old in zip(sizes, x.shape, strict=True)]
-    (value,) = at.values(x)
-    value = cropped(at, value, [max(0, -n) // 2 for n in more], [-(min(0, n) // 2) for n in more])
+    (value,) = ctx.values(x)
+    value = cropped(ctx, value, [max(0, -n) // 2 for n in more], [-(min(0, n) // 2) for n in more])
     zero = np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
     before, after = [max(0, n) // 2 for n in more], [(max(0, n) + 1) // 2 for n in more]
     if 0 in sizes:
         value = Value(tuple(sizes), value.element_size, ())
     else:
-        value = at.composer.pad(value, before, after, at.pattern(zero))
-    return (at.moved(node, value, x.dtype),)
+        value = ctx.composer.pad(value, before, after, ctx.pattern(zero))
+    return (ctx.result(node, value, x.dtype),)
 
 
-def compress(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The elements, or the slices along an axis, where a condition holds."""
+def compress(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Compress: select the elements, or the slices along an axis, where a condition holds."""
     x = required(node, inputs, 0, "input")
     condition = required(node, inputs, 1, "condition")
     if condition.dtype != bool or len(condition.shape) != 1:
@@ -194,13 +194,13 @@ def compress(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     given = node.integer("axis")
     axis = 0 if given is None else node.axis(len(x.shape))
     size = x.size if given is None else x.shape[axis]
-    indices = np.flatnonzero(at.known(node, condition, "condition"))
+    indices = np.flatnonzero(ctx.known(node, condition, "condition"))
     if indices.size and indices[-1] >= size:
         message = f"condition holds at {indices[-1]}, but axis {axis} has size {size}"
         raise node.error(message, "condition", "condition must be no longer than the axis")
     if given is not None:
-        at.direct(x)
-    (value,) = at.values(x)
+        ctx.resolve_lookups(x)
+    (value,) = ctx.values(x)
     if given is None:
-        value = at.composer.reshape(value, (size,))
-    return (at.moved(node, picked(at, value, axis, indices), x.dtype),)
+        value = ctx.composer.reshape(value, (size,))
+    return (ctx.result(node, picked(ctx, value, axis, indices), x.dtype),)

@@ -1,4 +1,4 @@
-"""Elements by indices that are data: Gather, GatherElements, GatherND, and ReverseSequence."""
+"""Selection by indices: Gather, GatherElements, GatherND and ReverseSequence."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from anydml.infer import picked_axis
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, check_range, index_type, outside, required
 from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.parameters import picked_sizes
 from anydml.onnx.tensors import check_rank
-from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.onnx.values import GraphValue, Sizes, Tensor
 from anydml.text import counted
 
 
-def pick(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """``result[lead, i, trail] = data[lead, indices[i], trail]``."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
@@ -27,41 +27,43 @@ def pick(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     rank, count = len(indices.shape), indices.size
     picked_axis(node.operator, x.shape, axis, rank, count, indices.dtype)
     check_bytes(node, shape, x.dtype.itemsize)
-    at.direct(x)
-    if at.look(indices) and indices.array is not None:
+    ctx.resolve_lookups(x)
+    if ctx.readable(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
-    value, index = at.values(x, indices)
+    value, index = ctx.values(x, indices)
     if 0 in shape:
-        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
-    return (at.moved(node, at.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
+        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
+    return (ctx.result(node, ctx.composer.pick(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
 
 
-def pick_along(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick_along(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """``result[lead, j, trail] = data[lead, indices[lead, j, trail], trail]``."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
     axis = node.axis(len(x.shape))
     check_elements(node, x.shape, indices.shape, axis)
-    at.direct(x)
-    if at.look(indices) and indices.array is not None:
+    ctx.resolve_lookups(x)
+    if ctx.readable(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
-    value, index = at.values(x, indices)
+    value, index = ctx.values(x, indices)
     if 0 in indices.shape:
-        return (at.moved(node, Value(indices.shape, value.element_size, ()), x.dtype),)
+        return (ctx.result(node, Value(indices.shape, value.element_size, ()), x.dtype),)
     if not x.shape[axis]:
         raise node.error(
             f"axis {axis} of data is empty, but there are indices", "data", "there must be an element to read"
         )
     sizes = (*indices.shape[:axis], x.shape[axis], *indices.shape[axis + 1 :])
-    value = at.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
-    return (at.moved(node, at.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),)
+    value = ctx.composer.slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
+    return (
+        ctx.result(node, ctx.composer.pick_along(value, index, indices.dtype.name, axis, outside(indices)), x.dtype),
+    )
 
 
 def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
-    """Indices of the data's rank, and nowhere larger but along the axis.
+    """Check that indices have the rank of the data, and are no larger than it except along the axis.
 
     Raises:
-        ModelError: they are not.
+        ModelError: they do not.
     """
     fits = len(data) == len(indices) and all(
         k == axis or n <= size for k, (n, size) in enumerate(zip(indices, data, strict=True))
@@ -71,7 +73,7 @@ def check_elements(node: Node, data: Sizes, indices: Sizes, axis: int) -> None:
         raise node.error(message, "indices", "indices must be no larger than data but along axis")
 
 
-def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def pick_points(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """``result[b, i] = data[b, indices[b, i, :]]``, with `batch_dims` dimensions b."""
     x, indices = required(node, inputs, 0, "data"), required(node, inputs, 1, "indices")
     index_type(node, indices)
@@ -81,33 +83,33 @@ def pick_points(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     shape = (*indices.shape[:-1], *x.shape[batch + count :])
     check_rank(f"{node.label}: the result", len(shape))
     check_bytes(node, shape, x.dtype.itemsize)
-    at.direct(x)
-    check_tuple_range(node, at, indices, x.shape[batch:])
-    value, index = at.values(x, indices)
+    ctx.resolve_lookups(x)
+    check_tuple_range(node, ctx, indices, x.shape[batch:])
+    value, index = ctx.values(x, indices)
     if 0 in shape:
-        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
+        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
     if 0 in x.shape[batch : batch + count]:
         raise node.error("data is empty, but there are indices", "data", "there must be an element to read")
-    if not at.runs:
-        return (at.moved(node, Value(shape, value.element_size, ()), x.dtype),)
-    # The batch is looked up too, by numbers that count it: all of it is one lookup for each axis.
+    if not ctx.runs:
+        return (ctx.result(node, Value(shape, value.element_size, ()), x.dtype),)
+    # Batch axes are looked up, too, by their own coordinates, so that there is one lookup per axis.
     rank, places = len(indices.shape) - 1, []
-    at.ask(node, INDEX_BYTES * sum(x.shape[:batch]))
+    ctx.require_memory(node, INDEX_BYTES * sum(x.shape[:batch]))
     for k in range(batch):
         counting = np.arange(x.shape[k], dtype=np.int64).reshape(-1, *(1,) * (rank - k - 1))
-        places.append((k, at.composer.broadcast(at.source(counting), indices.shape[:-1]), "int64"))
+        places.append((k, ctx.composer.broadcast(ctx.source(counting), indices.shape[:-1]), "int64"))
     for k in range(count):
         sizes = (*indices.shape[:-1], 1)
-        column = at.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
-        places.append((batch + k, at.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
-    return (at.moved(node, at.composer.pick_points(value, places, outside(indices)), x.dtype),)
+        column = ctx.composer.slice(index, [0] * rank + [k], sizes, [1] * (rank + 1))
+        places.append((batch + k, ctx.composer.reshape(column, indices.shape[:-1]), indices.dtype.name))
+    return (ctx.result(node, ctx.composer.pick_points(value, places, outside(indices)), x.dtype),)
 
 
 def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least: int = 1) -> int:
-    """How many coordinates an index has.
+    """Return the number of coordinates of an index tuple.
 
     Raises:
-        ModelError: fewer than `least`, or more than there are, or the batches differ.
+        ModelError: there are fewer than `least` or more than the data has dimensions, or the batches differ.
     """
     if not indices or not data:
         raise node.error("data or indices are a scalar", "indices", "data and indices must have dimensions")
@@ -124,19 +126,19 @@ def check_tuples(node: Node, data: Sizes, indices: Sizes, batch: int = 0, least:
     return indices[-1]
 
 
-def check_tuple_range(node: Node, at: Moving, indices: Tensor, sizes: Sizes) -> None:
-    """Coordinates inside the data.
+def check_tuple_range(node: Node, ctx: LoweringContext, indices: Tensor, sizes: Sizes) -> None:
+    """Check that the coordinates of index tuples are in range, if their elements are known.
 
     Raises:
-        ModelError: one is outside.
+        ModelError: a coordinate is out of range.
     """
-    if at.look(indices) and indices.array is not None:
+    if ctx.readable(indices) and indices.array is not None:
         for k in range(indices.shape[-1]):
             check_range(node, indices.array[..., k], sizes[k], k)
 
 
-def reverse_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The first elements along the time axis turned round, as many as each entry of the batch says."""
+def reverse_sequence(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """ReverseSequence: reverse the first elements along the time axis, as many as `sequence_lens` has per sample."""
     x, lengths = required(node, inputs, 0, "input"), required(node, inputs, 1, "sequence_lens")
     batch, time = node.integer("batch_axis", 1), node.integer("time_axis", 0)
     if {batch, time} != {0, 1} or len(x.shape) < 2:
@@ -147,19 +149,19 @@ def reverse_sequence(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
         message = f"sequence_lens is {lengths.dtype} of shape {list(lengths.shape)}, but the batch is {x.shape[batch]}"
         raise node.error(message, "sequence_lens", "sequence_lens must be INT64, one entry of the batch each")
     size, count = x.shape[time], x.shape[batch]
-    at.direct(x)
-    first = lengths.array if at.stored(lengths) else None
+    ctx.resolve_lookups(x)
+    first = lengths.array if ctx.stored(lengths) else None
     if first is not None and first.size and not (first.min() >= 0 and first.max() <= size):
         message = f"sequence_lens are {first.min()} to {first.max()}, but axis {time} has size {size}"
         raise node.error(message, "sequence_lens", "lengths must be 0 to the size of the time axis")
-    (value,) = at.values(x)
-    if 0 in x.shape or not at.runs:
-        return (at.moved(node, value, x.dtype),)
-    at.ask(node, 2 * INDEX_BYTES * size * count)
+    (value,) = ctx.values(x)
+    if 0 in x.shape or not ctx.runs:
+        return (ctx.result(node, value, x.dtype),)
+    ctx.require_memory(node, 2 * INDEX_BYTES * size * count)
     first = np.zeros(count, np.int64) if first is None else first
     steps = np.arange(size)[:, None]
     places = np.where(steps < first, first - 1 - steps, steps)
     places = np.ascontiguousarray(places if time == 0 else places.T)
-    index = at.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
-    index = at.composer.broadcast(index, x.shape)
-    return (at.moved(node, at.composer.pick_along(value, index, "int64", time), x.dtype),)
+    index = ctx.source(places.reshape(*places.shape, *(1,) * (len(x.shape) - 2)))
+    index = ctx.composer.broadcast(index, x.shape)
+    return (ctx.result(node, ctx.composer.pick_along(value, index, "int64", time), x.dtype),)

@@ -1,4 +1,4 @@
-"""Values that nodes make: Constant, ConstantOfShape, Range, Shape, Size, NonZero."""
+"""Generators: Constant, ConstantOfShape, Range, Shape, Size, NonZero."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from onnx import AttributeProto, TensorProto
 from anydml.moves.value import Value
 from anydml.onnx.budget import Budget
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, NotKnownError, check_bytes
+from anydml.onnx.lowering import LoweringContext, UnknownElementsError, check_bytes
 from anydml.onnx.nodes.arguments import Inputs, required, scalar, sizes_of, vector
 from anydml.onnx.tensors import TEXT, VALUE, check_rank, numpy_type, tensor_shape, to_array, type_name
-from anydml.onnx.values import Array, Flowing, Sizes, Tensor, integers
+from anydml.onnx.values import Array, GraphValue, Sizes, Tensor, integers
 from anydml.text import printable
 
 CONSTANTS: Mapping[str, tuple[int, int, str]] = {
@@ -27,11 +27,11 @@ CONSTANTS: Mapping[str, tuple[int, int, str]] = {
     "value_string": (AttributeProto.STRING, TensorProto.STRING, "s"),
     "value_strings": (AttributeProto.STRINGS, TensorProto.STRING, "strings"),
 }
-"""A constant's attributes: their types, the element types they make, and the fields that hold their values."""
+"""The value attributes of Constant: attribute type, element type, and field of AttributeProto with the value."""
 
 
-def constant(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The attribute's value, which is looked at only where the graph runs."""
+def constant(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Constant: the value of its attribute, which is read only if the graph runs."""
     attribute = _constant_attribute(node)
     elem_type, shape = _constant_type(attribute)
     dtype = numpy_type(elem_type)
@@ -48,7 +48,7 @@ def constant(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             value = value.decode("utf-8") if attribute.name == "value_string" else [t.decode("utf-8") for t in value]
         return np.array(value, dtype)
 
-    return (at.constant(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute)),)
+    return (ctx.constant_result(node, Tensor(dtype, shape, maker=node.label), make, _cost(attribute)),)
 
 
 def _cost(attribute: AttributeProto) -> int:
@@ -73,24 +73,24 @@ def _constant_attribute(node: Node) -> AttributeProto:
     return attribute
 
 
-def constant_of_shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """One element everywhere; by default the FLOAT 0."""
-    wanted = vector(node, at, inputs, 0, "input")
+def constant_of_shape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """ConstantOfShape: fill with one element, by default a FLOAT 0."""
+    wanted = vector(node, ctx, inputs, 0, "input")
     if wanted is None:
         raise node.error("has no shape", "input", "input is required")
     element = filling(node)
     shape = sizes_of(node, wanted, "input")
     check_rank(f"{node.label}: the result", len(shape))
     check_bytes(node, shape, element.itemsize)
-    at.values()
-    return (at.moved(node, Value.filled(shape, at.pattern(element)), element.dtype),)
+    ctx.values()
+    return (ctx.result(node, Value.filled(shape, ctx.pattern(element)), element.dtype),)
 
 
 def filling(node: Node) -> Array:
-    """The attribute `value` of ConstantOfShape, as an array of one element.
+    """Return the attribute `value` of ConstantOfShape as a 0-d array.
 
     Raises:
-        ModelError: it has none, or several.
+        ModelError: the attribute does not have exactly one element.
     """
     attribute = node.attributes.get("value")
     if attribute is None:
@@ -100,11 +100,11 @@ def filling(node: Node) -> Array:
     return to_array(attribute.t, Budget()).reshape(())
 
 
-def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """``start + k·delta`` as long as it is before `limit`."""
+def range_(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Range: ``start + k·delta`` up to `limit`, exclusive."""
     tensors = [required(node, inputs, k, name) for k, name in enumerate(("start", "limit", "delta"))]
     start, limit, delta = (
-        scalar(node, at, tensor, name) for tensor, name in zip(tensors, ("start", "limit", "delta"), strict=True)
+        scalar(node, ctx, tensor, name) for tensor, name in zip(tensors, ("start", "limit", "delta"), strict=True)
     )
     dtype = tensors[0].dtype
     if any(tensor.dtype != dtype for tensor in tensors) or dtype.kind not in "iufV":
@@ -123,34 +123,34 @@ def range_(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     def make() -> Array:
         with np.errstate(all="ignore"):
             if isinstance(delta, int):
-                # Modulo 2⁶⁴, which is exact for all that comes out.
+                # Arithmetic modulo 2⁶⁴ is exact for results in the range of INT64.
                 steps = np.arange(count, dtype=np.uint64) * np.uint64(delta % 2**64) + np.uint64(start % 2**64)
                 return steps.view(np.int64).astype(dtype)
             return np.asarray(start + np.arange(count) * delta).astype(dtype)
 
-    return (at.counted(node, start, count, delta, dtype, make),)
+    return (ctx.counted_result(node, start, count, delta, dtype, make),)
 
 
-def shape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The sizes of a tensor, or some of them."""
+def shape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Shape: the sizes of a tensor, from `start` to `end`."""
     x = required(node, inputs, 0, "data")
     start, end = (node.integer("start", 0), node.integer("end")) if node.version >= 15 else (0, None)
-    return (at.given(node, integers(x.shape[start:end])),)
+    return (ctx.known_result(node, integers(x.shape[start:end])),)
 
 
-def size(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """How many elements there are."""
+def size(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Size: the number of elements of a tensor."""
     count = required(node, inputs, 0, "data").size
     if count >= 2**63:
         raise node.error(f"there are {count} elements", "data", "the number must be an INT64")
-    return (at.given(node, integers((count,)).reshape(())),)
+    return (ctx.known_result(node, integers((count,)).reshape(())),)
 
 
-def non_zero(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The coordinates of all elements that are not zero, a column each."""
+def non_zero(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """NonZero: the coordinates of all non-zero elements, one column per element."""
     x = required(node, inputs, 0, "X")
-    if not at.stored(x) or x.array is None:
-        raise NotKnownError("how many elements are not zero")
+    if not ctx.stored(x) or x.array is None:
+        raise UnknownElementsError("how many elements are not zero")
     array = x.array
     count, rank = int(np.count_nonzero(array)), array.ndim
 
@@ -160,4 +160,4 @@ def non_zero(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
             found[k] = places
         return found
 
-    return (at.computed(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size),)
+    return (ctx.computed_result(node, (rank, count), np.dtype(np.int64), make, 16 * rank * count + array.size),)

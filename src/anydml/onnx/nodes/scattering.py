@@ -1,6 +1,6 @@
-"""What is written over: ScatterElements, ScatterND, OneHot, Where, Trilu, EyeLike.
+"""Operators that store a value and overwrite some elements: ScatterElements, ScatterND, OneHot, Where, Trilu, EyeLike.
 
-Each stores a value, and then writes over some of its elements: through indices, or where a condition holds.
+The overwritten elements are selected by indices, or by a condition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from anydml.moves.move import Access, Fill, Lookup, Move, Outside, unless
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, check_bytes
+from anydml.onnx.lowering import LoweringContext, check_bytes
 from anydml.onnx.nodes.arguments import (
     Inputs,
     check_range,
@@ -28,12 +28,12 @@ from anydml.onnx.nodes.indexing import check_elements, check_tuple_range, check_
 from anydml.onnx.nodes.picking import INDEX_BYTES
 from anydml.onnx.nodes.shaping import broadcast_sizes
 from anydml.onnx.tensors import check_rank, numpy_type
-from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.onnx.values import GraphValue, Sizes, Tensor
 
 NO_REDUCTION = "anydml moves data and computes nothing, so that reduction is none"
 
 
-def _inputs(node: Node, at: Moving, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+def _inputs(node: Node, ctx: LoweringContext, inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     x, indices, updates = (required(node, inputs, k, name) for k, name in enumerate(("data", "indices", "updates")))
     check_reduction(node)
     same_type(node, ("data", x), ("updates", updates))
@@ -41,10 +41,10 @@ def _inputs(node: Node, at: Moving, inputs: Inputs) -> tuple[Tensor, Tensor, Ten
 
 
 def check_reduction(node: Node) -> None:
-    """Nothing is added up.
+    """Check that the attribute `reduction` is none.
 
     Raises:
-        ModelError: the attribute `reduction` is another than none.
+        ModelError: it is another reduction, which computes.
     """
     name = "none" if "reduction" not in node.attributes else node.text("reduction", "none", REDUCTIONS)
     if name != "none":
@@ -54,22 +54,22 @@ def check_reduction(node: Node) -> None:
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-def scatter_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def scatter_elements(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """Scatter and ScatterElements: ``result = data; result[c with c[axis] := indices[c]] = updates[c]``."""
-    x, indices, updates = _inputs(node, at, inputs)
+    x, indices, updates = _inputs(node, ctx, inputs)
     index_type(node, indices)
     axis = node.axis(len(x.shape))
     check_elements(node, x.shape, indices.shape, axis)
     if updates.shape != indices.shape:
         message = f"updates have shape {list(updates.shape)}, but indices have {list(indices.shape)}"
         raise node.error(message, "updates", "both must have one shape")
-    at.look(updates)
-    if at.look(indices) and indices.array is not None:
+    ctx.readable(updates)
+    if ctx.readable(indices) and indices.array is not None:
         check_range(node, indices.array, x.shape[axis], axis)
-    value, index, new = at.values(x, indices, updates)
+    value, index, new = ctx.values(x, indices, updates)
     if 0 in indices.shape:
-        return (at.moved(node, value, x.dtype),)
-    places, source = at.access(index), at.access(new)
+        return (ctx.result(node, value, x.dtype),)
+    places, source = ctx.access(index), ctx.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         by, size = outside(indices, "skip"), x.shape[axis]
@@ -77,7 +77,7 @@ def scatter_elements(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing
         still = (*strides[:axis], 0, *strides[axis + 1 :])
         return (Move(indices.shape, Access(operand, 0, still, (lookup,)), source, value.element_size),)
 
-    return (at.overwritten(node, value, x.dtype, write),)
+    return (ctx.overwritten_result(node, value, x.dtype, write),)
 
 
 def _lookup(source: Access | Fill, dtype: str, size: int, stride: int, outside: Outside) -> Lookup:
@@ -85,9 +85,9 @@ def _lookup(source: Access | Fill, dtype: str, size: int, stride: int, outside: 
     return Lookup(source.operand, dtype, source.offset, source.strides, size, stride, outside)
 
 
-def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
+def scatter_nd(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
     """``result = data; result[indices[i, :]] = updates[i]``."""
-    x, indices, updates = _inputs(node, at, inputs)
+    x, indices, updates = _inputs(node, ctx, inputs)
     if indices.dtype != np.int64:
         raise node.error(f"indices are {indices.dtype}", "indices", "indices must be INT64")
     count = check_tuples(node, x.shape, indices.shape, least=0)
@@ -96,13 +96,13 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         message = f"updates have shape {list(updates.shape)}, but what they replace has {list(shape)}"
         raise node.error(message, "updates", "updates must have the indices' sizes but the last, then the data's")
     if not count:
-        return (_last(node, at, x, updates, indices.shape[:-1]),)
-    at.look(updates)
-    check_tuple_range(node, at, indices, x.shape)
-    value, index, new = at.values(x, indices, updates)
+        return (_last(node, ctx, x, updates, indices.shape[:-1]),)
+    ctx.readable(updates)
+    check_tuple_range(node, ctx, indices, x.shape)
+    value, index, new = ctx.values(x, indices, updates)
     if 0 in shape:
-        return (at.moved(node, value, x.dtype),)
-    by, source = at.access(index), at.access(new)
+        return (ctx.result(node, value, x.dtype),)
+    by, source = ctx.access(index), ctx.access(new)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         assert isinstance(by, Access), "indices are stored"
@@ -115,127 +115,127 @@ def scatter_nd(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         to = Access(operand, 0, (0,) * (len(indices.shape) - 1) + strides[count:], lookups)
         return (Move(shape, to, source, value.element_size),)
 
-    return (at.overwritten(node, value, x.dtype, write),)
+    return (ctx.overwritten_result(node, value, x.dtype, write),)
 
 
-def _last(node: Node, at: Moving, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
-    """What no coordinates replace is all of the data, each time: the last of the updates, where there is one."""
-    (value,) = at.values(x if 0 in counts else updates)
+def _last(node: Node, ctx: LoweringContext, x: Tensor, updates: Tensor, counts: Sizes) -> Tensor:
+    """Return the last update, or the data if there is none: indices without coordinates replace all of the data."""
+    (value,) = ctx.values(x if 0 in counts else updates)
     if 0 not in counts:
         starts = [*(n - 1 for n in counts), *(0 for _ in x.shape)]
         sizes = (*(1 for _ in counts), *x.shape)
-        value = at.composer.reshape(at.composer.slice(value, starts, sizes, [1] * len(sizes)), x.shape)
-    return at.moved(node, value, x.dtype)
+        value = ctx.composer.reshape(ctx.composer.slice(value, starts, sizes, [1] * len(sizes)), x.shape)
+    return ctx.result(node, value, x.dtype)
 
 
-def one_hot(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """``result[lead, i, trail] = on where i is indices[lead, trail], off elsewhere``; those outside turn nothing on."""
+def one_hot(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """OneHot: ``result[lead, i, trail] = on if i == indices[lead, trail] else off``; others are ignored."""
     indices, depth, values = (required(node, inputs, k, n) for k, n in enumerate(("indices", "depth", "values")))
     if values.shape != (2,):
         raise node.error(f"values has shape {list(values.shape)}", "values", "values must be off and on")
-    size = int(scalar(node, at, depth, "depth"))
+    size = int(scalar(node, ctx, depth, "depth"))
     if size < 0:
         raise node.error(f"depth is {size}", "depth", "depth must be 0 or more")
     axis = hot_axis(node, indices.shape)
     shape = (*indices.shape[:axis], size, *indices.shape[axis:])
     check_rank(f"{node.label}: the result", len(shape))
     check_bytes(node, shape, values.dtype.itemsize)
-    at.stored(indices, values)
-    at.values()
+    ctx.stored(indices, values)
+    ctx.values()
     if values.array is None or indices.array is None:
-        return (at.moved(node, Value(shape, values.dtype.itemsize, ()), values.dtype),)
-    off, on = (at.pattern(values.array[k : k + 1]) for k in range(2))
+        return (ctx.result(node, Value(shape, values.dtype.itemsize, ()), values.dtype),)
+    off, on = (ctx.pattern(values.array[k : k + 1]) for k in range(2))
     value = Value.filled(shape, off)
     places = indices.array
     if places.dtype not in (np.int32, np.int64):
-        # Indices of other types, floats too, mean their whole part.
-        at.ask(node, 8 * places.size)
+        # Indices of other types, including floats, are truncated.
+        ctx.require_memory(node, 8 * places.size)
         with np.errstate(invalid="ignore"):
             places = places.astype(np.int64)
-    index = at.source(places)
+    index = ctx.source(places)
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         if 0 in shape:
             return ()
-        lookup = _lookup(at.access(index), places.dtype.name, size, strides[axis], "skip")
+        lookup = _lookup(ctx.access(index), places.dtype.name, size, strides[axis], "skip")
         still = (*strides[:axis], *strides[axis + 1 :])
         return (Move(indices.shape, Access(operand, 0, still, (lookup,)), Fill(on), value.element_size),)
 
-    return (at.overwritten(node, value, values.dtype, write),)
+    return (ctx.overwritten_result(node, value, values.dtype, write),)
 
 
 def hot_axis(node: Node, indices: Sizes) -> int:
-    """The attribute `axis` of OneHot, an axis of the result; by default the last."""
+    """Return the attribute `axis` of OneHot, an axis of the result; default: the last."""
     return node.axis(len(indices) + 1, -1)
 
 
-def where(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """``result = X where condition holds, Y elsewhere``, all of them broadcast."""
+def where(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Where: ``result = X if condition else Y``, broadcast."""
     condition, x, y = (required(node, inputs, k, name) for k, name in enumerate(("condition", "X", "Y")))
     same_type(node, ("X", x), ("Y", y))
     if condition.dtype != bool:
         raise node.error(f"condition is {condition.dtype}", "condition", "condition must be BOOL")
     shape = broadcast_sizes(node, condition.shape, x.shape, y.shape)
     check_bytes(node, shape, x.dtype.itemsize)
-    at.look(condition, y)
-    first, other, mask = at.values(x, y, condition)
-    return (_chosen(node, at, mask, at.composer.broadcast(first, shape), other, x.dtype, shape),)
+    ctx.readable(condition, y)
+    first, other, mask = ctx.values(x, y, condition)
+    return (_chosen(node, ctx, mask, ctx.composer.broadcast(first, shape), other, x.dtype, shape),)
 
 
 def _chosen(
     node: Node,
-    at: Moving,
+    ctx: LoweringContext,
     mask: Value,
     first: Value,
     other: Value,
     dtype: np.dtype[np.generic],
     shape: Sizes,
 ) -> Tensor:
-    """A value over which another is written where a mask is 0; both are stored."""
-    if not at.runs or 0 in shape:
-        return at.moved(node, first, dtype)
-    by, source = (_broadcast(at, each, shape) for each in (mask, other))
+    """Store `first`, and overwrite it with `other` where the mask is 0."""
+    if not ctx.runs or 0 in shape:
+        return ctx.result(node, first, dtype)
+    by, source = (_broadcast(ctx, each, shape) for each in (mask, other))
 
     def write(operand: int, strides: Sizes) -> Sequence[Move]:
         lookup = unless(by.operand, by.strides)._replace(offset=by.offset)
         return (Move(shape, Access(operand, 0, strides), source._replace(lookups=(lookup,)), first.element_size),)
 
-    return at.overwritten(node, first, dtype, write)
+    return ctx.overwritten_result(node, first, dtype, write)
 
 
-def _broadcast(at: Moving, value: Value, shape: Sizes) -> Access:
-    """Where the elements of a stored value are, once for each coordinate of a shape that it is broadcast to."""
-    source = at.access(value)
+def _broadcast(ctx: LoweringContext, value: Value, shape: Sizes) -> Access:
+    """Return the access to a stored value, broadcast to a shape."""
+    source = ctx.access(value)
     assert isinstance(source, Access), "it is stored"
     own = (0 if size == 1 else stride for size, stride in zip(value.sizes, source.strides, strict=True))
     return source._replace(strides=((0,) * (len(shape) - len(value.sizes)) + tuple(own)))
 
 
-def trilu(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The upper or the lower triangle of matrices, zeros elsewhere."""
+def trilu(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Trilu: the upper or lower triangle of matrices, and zeros elsewhere."""
     x, given = required(node, inputs, 0, "input"), optional(node, inputs, 1, "k")
     if len(x.shape) < 2:
         raise node.error(
             f"the rank is {len(x.shape)}", "input", "matrices must have 2 dimensions, and those before them"
         )
-    k = 0 if given is None else whole(node, at, given, "k")
+    k = 0 if given is None else whole(node, ctx, given, "k")
     upper = bool(node.integer("upper", 1))
-    at.look(x)
-    (first,) = at.values(x)
+    ctx.readable(x)
+    (first,) = ctx.values(x)
     rows, columns = x.shape[-2:]
-    if 0 in x.shape or not at.runs:
-        return (at.moved(node, first, x.dtype),)
-    at.ask(node, rows * columns + INDEX_BYTES * (rows + columns))
+    if 0 in x.shape or not ctx.runs:
+        return (ctx.result(node, first, x.dtype),)
+    ctx.require_memory(node, rows * columns + INDEX_BYTES * (rows + columns))
     k = min(max(k, -rows - 1), columns + 1)
     column, row = np.arange(columns)[None, :], np.arange(k, rows + k)[:, None]
     is_zero = column < row if upper else column > row
     zero = np.array("" if x.dtype.hasobject else 0).astype(x.dtype)
-    zeros = Value.filled(x.shape, at.pattern(zero))
-    return (_chosen(node, at, at.source(is_zero), zeros, first, x.dtype, x.shape),)
+    zeros = Value.filled(x.shape, ctx.pattern(zero))
+    return (_chosen(node, ctx, ctx.source(is_zero), zeros, first, x.dtype, x.shape),)
 
 
-def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """A matrix with ones along a diagonal."""
+def eye_like(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """EyeLike: a matrix with ones on a diagonal."""
     x = required(node, inputs, 0, "input")
     if len(x.shape) != 2:
         raise node.error(f"the rank is {len(x.shape)}", "input", "a matrix must have 2 dimensions")
@@ -244,8 +244,8 @@ def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     dtype = x.dtype if kind is None else numpy_type(kind)
     if dtype is None or dtype.hasobject:
         raise node.error(f"dtype is {kind}", "dtype", "dtype must be one of numbers")
-    at.values()
-    zero, one = (at.pattern(np.array(number).astype(dtype)) for number in (0, 1))
+    ctx.values()
+    zero, one = (ctx.pattern(np.array(number).astype(dtype)) for number in (0, 1))
     rows, columns = x.shape
     row, column = max(0, -k), max(0, k)
     count = min(rows - row, columns - column)
@@ -256,4 +256,4 @@ def eye_like(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         first = row * strides[0] + column * strides[1]
         return (Move((count,), Access(operand, first, (sum(strides),)), Fill(one), dtype.itemsize),)
 
-    return (at.overwritten(node, Value.filled(x.shape, zero), dtype, write),)
+    return (ctx.overwritten_result(node, Value.filled(x.shape, zero), dtype, write),)

@@ -1,4 +1,4 @@
-"""Other axes, other shapes, repeated: Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Identity, Dropout.
+"""Axes, shapes and repetition: Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Identity, Dropout.
 
 The rules are those of ONNX's operator documents (Operators.md, Changelog.md) for each version.
 """
@@ -12,24 +12,24 @@ import numpy as np
 
 from anydml.moves.value import Value
 from anydml.onnx.graph import Node
-from anydml.onnx.moving import Moving, check_bytes, checked
+from anydml.onnx.lowering import LoweringContext, check_bytes, checked
 from anydml.onnx.nodes.arguments import Inputs, axes_of, optional, required, scalar, sizes_of, vector
 from anydml.onnx.tensors import bits_of, check_rank, numpy_type, type_name
-from anydml.onnx.values import Flowing, Sizes, Tensor
+from anydml.onnx.values import GraphValue, Sizes, Tensor
 from anydml.text import counted
 
 
-def transpose(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """``result axis k = axis perm[k]``; by default in reverse order."""
+def transpose(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Transpose: axis k of the result is axis ``perm[k]``; by default, the axes are reversed."""
     x = required(node, inputs, 0, "data")
-    return (at.moved(node, at.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype),)
+    return (ctx.result(node, ctx.values(x)[0].permute(permutation(node, len(x.shape))), x.dtype),)
 
 
 def permutation(node: Node, rank: int) -> list[int]:
-    """The attribute `perm`.
+    """Return the attribute `perm`.
 
     Raises:
-        ModelError: it is no permutation of the axes.
+        ModelError: it is not a permutation of the axes.
     """
     perm = node.integers("perm")
     if perm is None:
@@ -39,13 +39,13 @@ def permutation(node: Node, rank: int) -> list[int]:
     return perm
 
 
-def reshape(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The same elements in another shape: 0 keeps a size, one −1 is what is left."""
+def reshape(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Reshape: 0 keeps the size of an axis, and one −1 is inferred."""
     x = required(node, inputs, 0, "data")
-    wanted = node.integers("shape") if node.version < 5 else vector(node, at, inputs, 1, "shape")
+    wanted = node.integers("shape") if node.version < 5 else vector(node, ctx, inputs, 1, "shape")
     if wanted is None:
         raise node.error("has no shape", "shape", "shape is required")
-    return (_reshaped(node, at, x, _filled_in(node, x, wanted)),)
+    return (_reshaped(node, ctx, x, _filled_in(node, x, wanted)),)
 
 
 def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
@@ -75,13 +75,13 @@ def _filled_in(node: Node, x: Tensor, wanted: Sequence[int]) -> Sizes:
     return tuple(sizes)
 
 
-def _reshaped(node: Node, at: Moving, x: Tensor, sizes: Sizes) -> Tensor:
-    (value,) = at.values(x)
-    return at.moved(node, at.composer.reshape(value, sizes), x.dtype)
+def _reshaped(node: Node, ctx: LoweringContext, x: Tensor, sizes: Sizes) -> Tensor:
+    (value,) = ctx.values(x)
+    return ctx.result(node, ctx.composer.reshape(value, sizes), x.dtype)
 
 
-def flatten(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Two axes: those before `axis`, and the others."""
+def flatten(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Flatten: merge the axes before `axis`, and the others."""
     x = required(node, inputs, 0, "input")
     rank = len(x.shape)
     axis = node.integer("axis", 1)
@@ -89,13 +89,13 @@ def flatten(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
     if not -rank <= axis <= rank:
         raise node.error(f"axis is {axis}, but the rank is {rank}", "axis", f"axis must be {-rank} to {rank}")
     axis += rank * (axis < 0)
-    return (_reshaped(node, at, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
+    return (_reshaped(node, ctx, x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))),)
 
 
-def squeeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Without the axes given, or all, of size 1."""
+def squeeze(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Squeeze: remove the given axes of size 1, or all of them."""
     x = required(node, inputs, 0, "data")
-    given = node.integers("axes") if node.version < 13 else vector(node, at, inputs, 1, "axes")
+    given = node.integers("axes") if node.version < 13 else vector(node, ctx, inputs, 1, "axes")
     if given is None:
         axes = [axis for axis, size in enumerate(x.shape) if size == 1]
     else:
@@ -104,39 +104,39 @@ def squeeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         if x.shape[axis] != 1:
             message = f"axis {axis} has size {x.shape[axis]}"
             raise node.error(message, "axes", "axes that go must have size 1")
-    return (_reshaped(node, at, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes)),)
+    return (_reshaped(node, ctx, x, tuple(size for axis, size in enumerate(x.shape) if axis not in axes)),)
 
 
-def unsqueeze(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """With new axes of size 1, which are numbered as in the result."""
+def unsqueeze(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Unsqueeze: insert axes of size 1, numbered as in the result."""
     x = required(node, inputs, 0, "data")
-    given = node.integers("axes") if node.version < 13 else vector(node, at, inputs, 1, "axes")
+    given = node.integers("axes") if node.version < 13 else vector(node, ctx, inputs, 1, "axes")
     if given is None:
         raise node.error("has no axes", "axes", "axes is required")
     rank = len(x.shape) + len(given)
     check_rank(f"{node.label}: the result", rank)
     axes = axes_of(node, given, rank)
     old = iter(x.shape)
-    return (_reshaped(node, at, x, tuple(1 if axis in axes else next(old) for axis in range(rank))),)
+    return (_reshaped(node, ctx, x, tuple(1 if axis in axes else next(old) for axis in range(rank))),)
 
 
-def expand(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Broadcast to a shape, which may itself have sizes of 1 that the data has not."""
+def expand(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Expand: broadcast the data and a shape to each other."""
     x = required(node, inputs, 0, "input")
-    wanted = vector(node, at, inputs, 1, "shape")
+    wanted = vector(node, ctx, inputs, 1, "shape")
     if wanted is None:
         raise node.error("has no shape", "shape", "shape is required")
     sizes = broadcast_sizes(node, x.shape, sizes_of(node, wanted, "shape"))
     check_bytes(node, sizes, x.dtype.itemsize)
-    (value,) = at.values(x)
-    return (at.moved(node, at.composer.broadcast(value, sizes), x.dtype),)
+    (value,) = ctx.values(x)
+    return (ctx.result(node, ctx.composer.broadcast(value, sizes), x.dtype),)
 
 
 def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
-    """The shape that all have once they are broadcast (ONNX, Broadcasting.md).
+    """Return the common shape of shapes that are broadcast (ONNX, Broadcasting.md).
 
     Raises:
-        ModelError: they do not fit together.
+        ModelError: the shapes are not compatible.
     """
     rank = max(map(len, shapes))
     check_rank(f"{node.label}: the result", rank)
@@ -150,22 +150,22 @@ def broadcast_sizes(node: Node, *shapes: Sizes) -> Sizes:
     return tuple(result)
 
 
-def tile(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """Every axis several times."""
+def tile(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Tile: repeat every axis."""
     x = required(node, inputs, 0, "input")
-    repeats = vector(node, at, inputs, 1, "repeats")
+    repeats = vector(node, ctx, inputs, 1, "repeats")
     if repeats is None or len(repeats) != len(x.shape):
         count = "none" if repeats is None else len(repeats)
         raise node.error(f"repeats has {count} entries, but the rank is {len(x.shape)}", "repeats", "one entry an axis")
     times = sizes_of(node, repeats, "repeats")
     result = tuple(size * n for size, n in zip(x.shape, times, strict=True))
     check_bytes(node, result, x.dtype.itemsize)
-    (value,) = at.values(x)
-    return (at.moved(node, repeated(node, at, value, times, is_inner=False), x.dtype),)
+    (value,) = ctx.values(x)
+    return (ctx.result(node, repeated(node, ctx, value, times, is_inner=False), x.dtype),)
 
 
-def repeated(node: Node, at: Moving, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
-    """Every axis so many times: as a whole, or, if `is_inner`, each of its elements."""
+def repeated(node: Node, ctx: LoweringContext, value: Value, times: Sequence[int], *, is_inner: bool) -> Value:
+    """Repeat every axis: as a whole, or each of its elements if `is_inner`."""
     result = tuple(size * n for size, n in zip(value.sizes, times, strict=True))
     if 0 in result:
         return Value(result, value.element_size, ())
@@ -180,37 +180,37 @@ def repeated(node: Node, at: Moving, value: Value, times: Sequence[int], *, is_i
             wide += [size, n] if is_inner else [n, size]
     if apart == wide:
         return value
-    value = at.composer.broadcast(at.composer.reshape(value, tuple(apart)), tuple(wide))
-    return at.composer.reshape(value, result)
+    value = ctx.composer.broadcast(ctx.composer.reshape(value, tuple(apart)), tuple(wide))
+    return ctx.composer.reshape(value, result)
 
 
-def identity(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The input, be it a tensor or a sequence."""
+def identity(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Identity: the input, a tensor or a sequence."""
     value = inputs[0] if inputs else None
     return (required(node, inputs, 0, "input") if value is None else value,)
 
 
-def bit_cast(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The same bytes as elements of another type of as many bits."""
+def bit_cast(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """BitCast: reinterpret elements as another type with the same number of bits."""
     x, kind = required(node, inputs, 0, "input"), node.integer("to")
     dtype = None if kind is None else numpy_type(kind)
     if dtype is None or dtype.hasobject or x.dtype.hasobject or bits_of(dtype) != bits_of(x.dtype):
         rule = f"to must be a type of numbers of {x.dtype}'s bits"
         raise node.error(f"to is {'nothing' if kind is None else type_name(kind)}", "to", rule)
-    (value,) = at.values(x)
-    return (at.moved(node, value, dtype),)
+    (value,) = ctx.values(x)
+    return (ctx.result(node, value, dtype),)
 
 
-def dropout(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
-    """The input, and a mask that keeps all: at inference nothing is dropped."""
+def dropout(node: Node, ctx: LoweringContext, inputs: Inputs) -> Iterable[GraphValue]:
+    """Dropout at inference: the input, and a mask of ones."""
     x = required(node, inputs, 0, "data")
     if node.version < 7:
         trains = not node.integer("is_test", 0)
     else:
         mode, ratio = (optional(node, inputs, k, name) for k, name in ((2, "training_mode"), (1, "ratio")))
-        trains = mode is not None and bool(scalar(node, at, mode, "training_mode"))
-        # Nothing is dropped at random where the ratio is 0.
-        trains = trains and (ratio is None or scalar(node, at, ratio, "ratio") != 0)
+        trains = mode is not None and bool(scalar(node, ctx, mode, "training_mode"))
+        # A ratio of 0 drops nothing.
+        trains = trains and (ratio is None or scalar(node, ctx, ratio, "ratio") != 0)
     if trains:
         raise node.computes(
             "is in training mode, but anydml moves data and draws nothing", "training_mode", "inference"
@@ -219,4 +219,4 @@ def dropout(node: Node, at: Moving, inputs: Inputs) -> Iterable[Flowing]:
         return (x,)
     kind = np.dtype(bool) if node.version >= 10 else x.dtype
     one = np.ones((), kind)
-    return x, at.moved(node, checked(node, Value.filled(x.shape, one.tobytes())), kind)
+    return x, ctx.result(node, checked(node, Value.filled(x.shape, one.tobytes())), kind)

@@ -1,0 +1,285 @@
+"""The interface between nodes and the engines that lower them: to run a graph, trace it, or infer its sizes."""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anydml.errors import BindingError, DescError
+from anydml.moves.compose import Composer
+from anydml.moves.move import Access, Fill, Move
+from anydml.moves.value import Value
+from anydml.onnx.budget import Budget
+from anydml.onnx.graph import Node
+from anydml.onnx.tensors import check_rank
+from anydml.onnx.values import INT64, Array, GraphValue, Sizes, Tensor
+from anydml.tracing.sizes import is_open
+
+MOST_FACTORS = 4096
+"""Largest number of factors that a node composes; with more, its inputs are stored first."""
+
+MOST_BYTES = 2**62
+"""Largest size of a tensor in bytes, so that it can be addressed."""
+
+POSITION = np.dtype(np.int64)
+"""Strings are moved by their positions, INT64 numbers that are replaced by the strings at the end."""
+
+
+class UnknownElementsError(Exception):
+    """The sizes of a result, or the elements that decide them, are known only when the graph runs."""
+
+
+Write = Callable[[int, Sizes], Sequence[Move]]
+"""Returns moves that overwrite parts of a stored value, given its operand number and byte strides."""
+
+
+class LoweringContext(abc.ABC):
+    """Provides nodes with the values of their inputs, and records their results.
+
+    A node first requests the elements that it has to inspect (`known`, `stored`, `readable`), then `values`, and then
+    composes these with `composer`.
+    """
+
+    runs: bool
+    """Whether the graph runs; otherwise only sizes and types matter, and values may have no pieces."""
+
+    def lower(self, node: Node, inputs: Sequence[GraphValue | None]) -> tuple[GraphValue, ...]:
+        """Lower a node; return its results.
+
+        Args:
+            node: the node.
+            inputs: its inputs in order, None for omitted ones.
+
+        Raises:
+            ModelError: the node refuses its inputs.
+            UnknownElementsError: a size or check depends on elements that are only known at run time.
+        """
+        try:
+            return tuple(node.entry.run(node, self, inputs))
+        except (DescError, BindingError, IndexError, UnicodeDecodeError) as error:
+            raise node.reworded(error) from None
+
+    @abc.abstractmethod
+    def require_memory(self, node: Node, size: int) -> None:
+        """Check that there is memory for `size` bytes of indices, which a node is about to create.
+
+        Raises:
+            ModelError: there is not enough memory.
+        """
+
+    @property
+    @abc.abstractmethod
+    def composer(self) -> Composer:
+        """The composer of values; must be read after `values` is called."""
+
+    def known(self, node: Node, tensor: Tensor, name: str) -> Array:
+        """Return the elements of an input that determines sizes.
+
+        Raises:
+            ModelError, UnknownElementsError: they are only known at run time.
+        """
+        if tensor.array is None:
+            raise UnknownElementsError(name)
+        return tensor.array
+
+    @abc.abstractmethod
+    def stored(self, *tensors: Tensor) -> bool:
+        """Store the elements of inputs that determine no sizes in `tensor.array`; return whether that was possible.
+
+        Raises:
+            UnknownElementsError: they are only known at run time.
+        """
+
+    @abc.abstractmethod
+    def readable(self, *tensors: Tensor) -> bool:
+        """Like `stored`, for elements that moves can read and check themselves, so that storing is optional."""
+
+    def resolve_lookups(self, tensor: Tensor) -> None:  # noqa: B027 -- optional for subclasses
+        """Store a tensor whose elements are read through indices, because nested lookups are slow."""
+
+    @abc.abstractmethod
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
+        """Return the values of inputs; called once per node, with all inputs that it composes.
+
+        Args:
+            tensors: the inputs.
+            times: approximate number of uses of each value.
+        """
+
+    @abc.abstractmethod
+    def source(self, array: Array) -> Value:
+        """Return a value that reads an array created by the node; must be called after `values`."""
+
+    @abc.abstractmethod
+    def pattern(self, element: Array) -> bytes:
+        """Return the bytes of a one-element array for fills; must be called after `values`."""
+
+    @abc.abstractmethod
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+        """Record a result that is composed of moves."""
+
+    @abc.abstractmethod
+    def computed_result(
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+    ) -> Tensor:
+        """Record a result that NumPy computes.
+
+        Args:
+            node: the node.
+            shape: shape of the result.
+            dtype: dtype of the result.
+            make: computes it.
+            more: temporary memory of `make` in bytes.
+
+        Raises:
+            ModelError: the result does not fit into memory.
+        """
+
+    def counted_result(
+        self, node: Node, start: Any, count: int, step: Any, dtype: np.dtype[Any], make: Callable[[], Array]
+    ) -> Tensor:
+        """Record a result with the elements ``start + step·k`` for k in 0 … count − 1, which `make` computes.
+
+        Raises:
+            ModelError: the result does not fit into memory.
+        """
+        return self.computed_result(node, (count,), dtype, make, 24 * count)
+
+    def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """Record a result that is stored in the model.
+
+        Args:
+            node: the node.
+            tensor: its type and sizes.
+            make: reads it; checks the memory of the array against the budget.
+            cost: further memory in bytes that reading takes.
+        """
+        budget = Budget()
+        budget.ask(node.label, "reading its value", cost)
+        return self.known_result(node, make(budget))
+
+    def known_result(self, node: Node, array: Array) -> Tensor:
+        """Record a small numeric result that depends on sizes or attributes only; INT64 if it contains open sizes."""
+        dtype = INT64 if array.dtype.hasobject and is_open(array.reshape(-1)) else array.dtype
+        return Tensor(dtype, array.shape, array, maker=node.label)
+
+    def access(self, value: Value) -> Access | Fill:
+        """Return the access to a stored value, with one stride per dimension."""
+        (piece,) = value.pieces
+        return piece.source
+
+    def result(self, node: Node, value: Value, dtype: np.dtype[Any]) -> Tensor:
+        """Record a result that is composed of moves.
+
+        Raises:
+            ModelError: it has too many dimensions or bytes.
+        """
+        return self._described(node, checked(node, value), dtype, None)
+
+    def overwritten_result(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write) -> Tensor:
+        """Record a result of which `write` overwrites some elements.
+
+        Raises:
+            ModelError: it has too many dimensions or bytes.
+        """
+        return self._described(node, checked(node, value), dtype, write)
+
+
+def checked(node: Node, value: Value) -> Value:
+    """Check that a value can be a tensor; return it.
+
+    Raises:
+        ModelError: it has too many dimensions or bytes.
+    """
+    check_rank(f"{node.label}: the result", len(value.sizes))
+    check_bytes(node, value.sizes, value.element_size)
+    return value
+
+
+def check_bytes(node: Node, shape: Sizes, itemsize: int) -> None:
+    """Check that a tensor of a shape can be addressed.
+
+    Raises:
+        ModelError: it has more than `MOST_BYTES` bytes.
+    """
+    if math.prod(shape) * max(1, itemsize) > MOST_BYTES:
+        rule = f"a tensor must have at most {MOST_BYTES} B"
+        raise node.error(f"the result of shape {list(shape)} is too large", None, rule)
+
+
+def packed(shape: Sequence[int], itemsize: int) -> Sizes:
+    """Return the byte strides of a C-contiguous array."""
+    strides, step = [], itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+class ShapeContext(LoweringContext):
+    """Infers sizes and types without running a graph; only few elements are known."""
+
+    runs = False
+
+    def __init__(self) -> None:
+        self._composer = Composer("sizes")
+
+    def require_memory(self, node: Node, size: int) -> None:
+        """See `LoweringContext.require_memory`."""
+        Budget().ask(node.label, "looking at it", size)
+
+    @property
+    def composer(self) -> Composer:
+        """A composer whose values are discarded."""
+        return self._composer
+
+    def stored(self, *tensors: Tensor) -> bool:
+        """Return False: nothing is stored."""
+        return False
+
+    def readable(self, *tensors: Tensor) -> bool:
+        """Return False: nothing is stored."""
+        return False
+
+    def values(self, *tensors: Tensor, times: int = 1) -> list[Value]:
+        """Return values without memory."""
+        self._composer = Composer("sizes")
+        return [self._stored(tensor.shape, tensor.dtype) for tensor in tensors]
+
+    def source(self, array: Array) -> Value:
+        """Return a value without memory."""
+        return self._stored(array.shape, array.dtype)
+
+    def pattern(self, element: Array) -> bytes:
+        """Return zeros of the element's size."""
+        return bytes(moved_type(element.dtype).itemsize)
+
+    def _stored(self, shape: Sizes, dtype: np.dtype[Any]) -> Value:
+        size = moved_type(dtype).itemsize
+        return self._composer.input("it", shape, packed(shape, size), size)
+
+    def _described(self, node: Node, value: Value, dtype: np.dtype[Any], write: Write | None) -> Tensor:
+        return Tensor(dtype, value.sizes)
+
+    def computed_result(
+        self, node: Node, shape: Sizes, dtype: np.dtype[Any], make: Callable[[], Array], more: int = 0
+    ) -> Tensor:
+        """Return a tensor of this shape and type, without computing it."""
+        return Tensor(dtype, shape)
+
+    def constant_result(self, node: Node, tensor: Tensor, make: Callable[[Budget], Array], cost: int) -> Tensor:
+        """Return the tensor without reading it."""
+        return tensor
+
+    def known_result(self, node: Node, array: Array) -> Tensor:
+        """Return a tensor of the array."""
+        return Tensor.of(array)
+
+
+def moved_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype that is moved for elements of `dtype`: positions for strings."""
+    return POSITION if dtype.hasobject else dtype
