@@ -11,6 +11,7 @@ import pytest
 
 import anydml as dml
 from anydml import stores
+from anydml.engines.numpy.engine import NumpyProgram
 from anydml.errors import BindingError, ModelError
 from anydml.stores import chunk_files, grid_running
 
@@ -63,6 +64,25 @@ def test_plans_do_what_numpy_does(tmp_path, name, version, compressors, memory):
     dml.fuse(FUNCTIONS[name]).plan(store, y, memory).run()
     np.testing.assert_array_equal(read(tmp_path / "y.zarr"), wanted)
     assert sorted(os.listdir(tmp_path)) == ["x.zarr", "y.zarr"]
+
+
+@pytest.mark.parametrize("kind", ["zarr", "npy"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_plans_are_explained_by_a_program_that_does_the_same(tmp_path, name, kind):
+    x = np.asarray(array_of(), order="F" if kind == "npy" else "C")
+    wanted = FUNCTIONS[name](x)
+    np.save(tmp_path / "x.npy", x)
+    store = made(tmp_path / "x.zarr", x, (8, 7, 5)) if kind == "zarr" else stores.open(tmp_path / "x.npy")
+    y = stores.create(tmp_path / "y.zarr", wanted.shape, np.float32, chunks=[min(9, max(1, n)) for n in wanted.shape])
+    plan = dml.fuse(FUNCTIONS[name]).plan(store, y, "1MB")
+    found = np.empty(wanted.shape, np.float32)
+    constants = [operand.value for operand in plan.program.operands if operand.role == "constant"]
+    NumpyProgram(plan.program).bind([x, found, *constants])()
+    np.testing.assert_array_equal(found, wanted)
+    explained = dml.explain(plan)
+    assert str(plan) in str(explained)
+    assert f"float32 {[*SHAPE]}" in str(explained)
+    assert "<svg" in explained.html()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

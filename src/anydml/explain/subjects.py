@@ -74,11 +74,11 @@ def of_program(program: Program, arrays: Sequence[Any], device: str) -> Section:
 
 def of_plan(plan: Any) -> Section:
     """A plan over files: its program between arrays as files hold them; what it reads and writes in words."""
+    from anydml.stores.grid_program import strides_of
+
     shapes: dict[int, Shape] = {}
     for k, array in enumerate([*plan.inputs, *plan.outputs]):
-        packed = Layout.packed(array.shape, array.dtype.itemsize).strides
-        # Of the arrays of files, one of a .npy file alone may lie in another order.
-        shapes[k] = array.shape, getattr(array, "strides", packed), array.dtype
+        shapes[k] = array.shape, strides_of(array), array.dtype
     return _program(plan.name, plan.program, shapes, {}, "", str(plan))
 
 

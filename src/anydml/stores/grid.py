@@ -15,12 +15,14 @@ import numpy as np
 
 from anydml.errors import BindingError
 from anydml.moves.compose import CONSTANT, INPUT, Composer
+from anydml.moves.program import Program
 from anydml.moves.value import Value
 from anydml.stores import boxes
 from anydml.stores.apart import check_apart, path_of
 from anydml.stores.block_list import MORE_MEMORY, BlockList, check_count
 from anydml.stores.block_shapes import block_count, box_at, middle, shapes
 from anydml.stores.grid_blocks import Choice, GridBlock, block_of
+from anydml.stores.grid_program import program_between
 from anydml.stores.grid_totals import totals_of
 from anydml.stores.identities import identities_of
 from anydml.stores.planning import FEW, LEAST, LOOKED, SLOTS
@@ -237,6 +239,11 @@ class GridPlanned:
         """Bytes that a block writes."""
         output, box = self.blocks[number]
         return math.prod(high - low for low, high in box) * self.outputs[output].dtype.itemsize
+
+    @property
+    def program(self) -> Program:
+        """What the blocks do in all, between whole arrays."""
+        return program_between(self.name, self.inputs, self.outputs, self.constants, self.mappings)
 
     @property
     def files(self) -> tuple[NewFile, ...]:
