@@ -175,6 +175,19 @@ def test_a_cache_grows_in_place_in_compiled_code(monkeypatch, strided):
     assert np.array_equal(cache, expected)
 
 
+def test_rows_are_scattered_in_place_in_compiled_code(monkeypatch):
+    fused = dml.fuse(dml.scatter_nd)
+    x = np.arange(400.0).reshape(40, 10)
+    expected = x.copy()
+    fused(x, np.array([[1]]), expected[1:2], out=x)
+    monkeypatch.setattr(TracedProgram, "specialized", None)
+    for count in (1, 3, 7):
+        at, rows = np.arange(count)[:, None] * 5, np.full((count, 10), -count, float)
+        assert fused(x, at, rows, out=x) is x
+        expected[at[:, 0]] = rows
+    assert np.array_equal(x, expected)
+
+
 def test_what_would_be_read_after_it_is_written_stays_refused():
     """Whichever of the numbers of a call decides it."""
     fused = dml.fuse(lambda x, n: np.concatenate([x[n:], x[:n]]))

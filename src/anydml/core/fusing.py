@@ -20,7 +20,7 @@ from cython.cimports.anydml.core.memory import new_array
 from cython.cimports.anydml.core.moving import Move, run
 from cython.cimports.anydml.core.program import address
 from cython.cimports.anydml.core.reaches import Reach, around
-from cython.cimports.anydml.core.signatures import Given, see_all
+from cython.cimports.anydml.core.signatures import Given, is_packed, see_all
 from cython.cimports.anydml.core.slots import Slot, built, taken
 from cython.cimports.anydml.core.tapes import Tape
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
@@ -70,7 +70,7 @@ class Call:
         form: the moves, between inputs, results, constants and scratch.
         constants: arrays.
         scratch: registers of how many bytes each has.
-        lent: numbers of the new results in whose memory each may lie; −1 where it needs its own.
+        lent: numbers of the results in whose memory, if packed, each may lie; −1 where it needs its own.
         results: of `Result`.
         tree: the structure that is given back, with a `Slot` for each result.
     """
@@ -114,6 +114,7 @@ class Call:
         result: Result
         refused: int32_t = 0
         fit: cython.int
+        lends: cython.bint[64]
         donated: Reach
         form: Form = self.form
         count: cython.int = len(self.results)
@@ -141,6 +142,7 @@ class Call:
                     return None
                 if fit == 2:
                     donated = around(donated, reach(cython.address(views[k]), kind.element))
+            lends[k] = is_packed(cython.address(views[k]), kind.element)
             for d in range(result.rank):
                 after[d] = views[k].s[d]
             after += result.rank
@@ -157,7 +159,7 @@ class Call:
             j += 1
         for k in range(len(self.scratch)):
             number: cython.int = self.lent[k]
-            if out is None and number >= 0:
+            if number >= 0 and lends[number]:
                 at[j] = views[number].data
             else:
                 size: npy_intp = (found[cython.cast(int64_t, self.scratch[k])] + 63) // 64 * 8
