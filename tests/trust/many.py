@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import multiprocessing
 import os
 import signal
@@ -188,22 +189,21 @@ def interrupt() -> None:
     out = np.zeros((size, size), np.uint8)
     for threads in (1, 3):
         dml.set_num_threads(threads)
-        # What is read for the first time is no part of the next one.
-        started = time.process_time()
-        dml.join([x], out=out)
-        whole = time.process_time() - started
-        started = time.process_time()
-        dml.join([x], out=out)
-        whole = min(whole, time.process_time() - started)
-        out[...] = 0
-        signal.setitimer(signal.ITIMER_PROF, whole / 4)
-        try:
-            dml.join([x], out=out)
-        except KeyboardInterrupt:
-            pass
+        whole = math.inf
+        for attempt in range(20):
+            out[...] = 0
+            started = time.process_time()
+            # The first time it is only measured; where others slowed that down, the interrupt came too late once.
+            signal.setitimer(signal.ITIMER_PROF, whole / 4 if attempt else 0)
+            try:
+                dml.join([x], out=out)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            except KeyboardInterrupt:
+                if not out.all():
+                    break
+            whole = min(whole, time.process_time() - started)
         else:
-            raise AssertionError("the interrupt was lost")
-        assert not out.all(), "it was done before it ended"
+            raise AssertionError("the interrupt was lost, or came when all was done")
         untouched = out.copy()
         time.sleep(0.05)
         assert (out == untouched).all(), "somebody still writes"

@@ -44,7 +44,7 @@ MOST_PLANS, MOST_BYTES = 64, 32 << 20
 def fuse(function: Callable[..., Any]) -> Fused:
     """Compile a function that only moves elements, so that each call is one pass over memory.
 
-    The function may index, split, join, pad, repeat, transpose and gather, by Python's indexing, by functions and
+    The function may index, split, join, pad, repeat, transpose and pick, by Python's indexing, by functions and
     methods of NumPy (and, for tensors, PyTorch) that move elements, and by anydml's own. It runs once for each
     combination of dtypes, ranks, devices and other arguments, on traced arrays, whose elements are unknown. The
     recorded moves become one program, which is cached. Side effects, such as printing, are not repeated.

@@ -74,7 +74,7 @@ def take_along_dim(x: TracedArray, indices: Any, dim: Any = None) -> TracedArray
 
 
 def picked_along(x: TracedArray, dim: int, index: Any) -> TracedArray:
-    """Like torch.gather: indices are 0 or more, and their other sizes may be smaller than the tensor's."""
+    """As PyTorch picks: indices are 0 or more, and their other sizes may be smaller than the tensor's."""
     by, place = index if isinstance(index, TracedArray) else known_array(index), axes.dimension(x, dim)
     shape = tuple(by.shape)
     if 0 in shape:
