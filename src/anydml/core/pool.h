@@ -2,7 +2,9 @@
  * the end, so that each finds in its caches what it moved last time, until they meet.
  *
  * A caller that finds a job under way works alone. It waits for claims that workers have begun, never for a worker to
- * come. Workers look for a job for some tens of microseconds before they sleep; only work that is worth it wakes them.
+ * come. Only work that is worth it wakes workers. They look for a job for some tens of microseconds before they sleep;
+ * once woken, or after a job that they helped with, for a millisecond, in which they give way to whatever else wants
+ * their core.
  */
 #ifndef ANYDML_POOL_H
 #define ANYDML_POOL_H
@@ -44,11 +46,11 @@ static int anydml_sleepers(void) { return 0; }
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
-#if defined(__linux__)
 #include <sched.h>
-#endif
 
 enum { ANYDML_LOOKS = 1000 };  /* how often a worker looks for a job before it sleeps: some tens of microseconds */
+enum { ANYDML_LOOKS_BETWEEN = 50 }; /* and as often each time that it has let others have its core, */
+enum { ANYDML_AWAKE = 1000000 };    /* for so many nanoseconds after it was woken, or helped */
 enum { ANYDML_PATIENCE = 4 };  /* times as often, a caller looks whether the last claim is done before it sleeps */
 enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
@@ -146,6 +148,7 @@ static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML
 static void *anydml_serve(void *unused) {
   uint64_t done = ~UINT64_C(0);
   int looks = 0, woken = 0;
+  int64_t until = 0;
   for (;;) {
     uint64_t state = ANYDML_LOAD(state);
     int alive = ANYDML_LOAD(alive);
@@ -158,6 +161,7 @@ static void *anydml_serve(void *unused) {
         __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);  /* what is seen late is a hint too few */
         if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
         anydml_claims(&anydml_crew.job, 1);
+        until = anydml_now() + ANYDML_AWAKE;
       }
       uint64_t left = ANYDML_ADD(state, -1);
       if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_wake(&anydml_crew.quiet, 1);
@@ -168,6 +172,9 @@ static void *anydml_serve(void *unused) {
       if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
     } else if (looks++ < ANYDML_LOOKS) {
       anydml_pause();
+    } else if (anydml_now() < until) {
+      sched_yield();
+      looks = ANYDML_LOOKS - ANYDML_LOOKS_BETWEEN;
     } else {
       pthread_mutex_lock(&anydml_crew.lock);
       ANYDML_ADD(sleepers, 1);
@@ -177,6 +184,7 @@ static void *anydml_serve(void *unused) {
       pthread_mutex_unlock(&anydml_crew.lock);
       looks = 0;
       woken = 1;
+      until = anydml_now() + ANYDML_AWAKE;
     }
   }
 }
