@@ -51,6 +51,19 @@ def test_writes_the_model_and_says_what_is_less(anydml):
     assert "<svg" in page
 
 
+def test_exact_is_an_option(anydml):
+    save("g (float[64,32] x) => (float[64,64] p, float[64,64] q) { a = MatMul (x, w) p, q = Split <axis = 1> (a, n) }")
+    given = onnx.load("model.onnx")
+    given.graph.initializer.append(numpy_helper.from_array(np.ones((32, 128), np.float32), "w"))
+    given.graph.initializer.append(numpy_helper.from_array(np.array([64, 64]), "n"))
+    onnx.save(given, "model.onnx")
+    for options, products in (((), 2), (("--exact",), 1)):
+        code, _, err = anydml("model.onnx", "-o", f"out{products}.onnx", *options)
+        assert (code, err) == (0, "")
+        written = onnx.load(f"out{products}.onnx").graph.node
+        assert [node.op_type for node in written].count("MatMul") == products
+
+
 def test_nothing_to_do_is_a_copy(anydml):
     save("g (float[2,3] x) => (float[3,2] z) { z = Transpose <perm = [1, 0]> (x) }")
     code, out, _ = anydml("model.onnx", "-o", "out.onnx", "--prove")

@@ -73,6 +73,18 @@ def test_attention_keeps_one_transposition():
     assert not found.is_exact
 
 
+def test_exact_leaves_products_alone():
+    given = model(ATTENTION, **WEIGHTS)
+    found = slim(given, exact=True)
+    assert found.is_exact
+    assert not {LAID, CUT} & {*whats(found)}
+    products = [[node for node in each.graph.node if node.op_type == "MatMul"] for each in (given, found.model)]
+    assert [node.output for node in products[0]] == [node.output for node in products[1]]
+    x = {"x": np.random.default_rng(1).standard_normal((1, 64, 32), np.float32)}
+    for expected, other in zip(run(given, x), run(found.model, x), strict=True):
+        np.testing.assert_array_equal(other, expected)
+
+
 def test_products_stay_where_sizes_are_not_known():
     text = ATTENTION.replace("float[1,64,", "float[1,S,")
     weights = {**WEIGHTS, "n": [1, -1, 4, 16], "nz": [1, -1, 64]}

@@ -1,4 +1,4 @@
-"""What `anydml check` says of model files in JSON."""
+"""Checks of model files in JSON, for `anydml check`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from anydml.feature_level import FeatureLevel
 
 MOST_PROBLEMS = 1000
-"""That are shown; nobody reads more, and a file may have millions."""
+"""Largest number of problems that are reported, since a file may have millions."""
 
 _NUMBERED = re.compile(r"line (\d+): ")
 
 
 def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
-    """What is wrong with a model file in JSON at a feature level.
+    """Report the problems of a model file in JSON at a feature level.
 
     Args:
         model: the file.
@@ -42,7 +42,7 @@ def check_json(model: str, level: FeatureLevel, allow_outside: bool) -> Report:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """For people."""
+    """Return the lines of a report for a terminal."""
     for remark in report.remarks:
         yield from remark.lines(report.model)
     if not report.remarks:
@@ -65,14 +65,14 @@ def _remarks(model: Model, level: FeatureLevel) -> Iterator[Remark]:
         yield _of_file(model, f"and more; only the first {MOST_PROBLEMS} problems are shown")
     if sound:
         try:
-            # What is bound is only worth a look once the tensors are sound.
+            # Bindings can only be checked once the tensors are valid.
             schedule(model)
         except ModelError as error:
             yield _of_file(model, str(error), error.field or "")
 
 
 def _of_file(model: Model, text: str, node: str = "") -> Remark:
-    """What a line says of a file; it may begin with the file's name and a line's number."""
+    """Return a message about the file as a remark; it may begin with the file's name and a line number."""
     text = text.removeprefix(printable(f"{model.place}: "))
     numbered = _NUMBERED.match(text)
     line = int(numbered[1]) if numbered else None

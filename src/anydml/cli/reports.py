@@ -1,4 +1,4 @@
-"""What `anydml check` has to say to machines: JSON, JUnit's XML, and SARIF."""
+"""Reports of `anydml check` for machines: JSON, JUnit's XML and SARIF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anydml.text import printable
 SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 ADDRESS = "https://github.com/anydml/anydml"
 IN_FILE = "model-file"
-"""The rule of what is wrong with a file rather than with an operator."""
+"""The rule for problems of a file rather than of an operator."""
 
 
 def as_json(report: Report) -> str:
@@ -86,7 +86,7 @@ def _results(report: Report) -> Iterator[dict[str, Any]]:
     for each in report.problems:
         rule = f" Rule: {each.rule}; {each.remedy}." if each.rule else ""
         place = {
-            # Whoever shows results wants a line; an ONNX file has none.
+            # Viewers of SARIF need a line; an ONNX file has none.
             "physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": each.line or 1}},
             "logicalLocations": [{"fullyQualifiedName": ".".join(filter(None, (each.node, each.field)))}],
         }

@@ -24,14 +24,19 @@ SHOWN = 20
 @click.command(short_help="Rewrite an ONNX model to move fewer bytes.")
 @click.argument("model", metavar="MODEL.onnx", type=click.Path())
 @click.option("-o", "--output", required=True, metavar="OUT.onnx", type=click.Path(), help="Where to write it.")
+@click.option(
+    "--exact", is_flag=True, help="Keep the shapes of matrix products, whose sums otherwise differ in the last bits."
+)
 @click.option("--prove", is_flag=True, help="Compare both models for more sizes, and run both on ONNX Runtime.")
 @click.option("--report", metavar="PAGE.html", type=click.Path(), help="Write a page with bytes and pictures.")
 @click.option("--allow-outside", is_flag=True, help="Allow external data outside the model's folder.")
-def slim(model: str, output: str, prove: bool, report: str | None, allow_outside: bool) -> None:
-    """Rewrite MODEL.onnx with its data movement composed: fewer bytes, fewer nodes, identical results.
+def slim(model: str, output: str, exact: bool, prove: bool, report: str | None, allow_outside: bool) -> None:
+    """Rewrite MODEL.onnx with its data movement composed: fewer bytes, fewer nodes, the same results.
 
     Connected nodes that only move elements, such as Transpose, Reshape, Slice and Concat, are replaced by the cheapest
-    equivalent standard nodes. Nodes that compute, and the names of inputs and outputs, are unchanged.
+    equivalent standard nodes. Nodes that compute do so in another order of axes where that moves fewer bytes; products
+    by constant matrices may then be added up in another order, which --exact prevents. The names of inputs and outputs
+    are unchanged.
     """
     if report is not None and Path(report).suffix.lower() != ".html":
         raise click.ClickException(f"--report {report}: its name must end in .html")
@@ -47,7 +52,7 @@ def slim(model: str, output: str, prove: bool, report: str | None, allow_outside
         from anydml.slim import proved, slim, total, write
 
         folder = Folder(Path(model).resolve().parent, allow_outside)
-        found = slim(loaded, folder)
+        found = slim(loaded, folder, exact)
         proof = proved(loaded, found, folder) if prove else []
         write(loaded, found, Path(output), folder)
         lines = [f"{model}: {total(found)}, written to '{output}'", *_lines(found), *proof]

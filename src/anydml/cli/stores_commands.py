@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +19,40 @@ if TYPE_CHECKING:
 LAYOUTS = ("transformers", "original", "per-expert", "vllm", "megatron")
 """As `anydml.stores.convert` has them; commands do not load it before they run."""
 
+RANKS = (
+    ("tp", "that are tensor-parallel"),
+    ("ep", "that share the experts"),
+    ("pp", "that have a stage of the layers each"),
+    ("fsdp", "that share first axes, as in PyTorch's FSDP"),
+)
+"""The kinds of ranks, and what they are."""
 
-def _for_ranks(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for what is written for ranks."""
-    for name, what in (
-        ("fsdp", "that share first axes, as PyTorch's FSDP does"),
-        ("pp", "with a stage of the layers each"),
-        ("ep", "that share experts"),
-        ("tp", "that are tensor-parallel"),
-    ):
-        text = f"Write a file for each of N ranks {what}."
-        command = click.option(f"--{name}", type=int, metavar="N", help=text)(command)
-    return command
+
+def _writes(source: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options of the commands that write a checkpoint.
+
+    Args:
+        source: what their help calls the checkpoint that is read.
+    """
+    size = partial(click.option, show_default=True, metavar="SIZE")
+    options = [
+        *(
+            click.option(f"--{name}", type=int, metavar="N", help=f"Write a file for each of N ranks {what}.")
+            for name, what in RANKS
+        ),
+        size("--memory", default="256MB", help="Total size of all buffers."),
+        size("--shard-size", default="5GB", help="Approximate size of an output file."),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786."
+        ),
+        click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like."),
+        click.option("--no-follow", is_flag=True, help=f"Refuse symbolic links that lead out of {source}."),
+        click.option("--overwrite", is_flag=True, help="Replace OUT if it exists."),
+        click.option("--dry-run", is_flag=True, help="Print the plan without writing anything."),
+        click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor."),
+        click.option("-q", "--quiet", is_flag=True, help="Print errors only."),
+    ]
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 def _ranks(given: Mapping[str, int | None]) -> dict[str, int] | None:
@@ -79,18 +102,7 @@ def stores(model: str, no_follow: bool) -> None:
 @click.argument("inputs", metavar="IN...", nargs=-1, type=click.Path())
 @click.argument("output", metavar="OUT", type=click.Path())
 @click.option("--layout", type=click.Path(), metavar="FILE", help="Rules for the tensors, in TOML or Python.")
-@_for_ranks
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
-@click.option(
-    "--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Approximate size of an output file."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like.")
-@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of IN.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
-@click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@_writes("IN")
 def reshard(
     inputs: tuple[str, ...], output: str, layout: str | None, memory: str, shard_size: str, scheduler: str | None,
     no_extras: bool, no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,
@@ -131,18 +143,7 @@ def _run_checkpoint(
 @click.option("--to", type=click.Choice(LAYOUTS), default="transformers", show_default=True,
               help="transformers: as from_pretrained loads it. original: as save_pretrained saves it. per-expert: the "
                    "first, with a tensor for each expert. vllm, megatron: as their parameters are.")  # fmt: skip
-@_for_ranks
-@click.option("--memory", default="256MB", show_default=True, metavar="SIZE", help="Total size of all buffers.")
-@click.option(
-    "--shard-size", default="5GB", show_default=True, metavar="SIZE", help="Approximate size of an output file."
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Write OUT on a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--no-extras", is_flag=True, help="Do not copy config.json, tokenizers and the like.")
-@click.option("--no-follow", is_flag=True, help="Refuse symbolic links that lead out of MODEL.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("--dry-run", is_flag=True, help="Print the plan without writing anything.")
-@click.option("-v", "--verbose", is_flag=True, help="With --dry-run, list every tensor.")
-@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
+@_writes("MODEL")
 def convert(
     model: str, output: str, to: str, memory: str, shard_size: str, scheduler: str | None, no_extras: bool,
     no_follow: bool, overwrite: bool, dry_run: bool, verbose: bool, quiet: bool, **ranks: int | None,

@@ -116,12 +116,13 @@ REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
 """What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
 
-def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
+def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -> Slimmed:
     """Compose a model's movement, and write it again as fewer and cheaper standard nodes.
 
     Args:
         model: any model, valid in itself. It is not changed.
         folder: where its external data lies, of which only what moves is read; None where it is loaded, or has none.
+        exact: leave products in the shapes that they have, in which runtimes add their terms up in one order.
 
     Returns:
         A model of the same opsets, inputs and outputs, which computes the same numbers.
@@ -145,6 +146,8 @@ def slim(model: ModelProto, folder: Folder | None = None) -> Slimmed:
             result.stages += again.stages
             current = again
     for what, is_exact, rewriting in REWRITINGS:
+        if exact and not is_exact:
+            continue
         constants = Constants(folder, current.model)
         rewritten = rewriting(current.model, current.found[0], several[0], constants)
         if rewritten is None:
