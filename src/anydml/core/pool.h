@@ -2,9 +2,7 @@
  * the end, so that each finds in its caches what it moved last time, until they meet.
  *
  * A caller that finds a job under way works alone. It waits for claims that workers have begun, never for a worker to
- * come. Only work that is worth it wakes workers. They look for a job for some tens of microseconds before they sleep;
- * once woken, or after a job that they helped with, for a millisecond, in which they give way to whatever else wants
- * their core.
+ * come. Workers look for a job for some tens of microseconds before they sleep; only work that is worth it wakes them.
  */
 #ifndef ANYDML_POOL_H
 #define ANYDML_POOL_H
@@ -46,15 +44,16 @@ static int anydml_sleepers(void) { return 0; }
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#if defined(__linux__)
 #include <sched.h>
+#endif
 
 enum { ANYDML_LOOKS = 1000 };  /* how often a worker looks for a job before it sleeps: some tens of microseconds */
-enum { ANYDML_LOOKS_BETWEEN = 50 }; /* and as often each time that it has let others have its core, */
-enum { ANYDML_AWAKE = 1000000 };    /* for so many nanoseconds after it was woken, or helped */
 enum { ANYDML_PATIENCE = 4 };  /* times as often, a caller looks whether the last claim is done before it sleeps */
 enum { ANYDML_WOKEN = 2 };     /* sleepers that one thread wakes: each of them wakes as many */
 enum { ANYDML_STACK = 1 << 20 };
 enum { ANYDML_WAKING = 1 << 20 }; /* effort that is worth waking workers for; where none came, twice as much is for a while, */
+enum { ANYDML_LATE = 4 };      /* the part of a job, one over this, of which workers must do more to have come in time */
 enum { ANYDML_LARGE = 32 << 20 }; /* up to this */
 enum { ANYDML_SOON = 15000 };  /* nanoseconds within which a job follows another: their efforts count together */
 
@@ -74,7 +73,6 @@ static struct {
   ANYDML_LINE_APART int sleepers;
   int64_t ended, streak;                  /* when the last job with sleepers ended; the effort that came in a row */
   int64_t worth;                          /* the effort that is worth waking them */
-  int helped;                             /* whether a worker has come to this job */
   ANYDML_LINE_APART int wanted, alive;    /* how many workers there should be, and how many there are */
   pthread_mutex_t lock;                   /* held for a moment, by who goes to sleep and who wakes */
   pthread_cond_t there, quiet;
@@ -148,7 +146,6 @@ static int anydml_is_new(uint64_t state, uint64_t done) { return (state & ANYDML
 static void *anydml_serve(void *unused) {
   uint64_t done = ~UINT64_C(0);
   int looks = 0, woken = 0;
-  int64_t until = 0;
   for (;;) {
     uint64_t state = ANYDML_LOAD(state);
     int alive = ANYDML_LOAD(alive);
@@ -158,10 +155,8 @@ static void *anydml_serve(void *unused) {
       const int core = anydml_crew.job.core;
       int is_apart = core < 0 || core != anydml_core() || anydml_leave(core) || anydml_crew.job.effort >= ANYDML_LARGE;
       if (is_apart) {
-        __atomic_store_n(&anydml_crew.helped, 1, __ATOMIC_RELAXED);  /* what is seen late is a hint too few */
         if (woken && ANYDML_LOAD(sleepers)) anydml_wake(&anydml_crew.there, ANYDML_WOKEN);
         anydml_claims(&anydml_crew.job, 1);
-        until = anydml_now() + ANYDML_AWAKE;
       }
       uint64_t left = ANYDML_ADD(state, -1);
       if ((left & ANYDML_AWAITED) && !(left & ANYDML_AT_WORK)) anydml_wake(&anydml_crew.quiet, 1);
@@ -172,9 +167,6 @@ static void *anydml_serve(void *unused) {
       if (ANYDML_REPLACE(alive, &alive, alive - 1)) return NULL;
     } else if (looks++ < ANYDML_LOOKS) {
       anydml_pause();
-    } else if (anydml_now() < until) {
-      sched_yield();
-      looks = ANYDML_LOOKS - ANYDML_LOOKS_BETWEEN;
     } else {
       pthread_mutex_lock(&anydml_crew.lock);
       ANYDML_ADD(sleepers, 1);
@@ -184,7 +176,6 @@ static void *anydml_serve(void *unused) {
       pthread_mutex_unlock(&anydml_crew.lock);
       looks = 0;
       woken = 1;
-      until = anydml_now() + ANYDML_AWAKE;
     }
   }
 }
@@ -252,7 +243,6 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   anydml_start_workers();
   anydml_crew.job = (anydml_job){work, plan, first, last, step, (last - first + step - 1) / step, effort, anydml_core()};
   __atomic_store_n(&anydml_crew.claimed, 0, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&anydml_crew.helped, 0, __ATOMIC_RELAXED);
   ANYDML_ADD(state, ANYDML_JOB | ANYDML_OPEN);
   int sleepers = ANYDML_LOAD(sleepers), wakes = 0;
   if (sleepers) {
@@ -263,7 +253,9 @@ static void anydml_share(anydml_work_t work, const void *plan, int64_t first, in
   anydml_claims(&anydml_crew.job, 0);
   anydml_close();
   if (wakes) anydml_crew.streak = 0;
-  if (__atomic_load_n(&anydml_crew.helped, __ATOMIC_RELAXED)) anydml_crew.worth = ANYDML_WAKING;
+  /* Claims that workers asked for, those included that they did not get. */
+  const int64_t helped = (int64_t)(ANYDML_LOAD(claimed) >> 32);
+  if (helped > anydml_crew.job.claims / ANYDML_LATE) anydml_crew.worth = ANYDML_WAKING;
   else if (wakes) anydml_crew.worth = anydml_crew.worth < ANYDML_LARGE / 2 ? 2 * anydml_crew.worth : ANYDML_LARGE;
   /* What kept workers away may have ended: a few jobs later they are woken again. */
   else if (sleepers && anydml_crew.worth > ANYDML_WAKING) anydml_crew.worth -= anydml_crew.worth / 16;
