@@ -40,7 +40,7 @@ NOTHING = Cost(0, 0, 0)
 
 @dataclass
 class Region:
-    """Movement nodes that are connected.
+    """Movement nodes that are connected, or read one value.
 
     Attributes:
         nodes: their numbers, in order.
@@ -126,6 +126,7 @@ class Plan:
 
     def _regions(self) -> list[Region]:
         values = self.following.values
+        readers: dict[str, int] = {}
         for number, (_, proto, _) in enumerate(self.following.nodes):
             made = next((values[name] for name in proto.output if name and name in values), None)
             if made is None or made.node is None:
@@ -136,6 +137,9 @@ class Plan:
                 before = values[name].node
                 if before is not None:
                     own = self._joined(self._region_of[before[0]], own)
+                elif not values[name].is_constant:
+                    # What two nodes make of one value may be the same.
+                    own = self._joined(self._region_of[readers.setdefault(name, number)], own)
         found = {id(region): region for region in self._region_of.values()}
         demanded = dict.fromkeys(self._demanded())
         for name in demanded:

@@ -19,70 +19,14 @@ from anydml.slim.constants import Constants
 from anydml.slim.following import Following
 from anydml.slim.walking import captured
 
-ELEMENTWISE = frozenset(
-    (
-        *(
-            "Abs",
-            "Acos",
-            "Acosh",
-            "Add",
-            "And",
-            "Asin",
-            "Asinh",
-            "Atan",
-            "Atanh",
-            "Cast",
-            "Ceil",
-            "Celu",
-            "Clip",
-            "Cos",
-        ),
-        *("Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu", "Greater", "GreaterOrEqual"),
-        *(
-            "HardSigmoid",
-            "HardSwish",
-            "Identity",
-            "IsInf",
-            "IsNaN",
-            "LeakyRelu",
-            "Less",
-            "LessOrEqual",
-            "Log",
-            "Max",
-            "Mean",
-        ),
-        *(
-            "Min",
-            "Mish",
-            "Mod",
-            "Mul",
-            "Neg",
-            "Not",
-            "Or",
-            "Pow",
-            "Reciprocal",
-            "Relu",
-            "Round",
-            "Selu",
-            "Sigmoid",
-            "Sign",
-        ),
-        *(
-            "Sin",
-            "Sinh",
-            "Softplus",
-            "Softsign",
-            "Sqrt",
-            "Sub",
-            "Sum",
-            "Tan",
-            "Tanh",
-            "ThresholdedRelu",
-            "Where",
-            "Xor",
-        ),
-    )
-)
+_NAMES = """
+    Abs Acos Acosh Add And Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu
+    Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean
+    Min Mish Mod Mul Neg Not Or Pow Reciprocal Relu Round Selu Sigmoid Sign Sin Sinh Softplus Softsign Sqrt
+    Sub Sum Tan Tanh ThresholdedRelu Where Xor
+"""
+
+ELEMENTWISE = frozenset(_NAMES.split())
 """Operators whose result's elements are made of those at the same place, after broadcasting."""
 
 ALONG = frozenset(("Concat", "Softmax", "LogSoftmax", "Split"))

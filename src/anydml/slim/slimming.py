@@ -19,6 +19,7 @@ from anydml.slim.laying import Laying
 from anydml.slim.planning import Plan, Region
 from anydml.slim.proving import differing
 from anydml.slim.pushing import Pushing
+from anydml.slim.reshaping import Reshaping
 from anydml.slim.resizing import without_resizing
 from anydml.slim.sharing import Sharing
 from anydml.slim.signs import Signs
@@ -112,6 +113,11 @@ REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
         False,
         lambda model, found, sizes, constants: Laying(model, found, sizes, constants).laid(),
     ),
+    (
+        "Reshapes move through nodes",
+        True,
+        lambda model, found, sizes, constants: Reshaping(model, found, sizes, constants).reshaped(),
+    ),
 )
 """What is done to nodes that compute, and whether each computes with the same shapes as before."""
 
@@ -154,7 +160,7 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
             continue
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
         before, after = moved(current.after), moved(found.after)
-        if after < before and _are_alike(current, found, folder, names):
+        if (after, nodes(found.after)) < (before, nodes(current.after)) and _are_alike(current, found, folder, names):
             result.stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
             current = found
     result.model, result.after = current.model, current.after
@@ -196,12 +202,16 @@ def moved(costs: Sequence[Cost]) -> int:
     return sum(cost.moved for cost in costs)
 
 
+def nodes(costs: Sequence[Cost]) -> int:
+    """Nodes of all."""
+    return sum(cost.whole for cost in costs)
+
+
 def total(slimmed: Slimmed) -> str:
     """Bytes and nodes of a model's movement, before and after."""
     before, after = [region.before for region in slimmed.regions], slimmed.after
-    nodes = [sum(cost.whole for cost in costs) for costs in (before, after)]
-    first = f"{bytes_text(moved(before))} moved by {counted(nodes[0], 'node')} before"
-    return f"{first}, {bytes_text(moved(after))} by {nodes[1]} after"
+    first = f"{bytes_text(moved(before))} moved by {counted(nodes(before), 'node')} before"
+    return f"{first}, {bytes_text(moved(after))} by {nodes(after)} after"
 
 
 def listed(kinds: list[str]) -> str:
