@@ -62,6 +62,20 @@ def with_ones(
     return [*source], new_taken, order
 
 
+def with_ones_of(sizes: Sequence[int], taken: Sequence[tuple[int, int, int]], perm: Sequence[int]) -> list[int] | None:
+    """The order of axes for a shape that has more of size 1, which then stand first; None where it is another shape."""
+    ones = len(sizes) - len(perm)
+    left, order = [*perm], list[int]()
+    for size in sizes:
+        if left and taken[left[0]][1] == size:
+            order.append(ones + left.pop(0))
+        elif size == 1:
+            order.append(len(order) + len(left) - len(perm))
+        else:
+            return None
+    return order if not left and ones > 0 else None
+
+
 def _merged(moved: Sequence[int], ones: Sequence[int]) -> list[int]:
     """Axes in their new order, each axis of 1 behind the one that it stands behind."""
     order: list[int] = list(itertools.takewhile(lambda k: k < min(moved, default=0), ones))

@@ -52,12 +52,13 @@ class _Composer(Composer):
         array = None if found is None else self._indices.get(found[0])
         if array is None or not array.size:
             raise NotComposableError("its indices are not known")
-        size, parts = value.sizes[axis], []
+        size, parts, pieces = value.sizes[axis], [], 0
         for start, count, step in _rows((array.reshape(-1) % size).tolist()):
             starts, sizes, steps = [0] * len(value.sizes), [*value.sizes], [1] * len(value.sizes)
             starts[axis], sizes[axis], steps[axis] = start, count, step
             parts.append(value.slice(starts, sizes, steps))
-            if sum(len(part.pieces) for part in parts) > MOST_PIECES:
+            pieces += len(parts[-1].pieces)
+            if pieces > MOST_PIECES:
                 raise NotComposableError("it has too many pieces")
         return join(parts, axis).reshape((*value.sizes[:axis], *array.shape, *value.sizes[axis + 1 :]))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from anydml.slim.axes import split, with_ones
-from anydml.slim.parts import Part, Parts, Run, boxed, cropped, joined, places, row_major, tidy
+from anydml.slim.axes import split, with_ones, with_ones_of
+from anydml.slim.parts import Box, Part, Parts, Run, boxed, cropped, joined, places, row_major, tidy
 from anydml.slim.sizes import StandIns
 from anydml.slim.steps import Step, Steps
 
@@ -21,6 +21,9 @@ LEAST_ROW = 32
 
 MOST_PARTS = 16
 """Parts of a tensor for which joins are looked for."""
+
+MOST_SHAPES = 4
+"""Parts of a tensor for which joins are looked for in the shapes of sources, too."""
 
 DEEPEST = 3
 """Joins of joins."""
@@ -151,6 +154,10 @@ class Finder:
         placed = with_ones(axes, taken, perm, source.sizes, sizes)
         if placed is not None:
             axes, taken, perm = placed
+        elif (ordered := with_ones_of(sizes, taken, perm)) is not None and tuple(axes) != source.sizes:
+            # The source needs another shape anyway.
+            ones = len(ordered) - len(perm)
+            axes, taken, perm = [1] * ones + axes, [(0, 1, 1)] * ones + taken, ordered
         step = self._reshaped(source, axes)
         if step is None:
             return None
@@ -239,28 +246,41 @@ class Finder:
             yield self._steps.pad(step, first, after, fills.pop(), self._dtype)
 
     def _concatenated(self, parts: Parts, sizes: tuple[int, ...], depth: int) -> Iterator[Step]:
-        """What stands one after the other along an axis."""
-        boxes = [boxed(part, sizes) for part in parts]
-        if not all(boxes):
-            return
-        known = [(part, box) for part, box in zip(parts, boxes, strict=True) if box is not None]
-        for axis in range(len(sizes)):
-            groups: list[tuple[int, int, list[int]]] = []
-            spans = sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(known))
-            for start, end, k in spans:
-                if groups and start < groups[-1][1]:
-                    groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
-                else:
-                    groups.append((start, end, [k]))
-            if len(groups) < 2:
+        """What stands one after the other along an axis, of the tensor's shape or that of a source."""
+        shapes = {sizes: None}
+        sources = {part.source: self._step_of(part.source) for part in parts if part.source >= 0}
+        # Where sources are woven whole, their rows are joined: none need have another shape.
+        if len(parts) == len(sources) <= MOST_SHAPES and sum(step.count for step in sources.values()) == math.prod(
+            sizes
+        ):
+            for own in (step.sizes for step in sources.values()):
+                times = math.prod(sizes) // math.prod(own)
+                shapes.update({(*own[:k], size * times, *own[k + 1 :]): None for k, size in enumerate(own)})
+        for shape in shapes:
+            boxes = [boxed(part, shape) for part in parts]
+            if math.prod(shape) != math.prod(sizes) or not all(boxes):
                 continue
-            made: list[Step] = []
-            for start, end, members in groups:
-                inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
-                small = [cropped(known[k][0], known[k][1], axis, start, inner) for k in members]
-                step = self.find(joined(small), inner, depth + 1)
-                if step is None:
-                    break
-                made.append(step)
+            known = [(part, box) for part, box in zip(parts, boxes, strict=True) if box is not None]
+            for axis in range(len(shape)):
+                made = self._joined(known, axis, shape, depth)
+                if made is not None and (found := self._reshaped(made, sizes)) is not None:
+                    yield found
+
+    def _joined(self, known: Sequence[tuple[Part, Box]], axis: int, sizes: tuple[int, ...], depth: int) -> Step | None:
+        """Boxes one after the other along one axis; None where they are not, or are not found."""
+        groups: list[tuple[int, int, list[int]]] = []
+        spans = sorted((box.start[axis], box.ends()[axis], k) for k, (_, box) in enumerate(known))
+        for start, end, k in spans:
+            if groups and start < groups[-1][1]:
+                groups[-1] = (groups[-1][0], max(end, groups[-1][1]), [*groups[-1][2], k])
             else:
-                yield self._steps.concat(made, axis, self._width)
+                groups.append((start, end, [k]))
+        made: list[Step] = []
+        for start, end, members in groups if len(groups) > 1 else ():
+            inner = (*sizes[:axis], end - start, *sizes[axis + 1 :])
+            small = [cropped(known[k][0], known[k][1], axis, start, inner) for k in members]
+            step = self.find(joined(small), inner, depth + 1)
+            if step is None:
+                return None
+            made.append(step)
+        return self._steps.concat(made, axis, self._width) if made else None

@@ -19,6 +19,7 @@ from anydml.onnx.graph import ComputesError, Node, opsets_of, plain_domain
 from anydml.onnx.lowering import ShapeContext, UnknownElementsError, packed
 from anydml.onnx.operators import run_node
 from anydml.onnx.read import named, read_node
+from anydml.onnx.table import NODES
 from anydml.onnx.tensors import numpy_type, tensor_shape, tensor_type, to_array
 from anydml.onnx.values import Sizes, Tensor
 from anydml.slim.composing import MOST_PIECES, Composing
@@ -151,6 +152,8 @@ class Following:
         return self._operands[name]
 
     def _read(self, proto: NodeProto, name: str) -> Node | None:
+        if (plain_domain(proto.domain), proto.op_type) not in NODES:
+            return None
         try:
             return read_node(proto, self._opsets, name)
         except ModelError:

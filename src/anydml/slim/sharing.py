@@ -1,11 +1,12 @@
-"""MatMul of matrices that are repeated, as in grouped attention: it broadcasts, so that nothing need be repeated.
+"""What nodes broadcast themselves need not be repeated before: matrices in grouped attention, and what is expanded.
 
-The batch is written with an axis of its own for what repeats, which has size 1 where the same matrix is meant. What is
-computed from the repeated matrices element by element, as a scale is, is computed once.
+For MatMul, the batch is written with an axis of its own for what repeats, which has size 1 where the same matrix is
+meant. What is computed from the repeated matrices element by element, as a scale is, is computed once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,12 +47,40 @@ class Sharing:
         del result.graph.node[:]
         found = False
         for node in self._model.graph.node:
-            made = self._product(node)
+            made = self._product(node) or self._plain(node)
             found = found or made is not None
             result.graph.node.extend(made or [node])
         for numbers, name in self._tensors.items():
             result.graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), name))
         return result if found else None
+
+    def _plain(self, node: NodeProto) -> list[NodeProto] | None:
+        """A node that reads what was there before it was expanded, or got leading axes of 1."""
+        values = self._following.values
+        names = [name for name in (*node.input, *node.output) if name]
+        if not (node.op_type in ELEMENTWISE or node.op_type == "MatMul") or plain_domain(node.domain):
+            return None
+        if any(name not in values or values[name].tensor is None for name in names):
+            return None
+        kept = 2 if node.op_type == "MatMul" else 0
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        for k, name in enumerate(node.input):
+            maker = self._makers.get(name)
+            if maker is None or maker.op_type not in ("Expand", "Reshape", "Unsqueeze") or plain_domain(maker.domain):
+                continue
+            if values[maker.input[0]].tensor is None:
+                continue
+            own, wide = values[maker.input[0]].sizes, values[name].sizes
+            is_end = maker.op_type == "Expand" or (math.prod(own) == math.prod(wide) and own == wide[-len(own) :])
+            others = [values[each].sizes for i, each in enumerate(copy.input) if each and i != k]
+            if not is_end or min(map(len, (own, *others))) < kept or own[len(own) - kept :] != wide[len(wide) - kept :]:
+                continue
+            batches = [sizes[: len(sizes) - kept] for sizes in (own, *others)]
+            result = values[node.output[0]].sizes
+            if np.broadcast_shapes(*batches) == tuple(result[: len(result) - kept]):
+                copy.input[k] = maker.input[0]
+        return [copy] if [*copy.input] != [*node.input] else None
 
     def _product(self, node: NodeProto) -> list[NodeProto] | None:
         if node.op_type != "MatMul" or plain_domain(node.domain):

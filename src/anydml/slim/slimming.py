@@ -96,7 +96,7 @@ Rewriting = Callable[[ModelProto, Following, StandIns, Constants], ModelProto | 
 
 REWRITINGS: Sequence[tuple[str, bool, Rewriting]] = (
     ("Resize to the same size is nothing", True, lambda model, found, *_: without_resizing(model, found)),
-    ("matrices that repeat are broadcast", True, lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
+    ("what repeats is broadcast", True, lambda model, found, sizes, _: Sharing(model, found, sizes).shared()),
     (
         "products are cut where their results are",
         False,
@@ -144,27 +144,43 @@ def slim(model: ModelProto, folder: Folder | None = None, exact: bool = False) -
     several = StandIns.several(names, _constants(model))
     if not several:
         return Slimmed(model, [], [f"nothing is changed: {len(names)} sizes are not known"])
-    result = current = _composed(model, folder, several)
+    result = _composed(model, folder, several)
     if names and result.stages:
         # Values that were there for their sizes alone are needed no more.
         again = _composed(result.model, folder, several)
         if moved(again.after) < moved(result.after):
             result.stages += again.stages
-            current = again
+            result.model, result.after, result.found = again.model, again.after, again.found
+    stages, last = _rewritten(result, folder, several, exact, lambda *_: True)
+    if stages and not _are_alike(result, last, folder, names):
+        # One that is not the same is left out.
+        stages, last = _rewritten(result, folder, several, exact, lambda a, b: _are_alike(a, b, folder, names))
+    result.stages += stages
+    result.model, result.after, result.found = last.model, last.after, last.found
+    return result
+
+
+def _rewritten(
+    first: Slimmed,
+    folder: Folder | None,
+    several: Sequence[StandIns],
+    exact: bool,
+    is_kept: Callable[[Slimmed, Slimmed], bool],
+) -> tuple[list[Stage], Slimmed]:
+    """A model in which nodes that compute are rewritten, where that is cheaper and is kept, and the stages to it."""
+    stages, current = list[Stage](), first
     for what, is_exact, rewriting in REWRITINGS:
         if exact and not is_exact:
             continue
-        constants = Constants(folder, current.model)
-        rewritten = rewriting(current.model, current.found[0], several[0], constants)
+        rewritten = rewriting(current.model, current.found[0], several[0], Constants(folder, current.model))
         if rewritten is None:
             continue
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
         before, after = moved(current.after), moved(found.after)
-        if (after, nodes(found.after)) < (before, nodes(current.after)) and _are_alike(current, found, folder, names):
-            result.stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
+        if (after, nodes(found.after)) < (before, nodes(current.after)) and is_kept(current, found):
+            stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
             current = found
-    result.model, result.after = current.model, current.after
-    return result
+    return stages, current
 
 
 def _composed(model: ModelProto, folder: Folder | None, several: Sequence[StandIns]) -> Slimmed:
