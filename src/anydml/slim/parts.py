@@ -107,7 +107,8 @@ def joined(parts: Sequence[Part]) -> Parts:
     """The same elements in fewer parts, by where they begin."""
     found = sorted(parts, key=lambda part: part.at)
     while 1 < len(found) <= MOST_JOINED:
-        fewer = _in_rows(_end_to_end(found))
+        fewer = _in_rows(found)
+        fewer = _in_rows(_end_to_end(sorted(fewer, key=lambda part: part.at)))
         if len(fewer) == len(found):
             break
         found = sorted(fewer, key=lambda part: part.at)

@@ -188,8 +188,8 @@ class Reshaping:
         if math.prod(change.before) != 1 or len(change.after) >= len(change.before):
             return False
         rank = len(self._values[name].sizes)
-        others = [each for each in node.input if each != name and each in self._values]
-        known = [self._values[each].sizes for each in others if self._values[each].tensor is not None]
+        others = [self._values[each] for each in node.input if each != name and each in self._values]
+        known = [each.sizes for each in others if each.tensor and (each.is_constant or not change.of(each.sizes))]
         least = 2 if node.op_type == "MatMul" else 0
         return rank - len(change.before) + len(change.after) >= least and any(len(sizes) >= rank for sizes in known)
 
@@ -273,6 +273,7 @@ class Reshaping:
                     new = change and name in self._values and change.of(self._values[name].sizes)
                     if change and new and self._is_free(node, name, change):
                         copy.input[k] = self._reshape(name, new, self._fresh.new(name, "free"))
+                        break
                 result.graph.node.append(copy)
                 continue
             change = of_node[number]

@@ -175,7 +175,7 @@ def _rewritten(
         rewritten = rewriting(current.model, current.found[0], several[0], Constants(folder, current.model))
         if rewritten is None:
             continue
-        found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several)
+        found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several, is_compared=False)
         before, after = moved(current.after), moved(found.after)
         if (after, nodes(found.after)) < (before, nodes(current.after)) and is_kept(current, found):
             stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
@@ -183,8 +183,10 @@ def _rewritten(
     return stages, current
 
 
-def _composed(model: ModelProto, folder: Folder | None, several: Sequence[StandIns]) -> Slimmed:
-    """A model whose movement alone is written again."""
+def _composed(
+    model: ModelProto, folder: Folder | None, several: Sequence[StandIns], is_compared: bool = True
+) -> Slimmed:
+    """A model whose movement alone is written again; what others compare later need not be compared."""
     followings = [Following(model, each.sizes) for each in several]
     constants = Constants(folder, model)
     kept: set[str] = set()
@@ -198,7 +200,7 @@ def _composed(model: ModelProto, folder: Folder | None, several: Sequence[StandI
         constants.add(written)
         found = [Following(written, each.sizes) for each in several]
         pairs = zip(followings, found, strict=True)
-        wrong = {name for old, new in pairs for name in differing(old, new, constants.read)}
+        wrong = {name for old, new in pairs if is_compared for name in differing(old, new, constants.read)}
         if not wrong:
             stage = Stage(model, written, "", (moved(before), moved(costs)))
             return Slimmed(written, plan.regions, [], followings[0], [stage], costs, found)

@@ -132,6 +132,10 @@ class Steps:
         own = (*sizes[:axis], lengths[number], *sizes[axis + 1 :])
         return self._step("Split", [node], own, (axis, lengths, number), 0, 0)
 
+    def blocks(self, kind: str, step: Step, sizes: Sequence[int], block: int, mode: str, width: int) -> Step:
+        """DepthToSpace or SpaceToDepth."""
+        return self._step(kind, (step,), sizes, (block, mode), 2 * step.count * width, NODE)
+
     def with_inputs(self, step: Step, inputs: Sequence[Step]) -> Step:
         """The same of other inputs, which have the same shapes."""
         if all(a is b for a, b in zip(step.inputs, inputs, strict=True)):
@@ -169,7 +173,7 @@ class Steps:
             slow = (kind == "Transpose" and is_slow(inputs[0].sizes, numbers)) or (
                 kind == "Slice" and moved * _row(inputs[0].sizes, sizes) < 2 * SHORT * math.prod(sizes)
             )
-            weight = moved * SLOW if slow else moved
+            weight = moved * (SLOW if slow else SLOW // 2 if kind == "DepthToSpace" else 1)
             self._made[key] = Step(kind, tuple(inputs), tuple(sizes), numbers, moved, weight, nodes)
         return self._made[key]
 

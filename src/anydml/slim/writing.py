@@ -203,6 +203,10 @@ class Writer:
                 self._add("Reshape", [*inputs, self._integers(output, shape)], output)
             case "Transpose":
                 self._add("Transpose", inputs, output, perm=step.numbers)
+            case "DepthToSpace":
+                self._add("DepthToSpace", inputs, output, blocksize=step.numbers[0], mode=step.numbers[1])
+            case "SpaceToDepth":
+                self._add("SpaceToDepth", inputs, output, blocksize=step.numbers[0])
             case "Concat":
                 self._add("Concat", inputs, output, axis=step.numbers)
             case "Gather":
