@@ -59,6 +59,7 @@ class Drawing:
         axis = self.number(0, rank - 1) if rank else None
         kinds = ["Unsqueeze", "Identity", "Relu", "Reshape", "Add"]
         if rank:
+            kinds += ["Softmax", "Sum", "MatMul"] if rank > 1 else []
             kinds += ["Transpose"] * 3 + ["Slice"] * 2 + ["Concat"] * 2 + ["Split", "Gather", "Pad", "Tile", "Flatten"]
         if 1 in sizes:
             kinds += ["Squeeze", "Expand"]
@@ -81,6 +82,23 @@ class Drawing:
         else:
             other = self.choice(others)
         self.add("Add", [name, other], sizes)
+
+    def add_softmax(self, name, sizes, axis):
+        self.add("Softmax", [name], sizes, axis=axis)
+
+    def add_sum(self, name, sizes, axis):
+        keeps = self.number(0, 1)
+        shape = [*sizes[:axis], *[1] * keeps, *sizes[axis + 1 :]]
+        self.add("ReduceSum", [name, self.constant([axis])], shape, keepdims=keeps)
+
+    def add_matmul(self, name, sizes, _):
+        others = [(n, s) for n, s in self.values if len(s) > 1 and s[-2] == sizes[-1] and s[:-2] == sizes[:-2]]
+        if others and self.number(0, 1):
+            other, (*_, columns) = self.choice(others)
+        else:
+            columns = self.number(1, 4)
+            other = self.constant(np.eye(sizes[-1], columns), np.float32)
+        self.add("MatMul", [name, other], [*sizes[:-1], columns])
 
     def add_transpose(self, name, sizes, _):
         left, perm = [*range(len(sizes))], []

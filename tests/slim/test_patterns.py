@@ -98,7 +98,35 @@ PATTERNS = {
         <int64[5] n = {1, 2, 4, 2, 2}, int64[4] m = {1, 8, 2, 2}>
         { a = Concat <axis = 1> (x, y) b = Reshape (a, n) c = Transpose <perm = [0, 2, 1, 3, 4]> (b)
           d = Reshape (c, m) p, q = Split <axis = 1, num_outputs = 2> (d) }""",
-        ["Reshape", "Reshape", "Concat", "Reshape", "Split"],
+        ["Concat", "Reshape", "Split"],
+    ),
+    "depth to space": (
+        """g (float[1,12,2,2] x) => (float[1,3,4,4] z) <int64[6] n = {1, 3, 2, 2, 2, 2}, int64[4] m = {1, 3, 4, 4}>
+        { a = Reshape (x, n) b = Transpose <perm = [0, 1, 4, 2, 5, 3]> (a) z = Reshape (b, m) }""",
+        ["DepthToSpace"],
+    ),
+    "depth to space, whose blocks come first": (
+        """g (float[1,12,2,2] x) => (float[1,3,4,4] z) <int64[6] n = {1, 2, 2, 3, 2, 2}, int64[4] m = {1, 3, 4, 4}>
+        { a = Reshape (x, n) b = Transpose <perm = [0, 3, 4, 1, 5, 2]> (a) z = Reshape (b, m) }""",
+        ["DepthToSpace"],
+    ),
+    "space to depth": (
+        """g (float[1,3,4,4] x) => (float[1,12,2,2] z) <int64[6] n = {1, 3, 2, 2, 2, 2}, int64[4] m = {1, 12, 2, 2}>
+        { a = Reshape (x, n) b = Transpose <perm = [0, 3, 5, 1, 2, 4]> (a) z = Reshape (b, m) }""",
+        ["SpaceToDepth"],
+    ),
+    "every second pixel of channels": (
+        """g (float[1,3,8,8] x) => (float[1,12,4,4] z)
+        <int64[2] a = {0, 0}, int64[2] b = {1, 0}, int64[2] c = {0, 1}, int64[2] d = {1, 1}, int64[2] end = {9, 9},
+         int64[2] axes = {2, 3}, int64[2] two = {2, 2}>
+        { p = Slice (x, a, end, axes, two) q = Slice (x, b, end, axes, two) r = Slice (x, c, end, axes, two)
+          s = Slice (x, d, end, axes, two) z = Concat <axis = 1> (p, q, r, s) }""",
+        ["SpaceToDepth", "Gather"],
+    ),
+    "the same for several readers": (
+        """g (float[2,3,4] x) => (float[3,2,4] y, float[3,2,4] z)
+        { a = Transpose <perm = [1, 0, 2]> (x) y = Relu (a) b = Transpose <perm = [1, 0, 2]> (x) z = Neg (b) }""",
+        ["Transpose", "Relu", "Neg"],
     ),
     "padding that is cut off": (
         """g (float[4] x) => (float[4] z) <int64[2] n = {1, 1}, int64[1] one = {1}, int64[1] five = {5}>
@@ -212,7 +240,59 @@ def test_matrices_that_repeat_are_broadcast():
         int64[1] two = {2}, int64[5] n = {1, 2, 2, 5, 3}, int64[4] m = {1, 4, 5, 3}> {
         a = Transpose <perm = [0, 1, 3, 2]> (k) b = Unsqueeze (a, two) c = Expand (b, n) d = Reshape (c, m)
         e = Mul (d, scale) z = MatMul (q, e) }"""
-    assert "Expand" not in rewritten(text, "matrices that repeat are broadcast")
+    assert "Expand" not in rewritten(text, "what repeats is broadcast")
+
+
+@pytest.mark.parametrize(
+    ("before", "what"),
+    [
+        ("int64[3] n = {2, 3, 4}> { a = Expand (y, n) z = Sub (x, a) }", "expanded"),
+        ("int64[3] n = {1, 3, 1}> { a = Reshape (w, n) z = Sub (x, a) }", "leading axes of 1"),
+    ],
+)
+def test_what_broadcasting_does_is_not_done_before(before, what):
+    text = f"g (float[2,3,4] x, float[2,3,1] y, float[3,1] w) => (float[2,3,4] z) <{before}"
+    assert rewritten(text, "what repeats is broadcast") == ["Sub"], what
+
+
+RESHAPED = "Reshapes move through nodes"
+
+TWICE = """g (float[6,4] x) => (float[6,4] z) <float[4,4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7},
+    float[4] s = {1, 2, 3, 4}, int64[3] n = {2, 3, 4}, int64[2] m = {6, 4}, float[1,1,4] k = {1, 2, 3, 4},
+    int64[1] last = {2}> {
+    a = Gemm (x, w) b = Reshape (a, n) STEPS e = Reshape (d, m) z = Gemm (e, w) }"""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "c = Relu (b) d = Mul (c, k)",
+        "c = Softmax <axis = 2> (b) d = Add (c, b)",
+        "c = LayerNormalization <axis = 2> (b, s, s) d = Mul (s, c)",
+        "c = ReduceMax <keepdims = 1> (b, last) d = Sub (b, c)",
+        "c = MatMul (b, w) d = Neg (c)",
+    ],
+)
+def test_reshapes_move_through_nodes(steps):
+    assert "Reshape" not in rewritten(TWICE.replace("STEPS", steps), RESHAPED)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    ["c = Softmax <axis = 1> (b) d = Add (c, b)", "c = ReduceMax (b, one) d = Sub (b, c)", "d = Mul (b, l)"],
+)
+def test_reshapes_stay_where_axes_are_needed(steps):
+    more = "int64[1] one = {1}, float[2,1,4] l = {1, 2, 3, 4, 5, 6, 7, 8}, float[4] s"
+    text = TWICE.replace("float[4] s", more).replace("STEPS", steps)
+    assert RESHAPED not in [stage.what for stage in slim(model(text)).stages]
+
+
+def test_heads_that_share_keys_stay_in_groups():
+    text = """g (float[1,4,3,5] q, float[1,2,1,3,5] k) => (float[1,4,3,5] z) <int64[5] n = {1, 2, 2, 3, 5},
+        int64[4] m = {1, 4, 3, 3}, int64[5] l = {1, 2, 2, 3, 3}, int64[4] o = {1, 4, 3, 5}, float[1] scale = {0.5}> {
+        a = Reshape (q, n) t = Transpose <perm = [0, 1, 2, 4, 3]> (k) b = MatMul (a, t) c = Reshape (b, m)
+        d = Mul (c, scale) e = Softmax <axis = 3> (d) f = Reshape (e, l) h = MatMul (f, k) z = Reshape (h, o) }"""
+    assert rewritten(text, RESHAPED).count("Reshape") == 2
 
 
 def test_signs_move_into_constants():

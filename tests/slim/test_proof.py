@@ -101,6 +101,28 @@ def test_fingerprints_differ_where_something_else_is_computed(old, new):
     assert not are_alike(before, after, None)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("axis = 2", "axis = 1"),
+        ("epsilon = 0.5", "epsilon = 0.25"),
+        ("float[3] s = {1, 2, 3}", "float[3] s = {1, 2, 4}"),
+        ("one = {1}", "one = {2}"),
+        ("ReduceSum", "ReduceMax"),
+        ("n = {3, 2, 3}", "n = {2, 3, 3}"),
+    ],
+)
+def test_fingerprints_differ_where_other_rows_are_taken(old, new):
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[2,3,3] x) => (float[M,K,L] z)
+        <float[3] s = {1, 2, 3}, int64[1] one = {1}, int64[3] n = {3, 2, 3}> {
+        a = LayerNormalization <axis = 2, epsilon = 0.5> (x, s) b = Reshape (a, n)
+        z = ReduceSum <keepdims = 1> (b, one) }"""
+    assert old in text
+    before, after = parser.parse_model(text), parser.parse_model(text.replace(old, new))
+    assert are_alike(before, before, None)
+    assert not are_alike(before, after, None)
+
+
 def test_signs_are_followed_through_products():
     text = """<ir_version: 8, opset_import: ["": 18]> g (float[2] x) => (float[2] z)
         <float[2] c = {1, -2}, float[2] d = {-1, 2}> { a = Neg (x) z = Mul (a, c) }"""

@@ -175,10 +175,13 @@ class Plan:
         else:
             outputs = self.following.output_names
             names = [name for name in region.results if not self.is_folded(name) or name in outputs]
-            new, best = self._mixed(names, {name: self._step(name) for name in names})
-            other, price = self._mixed(names, {name: old[name] for name in names})
-            if price < best:
-                new, best = other, price
+            cheapest = {name: self._step(name) for name in names}
+            # Of the same nodes for several readers, none is cheaper alone.
+            found = {
+                name: min(self._ways.get(name, ())[1:], key=self.steps.cost, default=cheapest[name]) for name in names
+            }
+            starts = cheapest, {name: old[name] for name in names}, found
+            new, best = min((self._mixed(names, start) for start in starts), key=lambda mixed: mixed[1])
             if self._opset >= SPLIT_SIZES:
                 new = with_splits(self.steps, new)
                 best = cost(*new.values())

@@ -205,7 +205,9 @@ class Reshaping:
         if node.op_type in ELEMENTWISE or node.op_type == "MatMul":
             if node.op_type == "MatMul" and not self._is_product(node, change, rank):
                 return None
-            for k, name in enumerate(node.input):
+            # Where rows lead, the matrix that they are multiplied by has none of their axes.
+            inputs = node.input[: 1 if node.op_type == "MatMul" and rank - count == 1 else None]
+            for k, name in enumerate(inputs):
                 if not name:
                     continue
                 value = self._values[name]
