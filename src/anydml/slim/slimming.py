@@ -177,7 +177,7 @@ def _rewritten(
             continue
         found = _composed(with_nodes(rewritten, rewritten.graph.node), folder, several, is_compared=False)
         before, after = moved(current.after), moved(found.after)
-        if (after, nodes(found.after)) < (before, nodes(current.after)) and is_kept(current, found):
+        if after <= before and _weight(found.after) < _weight(current.after) and is_kept(current, found):
             stages.append(Stage(current.model, found.model, what, (before, after), is_exact))
             current = found
     return stages, current
@@ -218,6 +218,11 @@ def _are_alike(before: Slimmed, after: Slimmed, folder: Folder | None, names: Se
 def moved(costs: Sequence[Cost]) -> int:
     """Bytes of all."""
     return sum(cost.moved for cost in costs)
+
+
+def _weight(costs: Sequence[Cost]) -> int:
+    """The time that all take."""
+    return sum(cost.weight for cost in costs)
 
 
 def nodes(costs: Sequence[Cost]) -> int:

@@ -13,6 +13,9 @@ NODE = 720720
 """What a node counts for: a node of several outputs is shared out evenly among them."""
 
 
+CALL = 4096
+"""Bytes whose movement takes as long as it takes ONNX Runtime to call a node."""
+
 SLOW = 8
 """How much more time ONNX Runtime takes for a Transpose or Slice that moves element by element."""
 
@@ -21,10 +24,10 @@ SHORT = 32
 
 
 class Cost(NamedTuple):
-    """What is compared: the time that bytes take, then nodes, each `NODE`.
+    """What is compared: the time that bytes and nodes take, then nodes, each `NODE`.
 
     Attributes:
-        weight: bytes that are read and written, those of slow nodes several times.
+        weight: bytes that are read and written, those of slow nodes several times, and `CALL` for each node.
         nodes: their number.
         moved: bytes that are read and written.
     """
@@ -201,7 +204,7 @@ def cost(*steps: Step) -> Cost:
         weight += step.weight
         nodes += step.nodes
         moved += step.moved
-    return Cost(weight, nodes, moved)
+    return Cost(weight + nodes * CALL // NODE, nodes, moved)
 
 
 def _row(sizes: Sequence[int], taken: Sequence[int]) -> int:
