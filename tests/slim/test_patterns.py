@@ -236,8 +236,8 @@ def test_softmax_keeps_its_axis():
 
 
 def test_matrices_that_repeat_are_broadcast():
-    text = """g (float[1,4,3,5] q, float[1,2,3,5] k) => (float[1,4,3,3] z) <float[1] scale = {0.5},
-        int64[1] two = {2}, int64[5] n = {1, 2, 2, 5, 3}, int64[4] m = {1, 4, 5, 3}> {
+    text = """g (float[1,4,3,500] q, float[1,2,3,500] k) => (float[1,4,3,3] z) <float[1] scale = {0.5},
+        int64[1] two = {2}, int64[5] n = {1, 2, 2, 500, 3}, int64[4] m = {1, 4, 500, 3}> {
         a = Transpose <perm = [0, 1, 3, 2]> (k) b = Unsqueeze (a, two) c = Expand (b, n) d = Reshape (c, m)
         e = Mul (d, scale) z = MatMul (q, e) }"""
     assert "Expand" not in rewritten(text, "what repeats is broadcast")

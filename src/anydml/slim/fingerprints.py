@@ -133,11 +133,6 @@ class _Fingerprints:
                 return [self._products(proto.input[:2], False, False)]
             if proto.op_type == "Gemm" and (found := self._gemm(proto)) is not None:
                 return [found]
-            if proto.op_type in ("Softmax", "LogSoftmax"):
-                marks = self.of(proto.input[0])
-                axis = next((each.i for each in proto.attribute if each.name == "axis"), -1)
-                seed = _seed(_description(proto, ("axis",)))
-                return [_mixed(seed, marks, np.expand_dims(_row(marks, axis), axis))]
             if (found := self._rows(proto)) is not None:
                 return [found]
         return self._unknown(proto)
@@ -167,8 +162,12 @@ class _Fingerprints:
     def _rows(self, proto: NodeProto) -> Marks | None:
         """Of rows that are reduced, or computed with; None of other nodes."""
         given = {each.name: each for each in proto.attribute}
-        rank = len(self._sizes(proto.input[0])) if proto.input else 0
-        if proto.op_type == "LayerNormalization" and len(proto.output) == 1:
+        rank = len(self._sizes(proto.input[0])) if proto.input and all(proto.input) else 0
+        if not rank:
+            return None
+        if proto.op_type in ("Softmax", "LogSoftmax"):
+            axes = [(given["axis"].i if "axis" in given else -1) % rank]
+        elif proto.op_type == "LayerNormalization" and len(proto.output) == 1:
             axes = [*range((given["axis"].i if "axis" in given else -1) % rank, rank)]
         elif proto.op_type.startswith("Reduce"):
             more = self._following.values[proto.input[1]].tensor if len(proto.input) > 1 and proto.input[1] else None
@@ -186,9 +185,9 @@ class _Fingerprints:
             *(n for k, n in enumerate(marks.shape) if k not in axes), -1
         )
         seed, row = _seed(_description(proto, ("axis", "axes", "keepdims"))), _row(flat, -1)
-        if proto.op_type == "LayerNormalization":
-            return _mixed(seed, marks, np.expand_dims(row, last), *map(self.of, proto.input[1:]))
-        return _mixed(seed, row).reshape(self._sizes(proto.output[0]))
+        if proto.op_type.startswith("Reduce"):
+            return _mixed(seed, row).reshape(self._sizes(proto.output[0]))
+        return _mixed(seed, marks, np.expand_dims(row, axes), *map(self.of, proto.input[1:]))
 
     def _lines(self, name: str, axis: int) -> Marks:
         """Of the rows or columns of matrices; matrices that both models have are told apart by their names."""
@@ -204,7 +203,7 @@ class _Fingerprints:
         for name in proto.input:
             is_constant = name and self._following.values[name].is_constant
             digest.update(name.encode() if not name or is_constant else self.of(name).tobytes())
-            digest.update(f";{self._sizes(name) if name else None};".encode())
+            digest.update(f";{None if not name or is_constant else self._sizes(name)};".encode())
         seed = int.from_bytes(digest.digest(), "little")
         found = []
         for k, name in enumerate(proto.output):

@@ -105,10 +105,10 @@ class Reshaping:
         return self._written(of_node) if of_node else None
 
     def _is_shape(self, node: NodeProto) -> bool:
-        return node.op_type in SHAPES and self._is_moved(node.output[0])
+        return node.op_type in SHAPES and self._is_moved(node)
 
-    def _is_moved(self, name: str) -> bool:
-        return name in self._values and self._values[name].node is not None
+    def _is_moved(self, node: NodeProto) -> bool:
+        return any(name in self._values and self._values[name].node is not None for name in node.output[:1])
 
     def _groups(self, change: Change) -> Iterable[set[int]]:
         """Nodes that can be changed and are connected, without those that need more Reshapes than they save."""
@@ -162,16 +162,16 @@ class Reshaping:
                 is_new = True
             elif self._is_shape(node):
                 is_shaped = is_shaped or self._values[node.output[0]].sizes == new
-            elif self._is_moved(node.output[0]):
+            elif self._is_moved(node):
                 is_old = is_old or not all(self._is_absorbed(user) for user in self._users.get(node.output[0], ()))
             elif not self._is_free(node, name, change):
                 is_old = True
         number = self._makers.get(name, OUTSIDE)
         if number in group:
             return int(is_old)
-        if number == OUTSIDE or not self._is_moved(name):
-            return int(is_new or is_shaped)
         node = self._nodes[number]
+        if number == OUTSIDE or not self._is_moved(node):
+            return int(is_new or is_shaped)
         before = self._values[node.input[0]]
         if self._is_shape(node):
             return int(is_old) + int(is_new and before.sizes != new)
@@ -196,7 +196,9 @@ class Reshaping:
     def _changed(self, node: NodeProto, change: Change) -> dict[int, Sizes] | None:
         """The other shapes of a node's inputs, by their places; None where the node cannot do without the old ones."""
         values = [self._values.get(name) for name in (*node.input, *node.output) if name]
-        if plain_domain(node.domain) or self._is_moved(node.output[0]) or not all(v and v.tensor for v in values):
+        if plain_domain(node.domain) or self._is_moved(node) or not all(value and value.tensor for value in values):
+            return None
+        if not node.input or not node.input[0] or not all(node.output):
             return None
         rank, count = len(self._values[node.output[0]].sizes), len(change.before)
         if any(name and not self._is_written(self._values[name].sizes, change) for name in node.output):
@@ -249,8 +251,10 @@ class Reshaping:
         """Along which a node computes rows, or sums, all behind each other up to the last; None of another node."""
         rank = len(self._values[node.input[0]].sizes)
         given = {each.name: each for each in node.attribute}
+        if not rank:
+            return None
         if node.op_type in ("Softmax", "LogSoftmax") and self._opset >= ONE_AXIS:
-            return [(given["axis"].i if "axis" in given else -1) % rank] if rank else None
+            return [(given["axis"].i if "axis" in given else -1) % rank]
         if node.op_type == "LayerNormalization":
             return (
                 [*range((given["axis"].i if "axis" in given else -1) % rank, rank)] if len(node.output) == 1 else None

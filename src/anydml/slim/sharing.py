@@ -6,6 +6,7 @@ meant. What is computed from the repeated matrices element by element, as a scal
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 
@@ -69,17 +70,19 @@ class Sharing:
             maker = self._makers.get(name)
             if maker is None or maker.op_type not in ("Expand", "Reshape", "Unsqueeze") or plain_domain(maker.domain):
                 continue
-            if values[maker.input[0]].tensor is None:
+            given = values.get(maker.input[0])
+            if given is None or given.tensor is None:
                 continue
-            own, wide = values[maker.input[0]].sizes, values[name].sizes
+            own, wide = given.sizes, values[name].sizes
             is_end = maker.op_type == "Expand" or (math.prod(own) == math.prod(wide) and own == wide[-len(own) :])
             others = [values[each].sizes for i, each in enumerate(copy.input) if each and i != k]
             if not is_end or min(map(len, (own, *others))) < kept or own[len(own) - kept :] != wide[len(wide) - kept :]:
                 continue
             batches = [sizes[: len(sizes) - kept] for sizes in (own, *others)]
             result = values[node.output[0]].sizes
-            if np.broadcast_shapes(*batches) == tuple(result[: len(result) - kept]):
-                copy.input[k] = maker.input[0]
+            with contextlib.suppress(ValueError):
+                if np.broadcast_shapes(*batches) == tuple(result[: len(result) - kept]):
+                    copy.input[k] = maker.input[0]
         return [copy] if [*copy.input] != [*node.input] else None
 
     def _product(self, node: NodeProto) -> list[NodeProto] | None:
